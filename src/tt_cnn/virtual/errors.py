@@ -1,0 +1,42 @@
+"""Errors of the card: TT-NN's sentence first, to the letter, then what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_layer: ContextVar[str] = ContextVar("tt_cnn_layer", default="")
+
+
+class CardError(RuntimeError):
+    """A call that the card refuses. `message` is the real library's own text; `advice` is ours."""
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(f"{message}\n{advice}" if advice else message)
+        self.message = message
+        self.advice = advice
+
+
+class HazardError(CardError):
+    """A program whose result would depend on luck on a real card."""
+
+
+def fatal(condition: object, message: str, advice: str = "") -> None:
+    """Raise what a failed check of the real library would say."""
+    if not condition:
+        raise CardError(message, advice)
+
+
+@contextmanager
+def layer(name: str) -> Iterator[None]:
+    """Calls made inside are reported under this layer's name."""
+    token = _layer.set(f"{_layer.get()}.{name}" if _layer.get() else name)
+    try:
+        yield
+    finally:
+        _layer.reset(token)
+
+
+def current_layer() -> str:
+    return _layer.get()

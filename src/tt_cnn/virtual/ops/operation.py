@@ -1,0 +1,303 @@
+"""An op: its arguments, its plan and its numbers, side by side. The rest of the card knows only what is said here.
+
+@op("relu")
+class Relu(Operation):
+    def arguments(self, input_tensor, *, memory_config=None):      # TT-NN's names and order
+        return Call([input_tensor], memory_config=memory_config)   # the tensors, and hashable attributes
+
+    def plan(self, planner, x, memory_config):                     # slots in, slots out; no tensors, no torch
+        ...
+        return [output]
+
+    def numbers(self, context, x, memory_config):                  # padded torch values in and out, one chip
+        return [context.store(x.relu())]
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from tt_cnn.virtual.conversion import pad_to, unpad
+from tt_cnn.virtual.device import MeshDevice, accesses_of, check_shard_grid
+from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.errors import CardError, current_layer, fatal
+from tt_cnn.virtual.placement import Place
+from tt_cnn.virtual.plan import Allocate, Plan, Planner, Slot
+from tt_cnn.virtual.queues import Command, current_queue
+from tt_cnn.virtual.tensor import OPERATORS, Tensor
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+class Call:
+    """The tensors of a call, in the order of the plan's slots, and its other arguments as hashable attributes.
+
+    Plain names are enough for attributes; lists are made tuples. `queue` is the command queue, `device` is needed
+    only for calls without tensors.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        *,
+        queue: int | None = None,
+        device: MeshDevice | None = None,
+        **attributes: Any,
+    ) -> None:
+        self.tensors = list(tensors)
+        self.queue = current_queue.get() if queue is None else queue
+        self.device = device
+        self.attributes = {name: _hashable(value) for name, value in attributes.items()}
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_hashable(v) for v in value)
+    return value
+
+
+@dataclass(frozen=True)
+class Context:
+    """What `numbers` may know beside the values: the specs of inputs and outputs, and the engine."""
+
+    engine: Engine
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+
+    @property
+    def exact(self) -> bool:
+        return self.engine.numerics == "exact"
+
+    def logical(self, value: torch.Tensor, i: int = 0) -> torch.Tensor:
+        """Input i without its padding."""
+        return unpad(value, self.inputs[i].shape)
+
+    def store(self, value: torch.Tensor, i: int = 0, fill: float = 0.0) -> torch.Tensor:
+        """A result as output i holds it: padded (with `fill` where it is logical) and packed to its dtype."""
+        spec = self.outputs[i]
+        return self.engine.pack(pad_to(value, spec.padded_shape, fill), spec.dtype)
+
+
+class Operation:
+    """What every op says about itself. Subclasses define `arguments`, `plan` and `numbers`."""
+
+    name: str = ""
+    """The TT-NN name without `ttnn.`, for example `experimental.convert_to_hwc`."""
+
+    reads_free_memory = False
+    """Its plan depends on how much memory is free (automatic slicing), so plans are cached with that too."""
+
+    single = True
+    """The call returns one tensor, not a list of them."""
+
+    arguments: Callable[..., Call]
+    plan: Callable[..., Sequence[Slot]]
+    numbers: Callable[..., Sequence[torch.Tensor]]
+
+    def results(self, outputs: list[Tensor], call: Call) -> Any:
+        """What the user gets."""
+        return outputs[0] if self.single else outputs
+
+    def shortcut(self, call: Call) -> Any:
+        """A result that needs no command (the same tensor back, host tensors), or None."""
+        return None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = self.bind(args, kwargs)
+        result = self.shortcut(call)
+        return result if result is not None else self.run(call)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """The call's arguments by TT-NN's signature; a wrong name or number of them is TT-NN's TypeError."""
+        try:
+            _signature(type(self)).bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(_signature_message(self, args, kwargs)) from error
+        return self.arguments(*args, **kwargs)
+
+    def run(self, call: Call) -> Any:
+        device = self._device(call)
+        with device.lock:
+            buffers = [tensor.buffer(self.name) for tensor in call.tensors]
+            for buffer in buffers:
+                fatal(buffer.device is device, f"ttnn.{self.name} was given tensors of different devices.")
+            numbering = _number(buffers)
+            plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
+            inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
+            cached = device.programs_cached(plan)
+            if device.capturing is not None and device.capturing.queue == call.queue:
+                fatal(
+                    cached,
+                    "Cannot load new binaries during trace capture.This program is not yet in program cache. Warm up "
+                    "before capturing a trace.See the operation's hash signature for arguments that must match.",
+                    f"  call ttnn.{self.name} once with these arguments before ttnn.begin_trace_capture",
+                )
+            placement = self._place(device, plan, inputs)
+            outputs = self._outputs(device, call, plan, placement.places, buffers)
+            self._enqueue(device, call, plan, outputs, buffers, cached, placement.steps)
+            for slot in plan.consumed:
+                call.tensors[slot.id].consumed_by(self.name)
+        return self.results(outputs, call)
+
+    def _device(self, call: Call) -> MeshDevice:
+        if call.tensors:
+            return call.tensors[0].buffer(self.name).device
+        fatal(call.device is not None, f"ttnn.{self.name} needs a device")
+        assert call.device is not None
+        call.device.check_open()
+        return call.device
+
+    def _place(self, device: MeshDevice, plan: Plan, inputs: dict[int, Place]) -> Any:
+        for action in plan.actions:
+            if isinstance(action, Allocate):
+                check_shard_grid(device.card, action.slot.spec)
+        try:
+            return device.place(plan, inputs)
+        except CardError as error:
+            layer = current_layer()
+            where = f"  ttnn.{self.name}" + (f" of {layer!r}" if layer else "")
+            error.args = (f"{error.args[0]}\n{where}",)
+            raise
+
+    def _outputs(
+        self, device: MeshDevice, call: Call, plan: Plan, places: dict[int, Place], buffers: list[Any]
+    ) -> list[Tensor]:
+        """Tensors on new buffers; on an input's buffer where the plan returns a view of it or writes in place."""
+        by_number = {slot.buffer: buffer for slot, buffer in zip(plan.inputs, buffers, strict=True)}
+        outputs = []
+        for slot in plan.outputs:
+            if slot.id < len(call.tensors):
+                outputs.append(call.tensors[slot.id])
+                continue
+            if slot.buffer not in by_number:
+                by_number[slot.buffer] = device.adopt(places[slot.buffer], slot.spec, self.name)
+            outputs.append(Tensor.on_device(slot.spec, by_number[slot.buffer]))
+        return outputs
+
+    def _enqueue(
+        self,
+        device: MeshDevice,
+        call: Call,
+        plan: Plan,
+        outputs: list[Tensor],
+        buffers: list[Any],
+        cached: bool,
+        steps: list[Any],
+    ) -> None:
+        if not plan.steps:
+            return  # a view: nothing is dispatched
+        written = [t._buffer for t in outputs if t._buffer is not None]
+        for tensor, buffer in zip(call.tensors, buffers, strict=True):
+            if buffer.written or any(buffer is w for w in written):
+                continue
+            device.hazards.never_written(f"ttnn.{self.name}", f"a tensor of shape {tensor.shape}")
+        for buffer in written:
+            buffer.written = True
+        command = Command(
+            f"ttnn.{self.name}",
+            device.queue(call.queue).index,
+            self._job(device, call, [t.spec for t in outputs], buffers, [b.cell for b in written]),
+            accesses_of(buffers, write=False) + accesses_of(written, write=True),
+            attributes=call.attributes,
+            plan=plan,
+            steps=steps,
+            cached=cached,
+        )
+        device.enqueue(command)
+
+    def _job(
+        self, device: MeshDevice, call: Call, specs: list[Spec], buffers: list[Any], targets: list[Any]
+    ) -> Callable[[], None]:
+        """What the queue's worker runs. It holds cells, not tensors, so that tensors can go away meanwhile."""
+        sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
+        engine, chips = device.engine, device.chips
+        context = Context(engine, tuple(t.spec for t in call.tensors), tuple(specs))
+        bound = functools.partial(self.numbers, context, **call.attributes)
+
+        def job() -> None:
+            values = [cell.read(spec, chips, engine.device) for cell, spec in sources]
+            results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
+            for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
+                target.values = [self._check(result[i], spec) for result in results]
+
+        return job
+
+    def _check(self, value: torch.Tensor, spec: Spec) -> torch.Tensor:
+        if tuple(value.shape) != tuple(spec.padded_shape):
+            raise AssertionError(
+                f"the numbers of ttnn.{self.name} have shape {tuple(value.shape)}; its plan says {spec.padded_shape}"
+            )
+        return value
+
+
+def _number(buffers: list[Any]) -> list[int]:
+    """Inputs that share memory get the same number: that of the first of them."""
+    first: dict[int, int] = {}
+    return [first.setdefault(id(buffer), i) for i, buffer in enumerate(buffers)]
+
+
+def make_plan(
+    device: MeshDevice, operation: Operation, specs: list[Spec], numbering: list[int], attributes: dict[str, Any]
+) -> Plan:
+    """The plan of a call, from the card's cache where the same specs and attributes were planned before."""
+    memory = device.free_memory()
+    key = (
+        operation.name,
+        tuple(specs),
+        tuple(numbering),
+        tuple(attributes.items()),
+        memory if operation.reads_free_memory else None,
+    )
+    plan = device.plans.get(key)
+    if plan is None:
+        planner = Planner.for_specs(device.card, specs, numbering, memory)
+        plan = planner.finish(operation.plan(planner, *planner.inputs, **attributes))
+        device.plans.put(key, plan)
+    return plan
+
+
+@functools.cache
+def _signature(cls: type[Operation]) -> inspect.Signature:
+    return inspect.signature(cls.arguments)
+
+
+def _signature_message(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    short = operation.name.rsplit(".", 1)[-1]
+    given = [_type_name(a) for a in args] + [f"{k}={v!r}" for k, v in kwargs.items()]
+    parameters = list(_signature(type(operation)).parameters.values())[1:]
+    signature = str(inspect.Signature(parameters)).replace("'", "")
+    return (
+        f"\nttnn.{operation.name}(): incompatible function arguments.\n\nCalled with:\n  {short}({', '.join(given)})\n\n"
+        f"Available signatures:\n  {short}{signature}\n"
+    )
+
+
+def _type_name(value: Any) -> str:
+    return "ttnn.Tensor" if isinstance(value, Tensor) else type(value).__name__
+
+
+OPERATIONS: dict[str, Operation] = {}
+"""Every op of the virtual card by its TT-NN name."""
+
+_Op = TypeVar("_Op", bound=type[Operation])
+
+
+def op(*names: str) -> Callable[[_Op], _Op]:
+    """Registers an op under its TT-NN name (and its other spellings)."""
+
+    def register(cls: _Op) -> _Op:
+        for name in names:
+            variant = type(cls.__name__, (cls,), {"name": name, "__doc__": cls.__doc__})()
+            OPERATIONS[name] = variant
+            OPERATORS.setdefault(name, variant)
+        return cls
+
+    return register
+
+
+__all__ = ["OPERATIONS", "Call", "Context", "Operation", "make_plan", "op"]

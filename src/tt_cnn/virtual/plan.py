@@ -1,0 +1,225 @@
+"""What the card would do for one call, worked out from specs alone: allocations, dispatched steps, frees.
+
+A plan has no addresses and no values, so it can be cached and searched over. `placement.py` puts it into a card's
+memory; the op's `numbers` compute the values.
+
+An op's `plan` method receives a `Planner` and slots (one for each tensor) and returns the output slots. Ops that the
+real library builds from others call those ops' planning functions with the same planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor of the plan. Slots with the same `buffer` share memory (views, in-place results)."""
+
+    id: int
+    buffer: int
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class CircularBuffer:
+    """A circular buffer of a program: its bytes a core, its cores, and the tensor whose memory it borrows, if any.
+
+    `dataflow` marks the newer dataflow buffers, whose addresses the real library does not tell.
+    """
+
+    bytes: int
+    cores: CoreRangeSet
+    alias: Slot | None = None
+    dataflow: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """The amounts of one step that the cost model turns into time. All are totals over the step's cores."""
+
+    macs: int = 0
+    """Multiply-adds on the matrix engine."""
+    vector_ops: int = 0
+    """Element operations on the vector unit."""
+    dram_read: int = 0
+    dram_write: int = 0
+    l1_read: int = 0
+    l1_write: int = 0
+    noc: int = 0
+    """Bytes that cross the network on chip between cores."""
+    transaction: int = 0
+    """Bytes of a typical transfer: small ones are slow."""
+
+
+@dataclass(frozen=True)
+class Allocate:
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class AllocateConfig:
+    """A sliding-window table in L1_SMALL; it stays while the step's program is cached."""
+
+    bank_bytes: int
+    cores: int
+    buffer: int
+
+
+@dataclass(frozen=True)
+class Free:
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Step:
+    """One dispatched device operation."""
+
+    op: str
+    factory: str
+    cores: CoreRangeSet
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    buffers: tuple[CircularBuffer, ...] = ()
+    attributes: tuple[tuple[str, Any], ...] = ()
+    work: Work = Work()
+    configs: tuple[AllocateConfig, ...] = ()
+
+    @property
+    def program_key(self) -> tuple[Any, ...]:
+        """What makes two steps the same program: the program cache compares this."""
+        return (
+            self.op,
+            self.factory,
+            self.attributes,
+            tuple(s.spec for s in self.inputs),
+            tuple(s.spec for s in self.outputs),
+        )
+
+
+Action = Union[Allocate, Free, Step]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The actions of one call, in order, and its outputs. Slots below `len(inputs)` are the call's tensors."""
+
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    actions: tuple[Action, ...]
+    consumed: tuple[Slot, ...] = ()
+    """Inputs whose memory the call gives back (`move`, `deallocate_activation`)."""
+
+    @property
+    def steps(self) -> list[Step]:
+        return [a for a in self.actions if isinstance(a, Step)]
+
+
+@dataclass(frozen=True)
+class FreeMemory:
+    """What planning may know of the allocator: bytes a bank that are free, and the largest free block."""
+
+    l1: int
+    l1_largest: int
+    dram: int
+
+
+@dataclass
+class Planner:
+    """Collects the actions of one call."""
+
+    card: Card
+    inputs: tuple[Slot, ...]
+    memory: FreeMemory
+    actions: list[Action] = field(default_factory=list)
+    consumed: list[Slot] = field(default_factory=list)
+    _next: int = 0
+
+    @classmethod
+    def for_specs(cls, card: Card, specs: Sequence[Spec], buffers: Sequence[int], memory: FreeMemory) -> Planner:
+        """`buffers` numbers the inputs' memory, so that a tensor given twice (or a view of it) shares a buffer."""
+        slots = tuple(Slot(i, b, s) for i, (s, b) in enumerate(zip(specs, buffers, strict=True)))
+        return cls(card, slots, memory, _next=len(slots))
+
+    @property
+    def grid(self) -> CoreRangeSet:
+        """All cores that ops may use."""
+        x, y = self.card.grid
+        return CoreRangeSet([CoreRange((0, 0), (x - 1, y - 1))])
+
+    def _id(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def allocate(self, spec: Spec) -> Slot:
+        """A new device tensor."""
+        id_ = self._id()
+        slot = Slot(id_, id_, spec)
+        self.actions.append(Allocate(slot))
+        return slot
+
+    def view(self, slot: Slot, spec: Spec) -> Slot:
+        """The same memory under another spec."""
+        return Slot(self._id(), slot.buffer, spec)
+
+    def free(self, *slots: Slot) -> None:
+        """Give back temporaries, as the real library's tensors do when they go out of scope."""
+        self.actions.extend(Free(slot) for slot in slots)
+
+    def consume(self, slot: Slot) -> None:
+        """Give back an input of the call; its tensor is no longer allocated afterwards."""
+        self.actions.append(Free(slot))
+        self.consumed.append(slot)
+
+    def config_tensor(self, bank_bytes: int, cores: int) -> AllocateConfig:
+        return AllocateConfig(bank_bytes, cores, self._id())
+
+    def step(
+        self,
+        op: str,
+        factory: str,
+        cores: CoreRangeSet,
+        inputs: Iterable[Slot],
+        outputs: Iterable[Slot],
+        buffers: Iterable[CircularBuffer] = (),
+        attributes: Mapping[str, Any] | None = None,
+        work: Work | None = None,
+        configs: Iterable[AllocateConfig] = (),
+    ) -> None:
+        """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
+        self.actions.append(
+            Step(
+                op,
+                factory,
+                cores,
+                tuple(inputs),
+                tuple(outputs),
+                tuple(buffers),
+                tuple(sorted((attributes or {}).items())),
+                work or Work(),
+                tuple(configs),
+            )
+        )
+
+    def finish(self, outputs: Sequence[Slot]) -> Plan:
+        return Plan(self.inputs, tuple(outputs), tuple(self.actions), tuple(self.consumed))
+
+
+__all__ = [
+    "AllocateConfig",
+    "BufferType",
+    "CircularBuffer",
+    "FreeMemory",
+    "Plan",
+    "Planner",
+    "Slot",
+    "Step",
+    "Work",
+]

@@ -1,0 +1,265 @@
+"""Where a tensor lives: shard specs, memory configs, and the helpers that make them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from tt_cnn.virtual.types.enums import BufferType, ShardOrientation, ShardStrategy, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import (
+    TILE_SIZE,
+    CoreCoord,
+    CoreGrid,
+    CoreRange,
+    CoreRangeSet,
+    div_up,
+    round_up,
+)
+
+
+class ShardSpec:
+    """The cores of a sharded tensor, the shape of one shard, and the order in which cores are filled."""
+
+    __slots__ = ("grid", "orientation", "shape")
+
+    def __init__(
+        self,
+        grid: CoreRangeSet,
+        shard_shape: Sequence[int],
+        shard_orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
+    ) -> None:
+        if not isinstance(grid, CoreRangeSet):
+            raise TypeError(f"grid is {grid!r}; a ShardSpec takes a CoreRangeSet")
+        if len(shard_shape) != 2:
+            raise TypeError(f"shard_shape is {tuple(shard_shape)}; it must have a height and a width")
+        self.grid = grid
+        self.shape = [int(shard_shape[0]), int(shard_shape[1])]
+        self.orientation = shard_orientation
+
+    def num_cores(self) -> int:
+        return self.grid.num_cores()
+
+    @property
+    def row_wise(self) -> bool:
+        return self.orientation is ShardOrientation.ROW_MAJOR
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.grid, tuple(self.shape), self.orientation
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShardSpec) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return (
+            f"ShardSpec(grid={self.grid},shape=[{self.shape[0]}, {self.shape[1]}],"
+            f"orientation={self.orientation.native})"
+        )
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Interleaved over all banks, or sharded over some cores; in DRAM or in L1."""
+
+    memory_layout: TensorMemoryLayout = TensorMemoryLayout.INTERLEAVED
+    buffer_type: BufferType = BufferType.DRAM
+    shard_spec: ShardSpec | None = None
+    nd_shard_spec: Any = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.memory_layout, TensorMemoryLayout):
+            raise TypeError(f"memory_layout is {self.memory_layout!r}; it must be a TensorMemoryLayout")
+        if not isinstance(self.buffer_type, BufferType):
+            raise TypeError(f"buffer_type is {self.buffer_type!r}; it must be a BufferType")
+        if self.shard_spec is not None and not isinstance(self.shard_spec, ShardSpec):
+            raise TypeError(f"shard_spec is {self.shard_spec!r}; it must be a ShardSpec or None")
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.memory_layout, self.buffer_type, self.shard_spec))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def is_sharded(self) -> bool:
+        return self.memory_layout is not TensorMemoryLayout.INTERLEAVED
+
+    @property
+    def interleaved(self) -> bool:
+        return self.memory_layout is TensorMemoryLayout.INTERLEAVED
+
+    def is_l1(self) -> bool:
+        return self.buffer_type in (BufferType.L1, BufferType.L1_SMALL)
+
+    def is_dram(self) -> bool:
+        return self.buffer_type is BufferType.DRAM
+
+    def with_shard_spec(self, shard_spec: ShardSpec | None) -> MemoryConfig:
+        return replace(self, shard_spec=shard_spec)
+
+    def to_json(self) -> str:
+        spec = self.shard_spec
+        return json.dumps(
+            {
+                "memory_layout": self.memory_layout.name,
+                "buffer_type": self.buffer_type.name,
+                "shard_spec": spec
+                and {
+                    "grid": [[[r.start.x, r.start.y], [r.end.x, r.end.y]] for r in spec.grid.ranges()],
+                    "shape": spec.shape,
+                    "orientation": spec.orientation.name,
+                },
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> MemoryConfig:
+        data = json.loads(text)
+        spec = data["shard_spec"]
+        return MemoryConfig(
+            TensorMemoryLayout[data["memory_layout"]],
+            BufferType[data["buffer_type"]],
+            spec
+            and ShardSpec(
+                CoreRangeSet([CoreRange(a, b) for a, b in spec["grid"]]),
+                spec["shape"],
+                ShardOrientation[spec["orientation"]],
+            ),
+        )
+
+    def __repr__(self) -> str:
+        spec = "std::nullopt" if self.shard_spec is None else repr(self.shard_spec)
+        return (
+            f"MemoryConfig(memory_layout={self.memory_layout.native},"
+            f"buffer_type={self.buffer_type.native},shard_spec={spec})"
+        )
+
+
+DRAM_MEMORY_CONFIG = MemoryConfig()
+L1_MEMORY_CONFIG = MemoryConfig(buffer_type=BufferType.L1)
+L1_HEIGHT_SHARDED_MEMORY_CONFIG = MemoryConfig(TensorMemoryLayout.HEIGHT_SHARDED, BufferType.L1)
+L1_WIDTH_SHARDED_MEMORY_CONFIG = MemoryConfig(TensorMemoryLayout.WIDTH_SHARDED, BufferType.L1)
+L1_BLOCK_SHARDED_MEMORY_CONFIG = MemoryConfig(TensorMemoryLayout.BLOCK_SHARDED, BufferType.L1)
+
+_LAYOUT_OF_STRATEGY = {
+    ShardStrategy.HEIGHT: TensorMemoryLayout.HEIGHT_SHARDED,
+    ShardStrategy.WIDTH: TensorMemoryLayout.WIDTH_SHARDED,
+    ShardStrategy.BLOCK: TensorMemoryLayout.BLOCK_SHARDED,
+}
+
+
+def create_sharded_memory_config(
+    shape: Sequence[int],
+    core_grid: CoreGrid | CoreRangeSet,
+    strategy: ShardStrategy,
+    orientation: ShardOrientation | None = None,
+    use_height_and_width_as_shard_shape: bool = False,
+) -> MemoryConfig:
+    """An L1 memory config whose shards divide the tensor exactly, or have the shape that is given."""
+    orientation = orientation or ShardOrientation.ROW_MAJOR
+    row_major = orientation is ShardOrientation.ROW_MAJOR
+    if strategy not in _LAYOUT_OF_STRATEGY:
+        raise RuntimeError("Invalid sharding strategy")
+    if isinstance(core_grid, CoreRangeSet):
+        if not use_height_and_width_as_shard_shape:
+            raise RuntimeError("height and width must be shard shape with CoreRangeSet")
+        grid = core_grid
+    elif isinstance(core_grid, CoreGrid):
+        grid = CoreRangeSet([CoreRange((0, 0), (core_grid.x - 1, core_grid.y - 1))])
+    else:
+        raise RuntimeError("Invalid core_grid type")
+    dims = [int(d) for d in shape]
+    if use_height_and_width_as_shard_shape:
+        height, width = dims[-2], dims[-1]
+        shard = (height, width) if row_major else (width, height)
+    else:
+        assert isinstance(core_grid, CoreGrid)
+        height, width = prod(dims[:-1]), dims[-1]
+        parts_y, parts_x = (core_grid.y, core_grid.x) if row_major else (core_grid.x, core_grid.y)
+        rows, columns = {
+            ShardStrategy.HEIGHT: (core_grid.num_cores, 1),
+            ShardStrategy.WIDTH: (1, core_grid.num_cores),
+            ShardStrategy.BLOCK: (parts_y, parts_x),
+        }[strategy]
+        if height % rows or width % columns:
+            raise RuntimeError("Invalid sharding core_grid")
+        shard = (height // rows, width // columns)
+    return MemoryConfig(_LAYOUT_OF_STRATEGY[strategy], BufferType.L1, ShardSpec(grid, shard, orientation))
+
+
+def create_sharded_memory_config_(
+    shape: Sequence[int],
+    core_grid: CoreGrid | CoreRangeSet | Sequence[CoreGrid],
+    strategy: ShardStrategy | TensorMemoryLayout,
+    orientation: ShardOrientation,
+    use_height_and_width_as_shard_shape: bool = False,
+    tile_layout: bool = False,
+) -> MemoryConfig:
+    """As `create_sharded_memory_config`, but shards are rounded up where they do not divide the tensor."""
+    if not isinstance(shape, Sequence) and not hasattr(shape, "__iter__"):
+        raise RuntimeError("Invalid input shape")
+    grid, (grid_y, grid_x) = _grid_and_size(core_grid)
+    layout = _LAYOUT_OF_STRATEGY[strategy] if isinstance(strategy, ShardStrategy) else strategy
+    if not isinstance(layout, TensorMemoryLayout) or layout is TensorMemoryLayout.INTERLEAVED:
+        raise RuntimeError("Invalid type of sharding strategy")
+    if not isinstance(orientation, ShardOrientation):
+        raise RuntimeError("Invalid type of shard orientation")
+    row_major = orientation is ShardOrientation.ROW_MAJOR
+    dims = [int(d) for d in shape]
+    height, width = prod(dims[:-1]), dims[-1]
+    cores = grid.num_cores()
+    shard: tuple[int, int]
+    if use_height_and_width_as_shard_shape:
+        shard = (dims[-2], dims[-1]) if row_major else (dims[-1], dims[-2])
+    elif layout is TensorMemoryLayout.HEIGHT_SHARDED:
+        total = round_up(height, cores) if tile_layout else height
+        shard = (div_up(total, cores), width)
+    elif layout is TensorMemoryLayout.WIDTH_SHARDED:
+        shard = (height, div_up(width, cores))
+    else:
+        if len(grid.ranges()) != 1:
+            raise RuntimeError("Invalid CoreRangeSet for block sharding strategy")
+        rows, columns = (grid_y, grid_x) if row_major else (grid_x, grid_y)
+        total = round_up(height, rows * TILE_SIZE) if tile_layout else height
+        shard = (div_up(total, rows), div_up(width, columns))
+    if tile_layout and shard[0] % TILE_SIZE and shard[1] % TILE_SIZE:
+        raise RuntimeError("Incorrect tensor shape")
+    return MemoryConfig(layout, BufferType.L1, ShardSpec(grid, shard, orientation))
+
+
+def _grid_and_size(
+    core_grid: CoreGrid | CoreRangeSet | Sequence[CoreGrid],
+) -> tuple[CoreRangeSet, tuple[int, int]]:
+    if isinstance(core_grid, CoreRangeSet):
+        size = core_grid.bounding_box().grid_size()
+        return core_grid, (size.y, size.x)
+    if isinstance(core_grid, CoreGrid):
+        return CoreRangeSet([CoreRange((0, 0), (core_grid.x - 1, core_grid.y - 1))]), (core_grid.y, core_grid.x)
+    if isinstance(core_grid, Sequence) and len(core_grid) == 2 and all(isinstance(g, CoreGrid) for g in core_grid):
+        full, rest = core_grid
+        ranges = [
+            CoreRange((0, 0), (full.x - 1, full.y - 1)),
+            CoreRange((0, full.y), (rest.x - 1, full.y)),
+        ]
+        return CoreRangeSet(ranges), (full.y, full.x)
+    raise RuntimeError("Invalid core_grid type")
+
+
+__all__ = [
+    "DRAM_MEMORY_CONFIG",
+    "L1_BLOCK_SHARDED_MEMORY_CONFIG",
+    "L1_HEIGHT_SHARDED_MEMORY_CONFIG",
+    "L1_MEMORY_CONFIG",
+    "L1_WIDTH_SHARDED_MEMORY_CONFIG",
+    "CoreCoord",
+    "MemoryConfig",
+    "ShardSpec",
+    "create_sharded_memory_config",
+    "create_sharded_memory_config_",
+]
