@@ -1,0 +1,32 @@
+# Two commands do everything on a machine with Python and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test test-all lint clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+demo: install  ## a traced two-queue program on the virtual card, checked against PyTorch
+	$(BIN)/tt-cnn demo
+
+test: install  ## the tests that CI runs
+	$(BIN)/python -m pytest -m "not long"
+
+test-all: install  ## all tests, the long ones too
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache
