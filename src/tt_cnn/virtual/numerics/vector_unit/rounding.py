@@ -1,0 +1,39 @@
+"""Rounding to whole numbers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tt_cnn.virtual.numerics.vector_unit import lanes
+from tt_cnn.virtual.numerics.vector_unit.registry import unary
+from tt_cnn.virtual.numerics.vector_unit.unit import VectorUnit, float32
+
+
+@unary("trunc")
+def trunc(unit: VectorUnit, x: Tensor) -> Tensor:
+    return x.trunc()
+
+
+@unary("floor")
+def floor(unit: VectorUnit, x: Tensor) -> Tensor:
+    return x.floor()
+
+
+@unary("ceil")
+def ceil(unit: VectorUnit, x: Tensor) -> Tensor:
+    return x.ceil()
+
+
+@unary("frac")
+def frac(unit: VectorUnit, x: Tensor) -> Tensor:
+    return unit.sub(x, x.trunc())
+
+
+@unary("round")
+def round_decimals(unit: VectorUnit, x: Tensor, decimals: int = 0) -> Tensor:
+    """Ties to even, after a multiplication with a power of ten that rounds as every other."""
+    scaled = unit.mul(x, float32(10.0**decimals))
+    whole = unit.sub(unit.add(scaled.abs(), 8388608.0), 8388608.0)
+    whole = torch.where(lanes.exponent(scaled) < 23, lanes.copy_sign(whole, scaled), scaled)
+    return unit.mul(float32(10.0**-decimals), whole)
