@@ -1,0 +1,149 @@
+"""When a planned call agrees with the recorded one, field by field.
+
+A field that the record does not have is not compared, and then does not stand in the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tt_cnn.conformance.answer import Answer, Ranges, ranges_of
+from tt_cnn.conformance.verdict import Verdict
+from tt_cnn.virtual.placement import PlacedStep
+
+PEAK_TOLERANCE = 0.02
+_REFUSED = ("error", "input_error")
+_FAILED = ("crash", "timeout")
+"""The library ended the process, or never answered: any clear refusal is right."""
+
+
+def compare(recorded: dict[str, Any], found: Answer) -> dict[str, Verdict]:
+    """The verdict on each field that can be compared."""
+    status = recorded["status"]
+    if status in _FAILED:
+        return {"status": Verdict(found.status == "error", status, _outcome(found))}
+    accepted = status == "ok"
+    verdicts = {
+        "status": Verdict(found.status == ("ok" if accepted else "error"), _recorded_outcome(recorded), _outcome(found))
+    }
+    if not verdicts["status"].agrees:
+        return verdicts
+    if status in _REFUSED:
+        if "message" in recorded:
+            verdicts["message"] = _same(mask_program(recorded["message"]), mask_program(found.message))
+        return verdicts
+    for field, judge in _OF_ACCEPTED.items():
+        verdict = judge(recorded, found)
+        if verdict is not None:
+            verdicts[field] = verdict
+    return verdicts
+
+
+def mask_program(message: str) -> str:
+    """Programs are numbered in the order of their making in the process: the number says nothing of the call."""
+    return re.sub(r"\bin program \d+", "in program N", message.strip())
+
+
+def _outcome(found: Answer) -> str:
+    return "ok" if found.status == "ok" else f"{found.status}: {found.message}"
+
+
+def _recorded_outcome(recorded: dict[str, Any]) -> str:
+    return "ok" if recorded["status"] == "ok" else f"{recorded['status']}: {recorded.get('message', '')}"
+
+
+def _same(recorded: Any, found: Any) -> Verdict:
+    return Verdict(recorded == found, recorded, found)
+
+
+def _output(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    if "output" not in recorded:
+        return None
+    return _same({k: v for k, v in recorded["output"].items() if k != "address"}, found.output)
+
+
+def _address(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    address = recorded.get("output", {}).get("address")
+    return None if address is None else _same(address, found.address)
+
+
+def _steps(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    if "ops" not in recorded:
+        return None
+    return _same([step["op"] for step in recorded["ops"]], [placed.step.op for placed in found.steps])
+
+
+def _by_step(
+    recorded: dict[str, Any], found: Answer, read: Callable[..., Any], mine: Callable[..., Any]
+) -> Verdict | None:
+    """Compare the steps whose buffers were recorded; steps without any say nothing of their footprint."""
+    steps = recorded.get("ops", [])
+    if not any(step["cbs"] or step["staging"] for step in steps):
+        return None
+    if [step["op"] for step in steps] != [placed.step.op for placed in found.steps]:
+        return Verdict(False, [step["op"] for step in steps], [placed.step.op for placed in found.steps])
+    pairs = [(s, p) for s, p in zip(steps, found.steps, strict=True) if s["cbs"] or s["staging"]]
+    return _same([[s["op"], read(s)] for s, _ in pairs], [[s["op"], mine(s, p)] for s, p in pairs])
+
+
+def _cores(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    return _by_step(
+        recorded,
+        found,
+        lambda step: _distinct([cb[3] for cb in step["cbs"]] + [buffer[2] for buffer in step["staging"]]),
+        lambda _, placed: _distinct([ranges_of(b.cores) for b in placed.step.buffers if not b.scratch]),
+    )
+
+
+def _distinct(grids: list[Ranges]) -> list[Ranges]:
+    """The core ranges that a step's buffers stand on, each once; the order of ranges has no meaning."""
+    unique: list[Ranges] = []
+    for grid in sorted(sorted(g) for g in grids):
+        if grid not in unique:
+            unique.append(grid)
+    return unique
+
+
+def _cbs(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    return _by_step(recorded, found, _recorded_buffers, _found_buffers)
+
+
+def _recorded_buffers(step: dict[str, Any]) -> dict[str, Any]:
+    buffers: dict[str, Any] = {}
+    if step["cbs"]:
+        buffers["cbs"] = sorted([size, 0 if alias else address] for address, size, alias, _ in step["cbs"])
+    if step["staging"]:
+        buffers["staging"] = sorted(size for size, _, _ in step["staging"])
+    return buffers
+
+
+def _found_buffers(step: dict[str, Any], placed: PlacedStep) -> dict[str, Any]:
+    """[bytes, address (0 of those that borrow a tensor's memory)] and staging bytes, where the record has such."""
+    pairs = list(zip(placed.step.buffers, placed.buffer_addresses, strict=True))
+    buffers: dict[str, Any] = {}
+    if step["cbs"]:
+        buffers["cbs"] = sorted(
+            [b.bytes, 0 if b.alias is not None else address] for b, address in pairs if not b.dataflow
+        )
+    if step["staging"]:
+        buffers["staging"] = sorted(b.bytes for b, _ in pairs if b.dataflow and not b.scratch)
+    return buffers
+
+
+def _peak(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    if "peak" not in recorded:
+        return None
+    want, have = recorded["peak"]["total"], found.peak["total"]
+    return Verdict(abs(have - want) <= PEAK_TOLERANCE * want, recorded["peak"], found.peak)
+
+
+_OF_ACCEPTED: dict[str, Callable[[dict[str, Any], Answer], Verdict | None]] = {
+    "output": _output,
+    "address": _address,
+    "steps": _steps,
+    "cores": _cores,
+    "cbs": _cbs,
+    "peak": _peak,
+}

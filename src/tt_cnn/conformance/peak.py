@@ -1,0 +1,75 @@
+"""The peak of a call: bytes a core of circular buffers, of staging buffers and of L1 tensors that it allocates itself.
+
+As the real library's graph tools count: buffers that borrow a tensor's memory are not counted twice; the circular
+buffers of a program stay until the next program brings its own; tables of the sliding window (L1_SMALL) count while
+their program runs; what the call was given does not count; scratchpads of kernels count in the total alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tt_cnn.conformance.planning_card import Given, Happening, Taken
+from tt_cnn.virtual.placement import Place
+from tt_cnn.virtual.plan import CircularBuffer, Step
+from tt_cnn.virtual.types.enums import BufferType
+
+_ON_CORES = (BufferType.L1, BufferType.L1_SMALL)
+
+
+def peak_of(happenings: Iterable[Happening]) -> dict[str, int]:
+    own: dict[tuple[BufferType, int], int] = {}
+    peak = {"cb": 0, "l1": 0, "staging": 0, "total": 0}
+    now = dict.fromkeys(peak, 0)
+    scratch = 0
+
+    def count(extra_l1: int = 0) -> None:
+        now["l1"] = sum(own.values()) + extra_l1
+        now["total"] = now["cb"] + now["l1"] + now["staging"] + scratch
+        for name, value in now.items():
+            peak[name] = max(peak[name], value)
+
+    for happening in happenings:
+        if isinstance(happening, Taken):
+            if happening.place.buffer_type in _ON_CORES:
+                own[_key(happening.place)] = happening.place.bank_bytes
+                count()
+        elif isinstance(happening, Given):
+            own.pop(_key(happening.place), None)
+        else:
+            step = happening.step
+            now["cb"] = busiest_core([b for b in step.buffers if not b.dataflow])
+            now["staging"] = busiest_core([b for b in step.buffers if b.dataflow and not b.scratch])
+            scratch = busiest_core([b for b in step.buffers if b.scratch])
+            count(_tables(step))
+    return peak
+
+
+def _key(place: Place) -> tuple[BufferType, int]:
+    return place.buffer_type, place.address
+
+
+def _tables(step: Step) -> int:
+    return sum(config.bank_bytes for config in step.configs)
+
+
+def busiest_core(buffers: list[CircularBuffer]) -> int:
+    """Bytes of the buffers that are their own, on the core that has most of them.
+
+    Ranges are rectangles, so some range's first core is among the busiest.
+    """
+    own = [b for b in buffers if b.alias is None]
+    corners = {(r.start.x, r.start.y) for b in own for r in b.cores.ranges()}
+    xs, ys = {x for x, _ in corners}, {y for _, y in corners}
+    return max(
+        (
+            sum(
+                b.bytes
+                for b in own
+                if any(r.start.x <= x <= r.end.x and r.start.y <= y <= r.end.y for r in b.cores.ranges())
+            )
+            for x in xs
+            for y in ys
+        ),
+        default=0,
+    )

@@ -1,0 +1,79 @@
+"""A virtual card that plans and allocates but does not compute, and writes down what happens in its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tt_cnn.virtual.arch import card_by_name
+from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.placement import Place, PlacedStep, Placement
+from tt_cnn.virtual.plan import Allocate, Free, Plan
+from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.storage import Buffer
+from tt_cnn.virtual.types.geometry import MeshShape
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+RECORDED_L1_SMALL = 65536
+"""`l1_small_size` of the recordings."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Memory was allocated."""
+
+    place: Place
+
+
+@dataclass(frozen=True)
+class Given:
+    """Memory was freed."""
+
+    place: Place
+
+
+Happening = Taken | Given | PlacedStep
+
+
+class PlanningCard(MeshDevice):
+    """A clean card as the corpora were recorded on: one queue, no program cache, L1_SMALL of 64 KiB."""
+
+    def __init__(self, name: str) -> None:
+        self.happenings: list[Happening] = []
+        super().__init__(
+            card_by_name(name),
+            shape=MeshShape(1, 1),
+            device_ids=[0],
+            l1_small_size=RECORDED_L1_SMALL,
+            hazards="off",
+        )
+        self.disable_and_clear_program_cache()
+        self.no_dispatch = True
+        self.memory_listeners.append(self._note)
+
+    def _note(self, what: str, here: Place, spec: Spec | None, by: str) -> None:
+        """Memory taken and given back outside ops."""
+        self.happenings.append(Taken(here) if what == "allocate" else Given(here))
+
+    def enqueue(self, command: Command, wait: bool = False) -> int:
+        """Reads run at once (of zeros, since nothing is computed), so that nobody waits for what never comes."""
+        if command.accesses and not any(access.write for access in command.accesses):
+            command.run()
+        return super().enqueue(command, wait)
+
+    def give(self, spec: Spec) -> Buffer:
+        """Memory of a call's input, which is no happening of the call."""
+        buffer = self.allocate(spec, "the recording")
+        self.happenings.pop()
+        return buffer
+
+    def place(self, plan: Plan, inputs: dict[int, Place]) -> Placement:
+        placement = super().place(plan, inputs)
+        placed = {id(step.step): step for step in placement.steps}
+        for action in plan.actions:
+            if isinstance(action, Allocate):
+                self.happenings.append(Taken(placement.places[action.slot.buffer]))
+            elif isinstance(action, Free):
+                self.happenings.append(Given(placement.places[action.slot.buffer]))
+            elif id(action) in placed:  # a move to the same address is not dispatched
+                self.happenings.append(placed[id(action)])
+        return placement

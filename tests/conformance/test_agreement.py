@@ -1,0 +1,125 @@
+"""The rules of agreement between a recorded plan and ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tt_cnn.conformance.agreement import compare
+from tt_cnn.conformance.answer import Answer
+from tt_cnn.virtual.placement import PlacedStep
+from tt_cnn.virtual.plan import CircularBuffer, Slot, Step
+from tt_cnn.virtual.types import CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
+
+CORES = CoreRangeSet([CoreRange((0, 0), (7, 7))])
+RANGES = [[[0, 0], [7, 7]]]
+SLOT = Slot(0, 0, Spec(Shape([32, 32]), DataType.BFLOAT16, Layout.TILE))
+OUTPUT = {"shape": [1, 1, 32, 32], "dtype": "BFLOAT16"}
+
+
+def placed(name: str, *buffers: tuple[CircularBuffer, int]) -> PlacedStep:
+    step = Step(name, "Factory", CORES, (SLOT,), (SLOT,), tuple(b for b, _ in buffers))
+    return PlacedStep(step, tuple(address for _, address in buffers))
+
+
+def accepted(**changes: Any) -> Answer:
+    own = (CircularBuffer(4096, CORES), 105824)
+    borrowed = (CircularBuffer(2048, CORES, alias=SLOT), 999)
+    values: dict[str, Any] = {
+        "output": dict(OUTPUT),
+        "address": 1000,
+        "steps": [placed("Unary", own, borrowed)],
+        "peak": {"cb": 4096, "l1": 0, "staging": 0, "total": 4096},
+    }
+    return Answer("ok", **(values | changes))
+
+
+def recorded(**changes: Any) -> dict[str, Any]:
+    step = {"op": "Unary", "cbs": [[105824, 4096, 0, RANGES], [1408512, 2048, 1, RANGES]], "staging": []}
+    values = {
+        "status": "ok",
+        "output": OUTPUT | {"address": 1000},
+        "ops": [step],
+        "peak": {"cb": 4096, "l1": 0, "staging": 0, "total": 4096},
+    }
+    return values | changes
+
+
+def fields(verdicts: dict[str, Any], agree: bool) -> set[str]:
+    return {name for name, verdict in verdicts.items() if verdict.agrees is agree}
+
+
+def test_an_equal_call_agrees_in_every_field_wherever_borrowed_memory_is() -> None:
+    verdicts = compare(recorded(), accepted())
+    assert fields(verdicts, True) == {"status", "output", "address", "steps", "cores", "cbs", "peak"}
+    assert not fields(verdicts, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "differing"),
+    [
+        ({"output": OUTPUT | {"dtype": "FLOAT32"}}, {"output"}),
+        ({"address": 1032}, {"address"}),
+        ({"steps": [placed("Copy")]}, {"steps", "cores", "cbs"}),
+        ({"steps": []}, {"steps", "cores", "cbs"}),
+        ({"peak": {"total": 4200}}, {"peak"}),
+    ],
+)
+def test_each_field_can_differ(changes: dict[str, Any], differing: set[str]) -> None:
+    assert fields(compare(recorded(), accepted(**changes)), False) == differing
+
+
+def test_a_peak_within_two_percent_agrees() -> None:
+    assert compare(recorded(), accepted(peak={"total": 4170}))["peak"].agrees
+
+
+@pytest.mark.parametrize("address", [105824, 105856])
+def test_addresses_of_buffers_that_alias_nothing_count(address: int) -> None:
+    steps = [placed("Unary", (CircularBuffer(4096, CORES), address), (CircularBuffer(2048, CORES, alias=SLOT), 0))]
+    assert compare(recorded(), accepted(steps=steps))["cbs"].agrees is (address == 105824)
+
+
+def test_cores_are_compared_apart_from_sizes() -> None:
+    fewer = CoreRangeSet([CoreRange((0, 0), (3, 7))])
+    steps = [placed("Unary", (CircularBuffer(4096, fewer), 105824), (CircularBuffer(2048, fewer, alias=SLOT), 0))]
+    verdicts = compare(recorded(), accepted(steps=steps))
+    assert fields(verdicts, False) == {"cores"}
+
+
+def test_of_staging_buffers_the_sizes_count_and_scratchpads_do_not() -> None:
+    step = {"op": "Pad", "cbs": [], "staging": [[512, 1, RANGES], [64, 0, RANGES]]}
+    ours = placed(
+        "Pad",
+        (CircularBuffer(64, CORES, dataflow=True), 77),
+        (CircularBuffer(512, CORES, alias=SLOT, dataflow=True), 0),
+        (CircularBuffer(32, CORES, dataflow=True, scratch=True), 99),
+    )
+    assert not fields(compare(recorded(ops=[step]), accepted(steps=[ours])), False)
+
+
+def test_a_footprint_that_was_not_recorded_is_not_compared() -> None:
+    verdicts = compare(recorded(ops=[{"op": "Unary", "cbs": [], "staging": []}]), accepted())
+    assert "cbs" not in verdicts and "cores" not in verdicts and verdicts["steps"].agrees
+
+
+@pytest.mark.parametrize("status", ["crash", "timeout"])
+def test_where_the_library_fails_a_clear_refusal_is_right(status: str) -> None:
+    assert compare({"status": status}, Answer("error", "no"))["status"].agrees
+    assert not compare({"status": status}, accepted())["status"].agrees
+    assert not compare({"status": status}, Answer("broken", "KeyError: 1"))["status"].agrees
+
+
+@pytest.mark.parametrize("status", ["error", "input_error"])
+def test_refusals_compare_their_text_with_program_numbers_masked(status: str) -> None:
+    text = "buffers in program {} clash with L1 buffers at 1234"
+    verdicts = compare({"status": status, "message": text.format(7)}, Answer("error", text.format(12)))
+    assert fields(verdicts, True) == {"status", "message"}
+    other = compare({"status": status, "message": text.format(7)}, Answer("error", "at 1235"))
+    assert fields(other, False) == {"message"}
+
+
+def test_nothing_else_is_compared_where_the_status_differs() -> None:
+    assert set(compare(recorded(), Answer("error", "no"))) == {"status"}
+    assert set(compare({"status": "error", "message": "no"}, accepted())) == {"status"}
+    assert not compare({"status": "error", "message": "no"}, Answer("broken", "no"))["status"].agrees

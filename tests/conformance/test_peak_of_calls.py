@@ -1,0 +1,66 @@
+"""The peak of a call as the library's graph tools count it."""
+
+from __future__ import annotations
+
+from tt_cnn.conformance.peak import busiest_core, peak_of
+from tt_cnn.conformance.planning_card import Given, Taken
+from tt_cnn.virtual.placement import Place, PlacedStep
+from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Slot, Step
+from tt_cnn.virtual.types import BufferType, CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
+
+ALL = CoreRangeSet([CoreRange((0, 0), (7, 7))])
+SLOT = Slot(0, 0, Spec(Shape([32, 32]), DataType.BFLOAT16, Layout.TILE))
+
+
+def l1(address: int, size: int) -> Place:
+    return Place(BufferType.L1, address, size)
+
+
+def program(*buffers: CircularBuffer, tables: int = 0) -> PlacedStep:
+    configs = (AllocateConfig(tables, 64, 9),) if tables else ()
+    return PlacedStep(Step("Op", "F", ALL, (), (), buffers, configs=configs), (0,) * len(buffers))
+
+
+def test_a_pad_and_a_tilize() -> None:
+    """Corpus ops_wormhole, to_layout of height shards: a Pad with 1024 B of staging, then a Tilize."""
+    happenings = [
+        Taken(l1(1368064, 32768)),
+        program(
+            CircularBuffer(32768, ALL, SLOT, dataflow=True),
+            CircularBuffer(32768, ALL, SLOT, dataflow=True),
+            CircularBuffer(1024, ALL, dataflow=True),
+        ),
+        Taken(l1(1335296, 32768)),
+        program(CircularBuffer(32768, ALL, SLOT, dataflow=True), CircularBuffer(32768, ALL, SLOT, dataflow=True)),
+        Given(l1(1368064, 32768)),
+    ]
+    assert peak_of(happenings) == {"cb": 0, "l1": 65536, "staging": 1024, "total": 66560}
+
+
+def test_circular_buffers_stay_until_the_next_program_and_tables_only_for_theirs() -> None:
+    happenings = [
+        Taken(l1(100, 1000)),
+        program(CircularBuffer(300, ALL), tables=50),
+        Given(l1(100, 1000)),
+        Taken(l1(200, 1020)),
+        program(CircularBuffer(10, ALL)),
+    ]
+    assert peak_of(happenings) == {"cb": 300, "l1": 1050, "staging": 0, "total": 1350}
+
+
+def test_what_the_call_was_given_and_dram_do_not_count() -> None:
+    assert peak_of([Given(l1(5, 99)), Taken(Place(BufferType.DRAM, 0, 4096))])["total"] == 0
+
+
+def test_scratchpads_count_in_the_total_alone() -> None:
+    peak = peak_of(
+        [program(CircularBuffer(2, ALL, dataflow=True, scratch=True), CircularBuffer(64, ALL, dataflow=True))]
+    )
+    assert peak == {"cb": 0, "l1": 0, "staging": 64, "total": 66}
+
+
+def test_the_busiest_core_decides() -> None:
+    left, right = CoreRangeSet([CoreRange((0, 0), (3, 7))]), CoreRangeSet([CoreRange((2, 3), (7, 7))])
+    assert busiest_core([CircularBuffer(10, left), CircularBuffer(5, right), CircularBuffer(1, ALL)]) == 16
+    assert busiest_core([CircularBuffer(10, CoreRangeSet([CoreRange((0, 0), (1, 1))])), CircularBuffer(5, right)]) == 10
+    assert busiest_core([CircularBuffer(10, left, alias=SLOT)]) == 0
