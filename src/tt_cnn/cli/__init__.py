@@ -1,0 +1,5 @@
+"""The `tt-cnn` command."""
+
+from tt_cnn.cli.application import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,3 @@
+from tt_cnn.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Readings of commands for people to look at."""
