@@ -1,54 +1,160 @@
-"""The names of TT-NN, on the virtual card. `from tt_cnn import ttnn` gives this module where no real card is."""
+"""The names of TT-NN, on the virtual card. `from tt_cnn import ttnn` gives this module where no real card is.
 
-from __future__ import annotations
+Ops are not listed here: a name that is registered in `ops.OPERATIONS` is there. What the real library has beyond that
+is a `MissingName`, which names it.
+"""
 
-from typing import Any
+import sys
 
 from tt_cnn.virtual import ops
-from tt_cnn.virtual.conversion import from_torch, to_torch
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.mesh import (
-    ConcatMesh2dToTensor,
-    ConcatMeshToTensor,
-    MeshToTensor,
-    ReplicateTensorToMesh,
-    ShardTensor2dMesh,
-    ShardTensorToMesh,
-    TensorToMesh,
-)
-from tt_cnn.virtual.opening import *  # noqa: F403
-from tt_cnn.virtual.synchronization import *  # noqa: F403
-from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.trace import MeshTraceId
-from tt_cnn.virtual.transfers import (
-    allocate_tensor_on_device,
-    allocate_tensor_on_host,
-    copy_device_to_host_tensor,
-    copy_host_to_device_tensor,
-    deallocate,
-    from_device,
-    to_device,
-)
-from tt_cnn.virtual.types import *  # noqa: F403
-from tt_cnn.virtual.types import DataType, Layout
+from tt_cnn.virtual.conversion import from_torch as from_torch
+from tt_cnn.virtual.conversion import to_torch as to_torch
+from tt_cnn.virtual.opening import get_arch_name as get_arch_name
+from tt_cnn.virtual.ops.conv2d.config import Conv1dConfig as Conv1dConfig
+from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig as Conv2dConfig
+from tt_cnn.virtual.ops.conv2d.config import Conv2dDRAMSliceHeight as Conv2dDRAMSliceHeight
+from tt_cnn.virtual.ops.conv2d.config import Conv2dDRAMSliceWidth as Conv2dDRAMSliceWidth
+from tt_cnn.virtual.ops.conv2d.config import Conv2dL1Full as Conv2dL1Full
+from tt_cnn.virtual.ops.conv2d.config import Conv2dL1FullSliceConfig as Conv2dL1FullSliceConfig
+from tt_cnn.virtual.ops.conv2d.config import Conv2dSliceConfig as Conv2dSliceConfig
+from tt_cnn.virtual.ops.conv2d.config import Op2DDRAMSliceHeight as Op2DDRAMSliceHeight
+from tt_cnn.virtual.ops.conv2d.config import Op2DDRAMSliceWidth as Op2DDRAMSliceWidth
+from tt_cnn.virtual.ops.conv2d.config import Op2DL1FullSliceConfig as Op2DL1FullSliceConfig
+from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig as Op2DSliceConfig
+from tt_cnn.virtual.synchronization import begin_trace_capture as begin_trace_capture
+from tt_cnn.virtual.synchronization import command_queue as command_queue
+from tt_cnn.virtual.synchronization import end_trace_capture as end_trace_capture
+from tt_cnn.virtual.synchronization import event_synchronize as event_synchronize
+from tt_cnn.virtual.synchronization import execute_trace as execute_trace
+from tt_cnn.virtual.synchronization import record_event as record_event
+from tt_cnn.virtual.synchronization import release_trace as release_trace
+from tt_cnn.virtual.synchronization import wait_for_event as wait_for_event
+from tt_cnn.virtual.trace import MeshTraceId as MeshTraceId
+from tt_cnn.virtual.transfers import allocate_tensor_on_device as allocate_tensor_on_device
+from tt_cnn.virtual.transfers import allocate_tensor_on_host as allocate_tensor_on_host
+from tt_cnn.virtual.transfers import copy_device_to_host_tensor as copy_device_to_host_tensor
+from tt_cnn.virtual.transfers import copy_host_to_device_tensor as copy_host_to_device_tensor
+from tt_cnn.virtual.transfers import deallocate as deallocate
+from tt_cnn.virtual.transfers import from_device as from_device
+from tt_cnn.virtual.transfers import to_device as to_device
+from tt_cnn.virtual.ttnn import core as core
+from tt_cnn.virtual.ttnn import device as device
+from tt_cnn.virtual.ttnn import distributed as distributed
+from tt_cnn.virtual.ttnn import experimental as experimental
+from tt_cnn.virtual.ttnn import graph as graph
+from tt_cnn.virtual.ttnn import transformer as transformer
+from tt_cnn.virtual.ttnn import types as types
+from tt_cnn.virtual.ttnn.config import CONFIG as CONFIG
+from tt_cnn.virtual.ttnn.config import Config as Config
+from tt_cnn.virtual.ttnn.config import manage_config as manage_config
+from tt_cnn.virtual.ttnn.core import DEVICE_STORAGE_TYPE as DEVICE_STORAGE_TYPE
+from tt_cnn.virtual.ttnn.core import BufferType as BufferType
+from tt_cnn.virtual.ttnn.core import MemoryConfig as MemoryConfig
+from tt_cnn.virtual.ttnn.core import ShardOrientation as ShardOrientation
+from tt_cnn.virtual.ttnn.core import ShardStrategy as ShardStrategy
+from tt_cnn.virtual.ttnn.core import TensorMemoryLayout as TensorMemoryLayout
+from tt_cnn.virtual.ttnn.core import corerange_to_cores as corerange_to_cores
+from tt_cnn.virtual.ttnn.core import create_sharded_memory_config as create_sharded_memory_config
+from tt_cnn.virtual.ttnn.core import create_sharded_memory_config_ as create_sharded_memory_config_
+from tt_cnn.virtual.ttnn.core import element_size as element_size
+from tt_cnn.virtual.ttnn.core import get_current_command_queue_id_for_thread as get_current_command_queue_id_for_thread
+from tt_cnn.virtual.ttnn.core import get_memory_config as get_memory_config
+from tt_cnn.virtual.ttnn.core import has_storage_type_of as has_storage_type_of
+from tt_cnn.virtual.ttnn.core import has_tile_padding as has_tile_padding
+from tt_cnn.virtual.ttnn.core import is_sharded as is_sharded
+from tt_cnn.virtual.ttnn.core import is_tensor_storage_on_device as is_tensor_storage_on_device
+from tt_cnn.virtual.ttnn.core import num_cores_to_corerangeset as num_cores_to_corerangeset
+from tt_cnn.virtual.ttnn.core import tile_size as tile_size
+from tt_cnn.virtual.ttnn.core import ttnn_dtype_to_torch_dtype as ttnn_dtype_to_torch_dtype
+from tt_cnn.virtual.ttnn.device import Arch as Arch
+from tt_cnn.virtual.ttnn.device import CloseDevice as CloseDevice
+from tt_cnn.virtual.ttnn.device import CreateDevice as CreateDevice
+from tt_cnn.virtual.ttnn.device import Device as Device
+from tt_cnn.virtual.ttnn.device import DispatchCoreAxis as DispatchCoreAxis
+from tt_cnn.virtual.ttnn.device import DispatchCoreConfig as DispatchCoreConfig
+from tt_cnn.virtual.ttnn.device import DispatchCoreType as DispatchCoreType
+from tt_cnn.virtual.ttnn.device import GetDefaultDevice as GetDefaultDevice
+from tt_cnn.virtual.ttnn.device import GetNumAvailableDevices as GetNumAvailableDevices
+from tt_cnn.virtual.ttnn.device import MeshDevice as MeshDevice
+from tt_cnn.virtual.ttnn.device import ReadDeviceProfiler as ReadDeviceProfiler
+from tt_cnn.virtual.ttnn.device import SetDefaultDevice as SetDefaultDevice
+from tt_cnn.virtual.ttnn.device import close_device as close_device
+from tt_cnn.virtual.ttnn.device import dump_device_memory_state as dump_device_memory_state
+from tt_cnn.virtual.ttnn.device import get_allocator_base_address as get_allocator_base_address
+from tt_cnn.virtual.ttnn.device import get_dram_alignment as get_dram_alignment
+from tt_cnn.virtual.ttnn.device import get_l1_alignment as get_l1_alignment
+from tt_cnn.virtual.ttnn.device import get_memory_view as get_memory_view
+from tt_cnn.virtual.ttnn.device import init_device_compute_kernel_config as init_device_compute_kernel_config
+from tt_cnn.virtual.ttnn.device import is_trace_capture_active as is_trace_capture_active
+from tt_cnn.virtual.ttnn.device import manage_device as manage_device
+from tt_cnn.virtual.ttnn.device import open_device as open_device
+from tt_cnn.virtual.ttnn.device import synchronize_device as synchronize_device
+from tt_cnn.virtual.ttnn.distributed import ConcatMesh2dToTensor as ConcatMesh2dToTensor
+from tt_cnn.virtual.ttnn.distributed import ConcatMeshToTensor as ConcatMeshToTensor
+from tt_cnn.virtual.ttnn.distributed import MeshToTensor as MeshToTensor
+from tt_cnn.virtual.ttnn.distributed import ReplicateTensorToMesh as ReplicateTensorToMesh
+from tt_cnn.virtual.ttnn.distributed import ShardTensor2dMesh as ShardTensor2dMesh
+from tt_cnn.virtual.ttnn.distributed import ShardTensorToMesh as ShardTensorToMesh
+from tt_cnn.virtual.ttnn.distributed import TensorToMesh as TensorToMesh
+from tt_cnn.virtual.ttnn.distributed import close_mesh_device as close_mesh_device
+from tt_cnn.virtual.ttnn.distributed import concat_mesh_to_tensor_composer as concat_mesh_to_tensor_composer
+from tt_cnn.virtual.ttnn.distributed import from_host_shards as from_host_shards
+from tt_cnn.virtual.ttnn.distributed import get_device_ids as get_device_ids
+from tt_cnn.virtual.ttnn.distributed import get_num_devices as get_num_devices
+from tt_cnn.virtual.ttnn.distributed import open_mesh_device as open_mesh_device
+from tt_cnn.virtual.ttnn.distributed import replicate_tensor_to_mesh_mapper as replicate_tensor_to_mesh_mapper
+from tt_cnn.virtual.ttnn.distributed import shard_tensor_to_mesh_mapper as shard_tensor_to_mesh_mapper
+from tt_cnn.virtual.ttnn.missing import VERSION, resolver
+from tt_cnn.virtual.ttnn.types import DRAM_MEMORY_CONFIG as DRAM_MEMORY_CONFIG
+from tt_cnn.virtual.ttnn.types import L1_BLOCK_SHARDED_MEMORY_CONFIG as L1_BLOCK_SHARDED_MEMORY_CONFIG
+from tt_cnn.virtual.ttnn.types import L1_HEIGHT_SHARDED_MEMORY_CONFIG as L1_HEIGHT_SHARDED_MEMORY_CONFIG
+from tt_cnn.virtual.ttnn.types import L1_MEMORY_CONFIG as L1_MEMORY_CONFIG
+from tt_cnn.virtual.ttnn.types import L1_WIDTH_SHARDED_MEMORY_CONFIG as L1_WIDTH_SHARDED_MEMORY_CONFIG
+from tt_cnn.virtual.ttnn.types import ROW_MAJOR_LAYOUT as ROW_MAJOR_LAYOUT
+from tt_cnn.virtual.ttnn.types import TILE_LAYOUT as TILE_LAYOUT
+from tt_cnn.virtual.ttnn.types import TILE_SIZE as TILE_SIZE
+from tt_cnn.virtual.ttnn.types import CoreCoord as CoreCoord
+from tt_cnn.virtual.ttnn.types import CoreGrid as CoreGrid
+from tt_cnn.virtual.ttnn.types import CoreRange as CoreRange
+from tt_cnn.virtual.ttnn.types import CoreRangeSet as CoreRangeSet
+from tt_cnn.virtual.ttnn.types import DataType as DataType
+from tt_cnn.virtual.ttnn.types import Layout as Layout
+from tt_cnn.virtual.ttnn.types import MathFidelity as MathFidelity
+from tt_cnn.virtual.ttnn.types import MeshEvent as MeshEvent
+from tt_cnn.virtual.ttnn.types import MeshShape as MeshShape
+from tt_cnn.virtual.ttnn.types import PaddingMode as PaddingMode
+from tt_cnn.virtual.ttnn.types import Shape as Shape
+from tt_cnn.virtual.ttnn.types import ShardDistributionStrategy as ShardDistributionStrategy
+from tt_cnn.virtual.ttnn.types import ShardSpec as ShardSpec
+from tt_cnn.virtual.ttnn.types import SigmoidMode as SigmoidMode
+from tt_cnn.virtual.ttnn.types import StorageType as StorageType
+from tt_cnn.virtual.ttnn.types import Tensor as Tensor
+from tt_cnn.virtual.ttnn.types import TensorSpec as TensorSpec
+from tt_cnn.virtual.ttnn.types import ThrottleLevel as ThrottleLevel
+from tt_cnn.virtual.ttnn.types import Tile as Tile
+from tt_cnn.virtual.ttnn.types import UnaryOpType as UnaryOpType
+from tt_cnn.virtual.ttnn.types import UnaryWithParam as UnaryWithParam
+from tt_cnn.virtual.ttnn.types import WormholeComputeKernelConfig as WormholeComputeKernelConfig
+from tt_cnn.virtual.ttnn.types import bfloat4_b as bfloat4_b
+from tt_cnn.virtual.ttnn.types import bfloat8_b as bfloat8_b
+from tt_cnn.virtual.ttnn.types import bfloat16 as bfloat16
+from tt_cnn.virtual.ttnn.types import float32 as float32
+from tt_cnn.virtual.ttnn.types import fp8_e4m3 as fp8_e4m3
+from tt_cnn.virtual.ttnn.types import int8 as int8
+from tt_cnn.virtual.ttnn.types import int32 as int32
+from tt_cnn.virtual.ttnn.types import uint8 as uint8
+from tt_cnn.virtual.ttnn.types import uint16 as uint16
+from tt_cnn.virtual.ttnn.types import uint32 as uint32
 
-Device = MeshDevice
-bfloat16 = DataType.BFLOAT16
-float32 = DataType.FLOAT32
-uint32 = DataType.UINT32
-bfloat8_b = DataType.BFLOAT8_B
-bfloat4_b = DataType.BFLOAT4_B
-uint8 = DataType.UINT8
-uint16 = DataType.UINT16
-int32 = DataType.INT32
-int8 = DataType.INT8
-ROW_MAJOR_LAYOUT = Layout.ROW_MAJOR
-TILE_LAYOUT = Layout.TILE
+__version__ = VERSION
+ttnn = sys.modules[__name__]
+"""Some code says `ttnn.ttnn`."""
 
 ops.load_all()
 
+__getattr__ = resolver("")
 
-def __getattr__(name: str) -> Any:
-    if name in ops.OPERATIONS:
-        return ops.OPERATIONS[name]
-    raise AttributeError(f"module 'ttnn' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    """What is here, ops included."""
+    return sorted({*globals(), *(name for name in ops.OPERATIONS if "." not in name)})

@@ -1,0 +1,67 @@
+"""`ttnn.device`: opening and closing, and questions about a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn.virtual.device import MeshDevice as MeshDevice
+from tt_cnn.virtual.opening import CloseDevice as CloseDevice
+from tt_cnn.virtual.opening import CreateDevice as CreateDevice
+from tt_cnn.virtual.opening import DispatchCoreAxis as DispatchCoreAxis
+from tt_cnn.virtual.opening import DispatchCoreConfig as DispatchCoreConfig
+from tt_cnn.virtual.opening import DispatchCoreType as DispatchCoreType
+from tt_cnn.virtual.opening import GetDefaultDevice as GetDefaultDevice
+from tt_cnn.virtual.opening import GetNumAvailableDevices as GetNumAvailableDevices
+from tt_cnn.virtual.opening import SetDefaultDevice as SetDefaultDevice
+from tt_cnn.virtual.opening import close_device as close_device
+from tt_cnn.virtual.opening import default_card
+from tt_cnn.virtual.opening import dump_device_memory_state as dump_device_memory_state
+from tt_cnn.virtual.opening import get_memory_view as get_memory_view
+from tt_cnn.virtual.opening import manage_device as manage_device
+from tt_cnn.virtual.opening import open_device as open_device
+from tt_cnn.virtual.synchronization import synchronize_device as synchronize_device
+from tt_cnn.virtual.ttnn.missing import resolver
+from tt_cnn.virtual.types import Arch as Arch
+from tt_cnn.virtual.types import BufferType
+from tt_cnn.virtual.types import init_device_compute_kernel_config as init_device_compute_kernel_config
+
+Device = MeshDevice
+DEFAULT_L1_SMALL_SIZE = 0
+DEFAULT_TRACE_REGION_SIZE = 0
+
+
+def _arch(device: MeshDevice | None) -> Arch:
+    return default_card().arch if device is None else device.arch()
+
+
+def is_wormhole_b0(device: MeshDevice | None = None) -> bool:
+    return _arch(device) is Arch.WORMHOLE_B0
+
+
+def is_blackhole(device: MeshDevice | None = None) -> bool:
+    return _arch(device) is Arch.BLACKHOLE
+
+
+def is_trace_capture_active(device: MeshDevice) -> bool:
+    return device.capturing is not None
+
+
+def get_allocator_base_address(device: MeshDevice, buffer_type: BufferType) -> int:
+    """The lowest address that tensors of this kind may have."""
+    return device.memory.regions[buffer_type].base
+
+
+def get_dram_alignment() -> int:
+    return default_card().dram_alignment
+
+
+def get_l1_alignment() -> int:
+    return default_card().l1_alignment
+
+
+def ReadDeviceProfiler(device: MeshDevice, *args: Any, **kwargs: Any) -> None:
+    """Waits for the device, as the real one does before it reads; the virtual card keeps no profiler buffer."""
+    device.synchronize()
+
+
+__getattr__ = resolver("device.")

@@ -1,0 +1,5 @@
+"""`ttnn.graph`: captures of what calls do, and readings of them."""
+
+from tt_cnn.virtual.ttnn.missing import resolver
+
+__getattr__ = resolver("graph.", "tt_cnn.virtual.graph")
