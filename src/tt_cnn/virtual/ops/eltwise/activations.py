@@ -1,0 +1,79 @@
+"""Fused activations: which kernel a `UnaryOpType` with parameters runs, and how its parameters are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tt_cnn.virtual.types.unary import UnaryOpType
+
+Activation = tuple[UnaryOpType, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the vector unit by the name of `numerics.vector_unit`, with its parameters."""
+
+    name: str
+    params: tuple[float, ...] = ()
+    approx: bool = False
+
+
+def _fast(name: str) -> Callable[..., Kernel]:
+    """The first parameter asks for the approximate variant."""
+    return lambda fast=0.0, *_: Kernel(name, (), bool(fast))
+
+
+def _gelu(variant: float = 0.0, *_: float) -> Kernel:
+    return Kernel("gelu", (), bool(variant))
+
+
+def _sigmoid(vector_mode: float = 4.0, mode: float = 2.0, *_: float) -> Kernel:
+    """SigmoidMode.FastApproximate is 0; AccurateWithFastExp is the chain with the fast exponential."""
+    if mode == 0:
+        return Kernel("sigmoid", (), True)
+    return Kernel("sigmoid_accurate", (), True) if mode == 1 else Kernel("sigmoid")
+
+
+def _rounded(*params: float) -> Kernel:
+    return Kernel("round", tuple(int(p) for p in params))
+
+
+_SPECIAL: dict[UnaryOpType, Callable[..., Kernel]] = {
+    UnaryOpType.EXP: _fast("exp"),
+    UnaryOpType.ERF: _fast("erf"),
+    UnaryOpType.GELU: _gelu,
+    UnaryOpType.LOG: _fast("log"),
+    UnaryOpType.LOG1P: _fast("log1p"),
+    UnaryOpType.LOG2: _fast("log2"),
+    UnaryOpType.LOG10: _fast("log10"),
+    UnaryOpType.MISH: _fast("mish"),
+    UnaryOpType.RSQRT: _fast("rsqrt"),
+    UnaryOpType.SQRT: _fast("sqrt"),
+    UnaryOpType.TANH: _fast("tanh"),
+    UnaryOpType.SIGMOID: _sigmoid,
+    UnaryOpType.ROUND: _rounded,
+}
+_RENAMED: dict[UnaryOpType, str] = {
+    UnaryOpType.RECIP: "reciprocal",
+    UnaryOpType.ADD_UNARY_SFPU: "add_unary",
+    UnaryOpType.SUB_UNARY_SFPU: "sub_unary",
+    UnaryOpType.MUL_UNARY_SFPU: "mul_unary",
+    UnaryOpType.DIV_UNARY_SFPU: "div_unary",
+    UnaryOpType.LOGICAL_NOT_UNARY: "logical_not",
+    UnaryOpType.PRELU_SFPU: "prelu",
+    UnaryOpType.CLAMP_TSS: "clamp",
+    UnaryOpType.LOGSIGMOID: "log_sigmoid",
+    UnaryOpType.MAXIMUM: "maximum_unary",
+    UnaryOpType.MINIMUM: "minimum_unary",
+    UnaryOpType.POWER: "pow",
+    UnaryOpType.REMAINDER: "remainder_unary",
+    UnaryOpType.FMOD: "fmod_unary",
+}
+
+
+def kernel_of(activation: Activation) -> Kernel:
+    op_type, params = activation
+    if op_type in _SPECIAL:
+        return _SPECIAL[op_type](*params)
+    return Kernel(_RENAMED.get(op_type, op_type.name.lower()), tuple(params))

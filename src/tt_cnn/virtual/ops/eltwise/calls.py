@@ -1,0 +1,56 @@
+"""Signatures of element-wise ops, made from tables: one `arguments` method each, with TT-NN's names and defaults."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tt_cnn.virtual.ops.operation import Call, Operation, _signature_message
+from tt_cnn.virtual.tensor import Tensor
+
+Parameter = inspect.Parameter
+
+
+def positional(name: str, default: Any = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default)
+
+
+def keyword(name: str, default: Any = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default)
+
+
+MEMORY_CONFIG, OUTPUT_TENSOR = keyword("memory_config"), keyword("output_tensor")
+SUB_CORE_GRIDS, SUB_DEVICE_ID = keyword("sub_core_grids"), keyword("sub_device_id")
+PLACEMENT = (MEMORY_CONFIG, OUTPUT_TENSOR, SUB_CORE_GRIDS)
+
+
+def with_signature(*parameters: Parameter) -> Callable[..., Call]:
+    """An `arguments` method that binds these parameters and hands them to the op's `make_call` by name."""
+    signature = inspect.Signature([positional("self"), *parameters])
+
+    def arguments(self: Any, *args: Any, **kwargs: Any) -> Call:
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        del values["self"]
+        made: Call = self.make_call(**values)
+        return made
+
+    arguments.__signature__ = signature  # type: ignore[attr-defined]
+    return arguments
+
+
+def wrong_types(operation: Operation, values: Sequence[Any]) -> TypeError:
+    """What the real library's bindings say when no overload takes arguments of these types."""
+    return TypeError(_signature_message(operation, tuple(values), {}))
+
+
+def require_tensor(operation: Operation, value: Any, *others: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise wrong_types(operation, (value, *others))
+    return value
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))

@@ -1,0 +1,176 @@
+"""typecast: another dtype, packed precisely; a device op of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual import numerics
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.calls import PLACEMENT, positional, require_tensor, with_signature, wrong_types
+from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, cores_to_ranges, num_cores_to_corerangeset
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
+
+
+def works_on_shards(x: Spec, dtype: DataType, memory_config: MemoryConfig, l1_alignment: int) -> bool:
+    """Input and output tiles of one size, in L1, in shards of whole aligned tiles."""
+    if x.memory_config.shard_spec is None or x.dtype.tile_bytes != dtype.tile_bytes:
+        return False
+    if x.memory_config.is_dram() or memory_config.is_dram():
+        return False
+    if x.dtype.is_block_float:
+        return True
+    height, width = x.shard.shape
+    size = x.dtype.element_bytes
+    return width * size % l1_alignment == 0 and height * width * size % x.dtype.tile_bytes == 0
+
+
+def plan_typecast(
+    planner: Planner,
+    x: Slot,
+    dtype: DataType,
+    memory_config: MemoryConfig | None = None,
+    output: Slot | None = None,
+    cores: CoreRangeSet | None = None,
+) -> Slot:
+    config = output.spec.memory_config if output is not None else memory_config or x.spec.memory_config
+    out = output or planner.allocate(Spec(x.spec.shape, dtype, x.spec.layout, config))
+    _check(planner, x.spec, config, None if output is None else output.spec, cores)
+    factory, cores, buffers = _program(planner, x, out, cores)
+    work = traffic([x.spec], [out.spec], out.spec.volume)
+    planner.step("Typecast", factory, cores, [x], [out], buffers, {"dtype": dtype}, work)
+    return out
+
+
+def plan_elementwise_pages(
+    planner: Planner, op_name: str, x: Slot, memory_config: MemoryConfig | None, output: Slot | None
+) -> Slot:
+    """Ops with `typecast`'s way of dealing pages to cores: `Copy` (of `pow(x, 1)`) and `PowInt`."""
+    out = output or planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
+    cores = _cores_for(planner, x.spec.num_pages)
+    size = STAGED_TILES * x.spec.dtype.tile_bytes
+    if op_name == "Copy":
+        buffers = [CircularBuffer(size, cores)]
+    else:
+        buffers = [CircularBuffer(size, cores, dataflow=True) for _ in range(2)]
+    factory = "SameMemoryConfig" if op_name == "Copy" else "PowIntProgramFactory"
+    planner.step(op_name, factory, cores, [x], [out], buffers, None, traffic([x.spec], [out.spec], out.spec.volume))
+    return out
+
+
+def _cores_for(planner: Planner, units: int, row_wise: bool = False) -> CoreRangeSet:
+    """A unit a core, column after column (or row after row), written as the fewest ranges."""
+    card = planner.card
+    return cores_to_ranges(num_cores_to_corerangeset(min(units, card.cores), CoreCoord(*card.grid), row_wise).cores())
+
+
+def _program(
+    planner: Planner, x: Slot, out: Slot, subgrid: CoreRangeSet | None
+) -> tuple[str, CoreRangeSet, list[CircularBuffer]]:
+    card = planner.card
+    if subgrid is None and works_on_shards(x.spec, out.spec.dtype, out.spec.memory_config, card.l1_alignment):
+        height, width = x.spec.shard.shape
+        size = height * width // _TILE_ELEMENTS * x.spec.dtype.tile_bytes
+        cores = cores_to_ranges(x.spec.shard.grid.cores())
+        buffers = [CircularBuffer(size, cores, alias=slot, dataflow=True) for slot in (x, out)]
+        return "TypecastShardedProgramFactory", cores, buffers
+    row_major = x.spec.layout is Layout.ROW_MAJOR
+    units = x.spec.num_pages
+    cores = subgrid or _cores_for(planner, units, row_wise=row_major)
+    buffers = [CircularBuffer(STAGED_TILES * slot.spec.dtype.tile_bytes, cores, dataflow=True) for slot in (x, out)]
+    if subgrid is not None:
+        return "TypecastSubgridProgramFactory", cores, buffers
+    chunked = row_major and not x.spec.is_sharded
+    return "TypecastRowMajorChunkedProgramFactory" if chunked else "TypecastProgramFactory", cores, buffers
+
+
+def _check(planner: Planner, x: Spec, config: MemoryConfig, output: Spec | None, subgrid: CoreRangeSet | None) -> None:
+    if x.is_sharded:
+        alignment = planner.card.l1_alignment
+        fatal(
+            x.page_bytes % alignment == 0,
+            f"Typecast operation requires sharded input tensor page size ({x.page_bytes} bytes) to be aligned to L1 "
+            f"({alignment} bytes)",
+        )
+    if x.layout is Layout.ROW_MAJOR:
+        fatal(
+            subgrid is None,
+            "Typecast operation does not support sub_core_grids when input tensor is in Row-Major layout.",
+        )
+    fatal(
+        x.memory_config.memory_layout is config.memory_layout,
+        "Typecast operation requires Input and Output memory layout to match. Input layout: "
+        f"{x.memory_config.memory_layout.native}, Output layout: {config.memory_layout.native}",
+    )
+    if output is None:
+        return
+    fatal(
+        output.shape == x.shape,
+        "Typecast operation requires input and preallocated output logical shapes to match. Input shape: "
+        f"{x.shape}, Preallocated output shape: {output.shape}",
+    )
+    fatal(
+        output.layout is x.layout,
+        "Typecast operation requires input and output layouts to match. Input layout: "
+        f"{x.layout.native}, Output layout: {output.layout.native}",
+    )
+
+
+def cast(context: Context, x: torch.Tensor, source: DataType, target: DataType) -> torch.Tensor:
+    """The values of a typecast in any numerics."""
+    if context.engine.numerics == "native" and source.is_float and target.is_float:
+        return x
+    return numerics.typecast(x, source, target).to(CARRIER[target])
+
+
+@op("typecast")
+class Typecast(Operation):
+    """`ttnn.typecast(tensor, dtype)`, or with the input's dtype named too."""
+
+    arguments = with_signature(
+        positional("input_tensor"), positional("dtype"), positional("output_dtype", None), *PLACEMENT
+    )
+
+    def make_call(
+        self,
+        input_tensor: Any,
+        dtype: Any,
+        output_dtype: Any = None,
+        memory_config: Any = None,
+        output_tensor: Any = None,
+        sub_core_grids: Any = None,
+    ) -> Call:
+        x = require_tensor(self, input_tensor, dtype)
+        target = output_dtype if output_dtype is not None else dtype
+        if not isinstance(target, DataType):
+            raise wrong_types(self, (input_tensor, target))
+        tensors = [x]
+        if output_tensor is not None:
+            tensors.append(require_tensor(self, output_tensor))
+            fatal(
+                output_tensor.dtype is target,
+                "If both output dtype and output tensor provided dtype should match",
+            )
+        return Call(tensors, dtype=target, memory_config=memory_config, cores=sub_core_grids)
+
+    def plan(self, planner: Planner, x: Slot, output: Slot | None = None, **attributes: Any) -> list[Slot]:
+        target, config, cores = attributes["dtype"], attributes["memory_config"], attributes["cores"]
+        return [plan_typecast(planner, x, target, config, output, cores)]
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, *_: torch.Tensor, dtype: DataType, **__: Any
+    ) -> list[torch.Tensor]:
+        out = context.outputs[0]
+        value = cast(context, x, context.inputs[0].dtype, dtype)
+        if tuple(value.shape) != tuple(out.padded_shape):
+            value = context.store(context.logical(value))
+        return [value]

@@ -1,0 +1,162 @@
+"""where: one of two values by a predicate; a unary, binary or ternary program by how many of them are tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.activations import Kernel
+from tt_cnn.virtual.ops.eltwise.binary_numbers import scalar_operand
+from tt_cnn.virtual.ops.eltwise.binary_plan import check_broadcast, plan_binary
+from tt_cnn.virtual.ops.eltwise.calls import (
+    PLACEMENT,
+    is_number,
+    positional,
+    require_tensor,
+    with_signature,
+    wrong_types,
+)
+from tt_cnn.virtual.ops.eltwise.kinds import FLOATS, I32, WIDE, Kind
+from tt_cnn.virtual.ops.eltwise.numbers import as_integer, operand_in
+from tt_cnn.virtual.ops.eltwise.sharding import broadcast_shape, is_uneven
+from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
+from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, plan_unary, traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_SCALAR_FALSE = Kind("WHERE_TTS", "where", FLOATS | WIDE)
+_SCALAR_TRUE = Kind("WHERE_TST", "where", FLOATS | WIDE)
+
+
+@op("where")
+class Where(Operation):
+    """`ttnn.where(predicate, true_value, false_value)`; what is not zero is true."""
+
+    arguments = with_signature(positional("predicate"), positional("true_value"), positional("false_value"), *PLACEMENT)
+
+    def make_call(
+        self,
+        predicate: Any,
+        true_value: Any,
+        false_value: Any,
+        memory_config: Any = None,
+        output_tensor: Any = None,
+        sub_core_grids: Any = None,
+    ) -> Call:
+        values = (true_value, false_value)
+        if not all(isinstance(v, Tensor) or is_number(v) for v in values):
+            raise wrong_types(self, (predicate, *values))
+        tensors = [require_tensor(self, predicate, *values), *(v for v in values if isinstance(v, Tensor))]
+        operands = len(tensors)
+        if output_tensor is not None:
+            tensors.append(require_tensor(self, output_tensor))
+        scalars = tuple(None if isinstance(v, Tensor) else v for v in values)
+        return Call(tensors, operands=operands, scalars=scalars, memory_config=memory_config, cores=sub_core_grids)
+
+    def plan(self, planner: Planner, *slots: Slot, **attributes: Any) -> list[Slot]:
+        count, scalars = attributes["operands"], attributes["scalars"]
+        operands, output = slots[:count], slots[count] if len(slots) > count else None
+        config, cores = attributes["memory_config"], attributes["cores"]
+        if count == 3:
+            return [_plan_ternary(planner, operands, config, output, cores)]
+        if count == 2:
+            kind = _SCALAR_FALSE if scalars[0] is None else _SCALAR_TRUE
+            predicate, values = operands
+            dtype = values.spec.dtype
+            placement: dict[str, Any] = {"memory_config": config, "output": output, "cores": cores}
+            return [plan_binary(planner, kind, predicate, values, dtype=dtype, **placement)]
+        return [_plan_unary(planner, operands[0], scalars, config, output, cores)]
+
+    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
+        out, specs = context.outputs[0], context.inputs
+        predicate = operand_in(values[0], specs[0], out.shape, out.padded_shape) != 0
+        chosen, tensors = [], list(zip(values, specs, strict=True))[1:]
+        for scalar in attributes["scalars"]:
+            if scalar is None:
+                value, spec = tensors.pop(0)
+                chosen.append(operand_in(value, spec, out.shape, out.padded_shape))
+            else:
+                chosen.append(scalar_operand(scalar, out.dtype, values[0]))
+        result = torch.where(predicate, chosen[0], chosen[1]).expand(tuple(out.padded_shape))
+        return [context.store(result if out.dtype.is_float else as_integer(result, out.dtype))]
+
+
+def _plan_unary(
+    planner: Planner,
+    x: Slot,
+    scalars: tuple[float, float],
+    config: MemoryConfig | None,
+    output: Slot | None,
+    cores: CoreRangeSet | None,
+) -> Slot:
+    """Integers that choose between floats become floats first."""
+    source = x
+    if x.spec.dtype is I32 and any(isinstance(s, float) for s in scalars):
+        source = plan_typecast(planner, x, DataType.FLOAT32)
+    chain = {"chain": (Kernel("where", scalars),)}
+    dtype = source.spec.dtype
+    out = plan_unary(planner, source, dtype=dtype, memory_config=config, output=output, cores=cores, attributes=chain)
+    if source is not x:
+        planner.free(source)
+    return out
+
+
+def _plan_ternary(
+    planner: Planner,
+    operands: Sequence[Slot],
+    config: MemoryConfig | None,
+    output: Slot | None,
+    cores: CoreRangeSet | None,
+) -> Slot:
+    """The device op `Ternary`: shards in place where all are alike, else two tiles a tensor."""
+    specs = [slot.spec for slot in operands]
+    shape = specs[0].shape
+    for spec in specs[1:]:
+        shape = broadcast_shape(shape, spec.shape)
+    placed = next((spec.memory_config for spec in specs if spec.is_sharded), specs[0].memory_config)
+    out = output or planner.allocate(Spec(shape, specs[1].dtype, Layout.TILE, config or placed))
+    for spec in specs:
+        fatal(
+            spec.layout is Layout.TILE or spec.is_sharded,
+            "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
+            f"Input tensor layout: {spec.layout.value}",
+        )
+    for spec in specs:
+        check_broadcast(shape, spec.shape)
+    cores = cores or planner.grid
+    slots = [*operands, out]
+    shards = _in_shards([slot.spec for slot in slots])
+    buffers = [_buffer(slot, cores, shards) for slot in slots]
+    if _spreads_rows(specs):
+        buffers[3:3] = [_buffer(slot, cores, False) for slot in operands]
+    work = traffic(specs, [out.spec], out.spec.volume)
+    planner.step("Ternary", "TernaryProgramFactory", cores, operands, [out], buffers, {"op": "WHERE"}, work)
+    return out
+
+
+def _in_shards(specs: Sequence[Spec]) -> bool:
+    first = specs[0]
+    alike = all(s.shape == first.shape and s.memory_config == first.memory_config for s in specs)
+    return alike and first.is_sharded and first.memory_config.is_l1() and not is_uneven(first)
+
+
+def _spreads_rows(specs: Sequence[Spec]) -> bool:
+    """A tensor of one row among taller ones of its width goes through buffers of its own (recorded for bfloat16)."""
+    heights = {spec.shape[-2] if len(spec.shape) > 1 else 1 for spec in specs}
+    return 1 in heights and len(heights) > 1 and len({spec.shape[-1] for spec in specs}) == 1
+
+
+def _buffer(slot: Slot, cores: CoreRangeSet, shards: bool) -> CircularBuffer:
+    tile = slot.spec.dtype.tile_bytes
+    if not shards:
+        return CircularBuffer(STAGED_TILES * tile, cores)
+    height, width = slot.spec.shard.shape
+    return CircularBuffer(height * width // (TILE_SIZE * TILE_SIZE) * tile, cores, alias=slot)

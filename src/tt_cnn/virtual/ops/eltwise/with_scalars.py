@@ -1,0 +1,263 @@
+"""Binary ops that are dispatched as unary ones when one side is a scalar: maximum, minimum, fmod, remainder, pow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.activations import Kernel
+from tt_cnn.virtual.ops.eltwise.binary import _ACTIVATIONS, _RESULT, _WHERE, Binary, _fast, define
+from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value, scalar_operand
+from tt_cnn.virtual.ops.eltwise.calls import (
+    MEMORY_CONFIG,
+    OUTPUT_TENSOR,
+    is_number,
+    keyword,
+    positional,
+    require_tensor,
+    with_signature,
+    wrong_types,
+)
+from tt_cnn.virtual.ops.eltwise.kinds import ADD, I32, KINDS, POWER, U16, U32
+from tt_cnn.virtual.ops.eltwise.numbers import integer_unary, unary_register
+from tt_cnn.virtual.ops.eltwise.typecast import cast, plan_elementwise_pages, plan_typecast
+from tt_cnn.virtual.ops.eltwise.unary import check_dtype
+from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
+from tt_cnn.virtual.ops.operation import Call, Context, op
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType
+
+
+class UnaryWithScalar(Binary):
+    """With a scalar on the right this is the unary kernel `scalar_kernel`."""
+
+    scalar_kernel = ""
+    scalar_integers: frozenset[DataType] = frozenset()
+    options_ask_for_binary = False
+    """A dtype or activations bring the binary kernel back; else they mean a typecast afterwards, and nothing."""
+
+    def _is_binary(self, attributes: dict[str, Any]) -> bool:
+        options = attributes["dtype"] is not None or any(attributes["activations"])
+        return attributes["operands"] == 2 or (self.options_ask_for_binary and options)
+
+    def plan(self, planner: Planner, *slots: Slot, **attributes: Any) -> list[Slot]:
+        if self._is_binary(attributes):
+            return super().plan(planner, *slots, **attributes)
+        x, *outputs = slots
+        if outputs:
+            check_output_dtype(x.spec.dtype, outputs[0].spec.dtype)
+        kernel = Kernel(self.scalar_kernel, (attributes["scalar"],))
+        out = plan_unary(
+            planner,
+            x,
+            dtype=x.spec.dtype,
+            memory_config=attributes["memory_config"],
+            output=outputs[0] if outputs else None,
+            attributes={"chain": (kernel,)},
+            check=lambda: check_dtype(planner, x.spec.dtype, self.kind.name, self.scalar_integers),
+        )
+        asked = attributes["dtype"]
+        if asked is None or asked is out.spec.dtype:
+            return [out]
+        converted = plan_typecast(planner, out, asked)
+        planner.free(out)
+        return [converted]
+
+    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
+        if self._is_binary(attributes):
+            return super().numbers(context, *values, **attributes)
+        value = unary_value(context, self.scalar_kernel, values[0], (attributes["scalar"],))
+        source, asked = context.inputs[0].dtype, attributes["dtype"]
+        if asked is not None and asked is not source:
+            value = cast(context, context.engine.pack(value, source), source, asked)
+        return [context.store(value)]
+
+
+def unary_value(context: Context, name: str, x: torch.Tensor, params: Sequence[float]) -> torch.Tensor:
+    dtype = context.inputs[0].dtype
+    if not dtype.is_float:
+        return integer_unary(name, x, params, dtype)
+    return unary_register(context.engine, name, x, params, fp32_dest=dtype is DataType.FLOAT32)
+
+
+_WIDE = frozenset({U32, I32})
+
+
+class Modulo(UnaryWithScalar):
+    """`remainder` and `fmod`: the binary kernel for int32 and a whole scalar, floats for int32 and a float."""
+
+    def plan(self, planner: Planner, *slots: Slot, **attributes: Any) -> list[Slot]:
+        x, scalar = slots[0], attributes["scalar"]
+        if scalar is None or x.spec.dtype not in (I32, U32):
+            return super().plan(planner, *slots, **attributes)
+        if x.spec.dtype is U32 and self.kind.kernel == "remainder":
+            fatal(isinstance(scalar, int), "Expected integer scalar divisor (uint32 or int32)")
+            fatal(scalar > 0, f"Divisor must be positive, got {scalar}")
+        if x.spec.dtype is U32:
+            return super().plan(planner, *slots, **attributes)
+        if isinstance(scalar, int):
+            return Binary.plan(self, planner, *slots, **attributes)
+        floats = plan_typecast(planner, x, DataType.FLOAT32)
+        (out,) = super().plan(planner, floats, *slots[1:], **attributes)
+        planner.free(floats)
+        return [out]
+
+    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
+        scalar = attributes["scalar"]
+        if scalar is None or context.inputs[0].dtype is not I32:
+            return super().numbers(context, *values, **attributes)
+        if isinstance(scalar, int):
+            return Binary.numbers(self, context, *values, **attributes)
+        x = values[0].to(torch.float32)
+        return [context.store(unary_register(context.engine, self.scalar_kernel, x, (scalar,), fp32_dest=True))]
+
+
+for _name in ("maximum", "minimum"):
+    define(_name, _name, *_RESULT, base=UnaryWithScalar, scalar_kernel=f"{_name}_unary", scalar_integers=_WIDE)
+define(
+    "remainder",
+    "remainder",
+    *_RESULT,
+    *_WHERE,
+    base=Modulo,
+    scalar_kernel="remainder_unary",
+    scalar_integers=_WIDE,
+    options_ask_for_binary=True,
+)
+define(
+    "fmod",
+    "fmod",
+    MEMORY_CONFIG,
+    *_WHERE,
+    base=Modulo,
+    scalar_kernel="fmod_unary",
+    scalar_integers=frozenset({I32}),
+)
+
+
+class BiasGelu(Binary):
+    """With a scalar: `add`, then `gelu`, after a typecast where another dtype is asked for."""
+
+    def plan(self, planner: Planner, *slots: Slot, **attributes: Any) -> list[Slot]:
+        if attributes["operands"] == 2:
+            return super().plan(planner, *slots, **attributes)
+        x, *outputs = slots
+        output = x if self.in_place else outputs[0] if outputs else None
+        asked = attributes["dtype"]
+        cast_first = asked is not None and asked is not x.spec.dtype
+        left = plan_typecast(planner, x, asked) if cast_first else x
+        plain = {**attributes, "dtype": None, "activations": ((), (), ()), "fast": None}
+        total = self.plan_call(planner, ADD, [left, *outputs], plain)
+        check_dtype(planner, total.spec.dtype, "GELU", frozenset())
+        chain = {"chain": (Kernel("gelu"),)}
+        out = plan_unary(planner, total, dtype=total.spec.dtype, output=output, attributes=chain)
+        planner.free(*([] if total is out else [total]), *([left] if cast_first else []))
+        return [out]
+
+    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
+        if attributes["operands"] == 2:
+            return super().numbers(context, *values, **attributes)
+        dtype = attributes["dtype"] or context.inputs[0].dtype
+        x = cast(context, values[0], context.inputs[0].dtype, dtype) if attributes["dtype"] else values[0]
+        right = scalar_operand(attributes["scalar"], dtype, x)
+        total = context.engine.pack(binary_value(context.engine, ADD, x, right, (dtype, dtype, dtype)), dtype)
+        return [context.store(unary_register(context.engine, "gelu", total, (), fp32_dest=dtype is DataType.FLOAT32))]
+
+
+define("bias_gelu", "bias_gelu", _fast(False), *_RESULT, *_WHERE, base=BiasGelu)
+define("bias_gelu_", "bias_gelu", *_ACTIVATIONS, *_WHERE, base=BiasGelu, operands=("input_a", "input_b"), in_place=True)
+
+
+@op("prelu")
+class Prelu(UnaryWithScalar):
+    """`ttnn.prelu` with one slope for all channels."""
+
+    kind = KINDS["add"]
+    scalar_kernel = "prelu"
+    arguments = with_signature(positional("input_tensor_a"), positional("weight"), MEMORY_CONFIG)
+
+    def make_call(self, input_tensor_a: Any, weight: Any, memory_config: Any = None, **_: Any) -> Call:  # type: ignore[override]
+        x = require_tensor(self, input_tensor_a, weight)
+        if isinstance(weight, Tensor):
+            raise NotImplementedError("ttnn.prelu with a tensor of slopes is not part of the virtual card yet")
+        slope = weight if is_number(weight) else weight[0]
+        return Call([x], operands=1, scalar=float(slope), memory_config=memory_config)
+
+    def plan(self, planner: Planner, *slots: Slot, **attributes: Any) -> list[Slot]:
+        (x,) = slots
+        check_dtype(planner, x.spec.dtype, "PRELU_SFPU", frozenset())
+        kernel = Kernel("prelu", (attributes["scalar"],))
+        memory_config = attributes["memory_config"]
+        return [
+            plan_unary(planner, x, dtype=x.spec.dtype, memory_config=memory_config, attributes={"chain": (kernel,)})
+        ]
+
+
+@op("pow")
+class Pow(Binary):
+    """`ttnn.pow`: a tensor to a scalar, a tensor or a scalar to a tensor."""
+
+    kind = POWER
+    scalar_first = True
+    arguments = with_signature(
+        positional("input_tensor"),
+        positional("exponent"),
+        keyword("dtype"),
+        MEMORY_CONFIG,
+        OUTPUT_TENSOR,
+        *_ACTIVATIONS,
+    )
+
+    def make_call(self, input_tensor: Any, exponent: Any, **options: Any) -> Call:  # type: ignore[override]
+        if not isinstance(input_tensor, Tensor) and not isinstance(input_tensor, float):
+            raise wrong_types(self, (input_tensor, exponent))
+        return super().make_call(input_tensor, exponent, **options)
+
+    def plan(self, planner: Planner, *slots: Slot, **attributes: Any) -> list[Slot]:
+        if attributes["scalar"] is None or attributes["scalar_left"]:
+            return [self._tensor_exponent(planner, slots, attributes)]
+        x, *outputs = slots
+        exponent = float(attributes["scalar"])
+        output = outputs[0] if outputs else None
+        if x.spec.dtype in (I32, U32, U16):
+            fatal(
+                exponent.is_integer(),
+                f"pow: {x.spec.dtype.native} input requires an integral exponent, got {exponent:g}",
+            )
+            return [plan_elementwise_pages(planner, "PowInt", x, attributes["memory_config"], output)]
+        if exponent == 1.0:
+            return [plan_elementwise_pages(planner, "Copy", x, attributes["memory_config"], output)]
+        op_type = "POWER_ITERATIVE" if exponent.is_integer() and exponent >= 0 else "POWER"
+        check_dtype(planner, x.spec.dtype, op_type, frozenset())
+        kernel = Kernel("pow", (exponent,))
+        placement = {"memory_config": attributes["memory_config"], "output": output}
+        return [plan_unary(planner, x, dtype=x.spec.dtype, attributes={"chain": (kernel,)}, **placement)]
+
+    def _tensor_exponent(self, planner: Planner, slots: Sequence[Slot], attributes: dict[str, Any]) -> Slot:
+        dtype = slots[0].spec.dtype
+        fatal(
+            dtype not in (I32, U32, U16),
+            f"Input tensor A dtype {dtype.native} is not supported for binary operation POWER: tensor exponents are "
+            "not supported for integer inputs, use a scalar integer exponent",
+        )
+        if not attributes["scalar_left"]:
+            return self.plan_call(planner, POWER, slots, attributes)
+        exponent, *outputs = slots
+        POWER.check_dtypes(dtype, None)
+        fill = Kernel("fill", (attributes["scalar"],))
+        base = plan_unary(planner, exponent, dtype=dtype, attributes={"chain": (fill,)})
+        out = self.plan_call(planner, POWER, [base, exponent, *outputs], {**attributes, "operands": 2, "scalar": None})
+        planner.free(base)
+        return out
+
+    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
+        scalar = attributes["scalar"]
+        if scalar is None or attributes["scalar_left"]:
+            return super().numbers(context, *values, **attributes)
+        if float(scalar) == 1.0:
+            return [context.store(values[0])]
+        return [context.store(unary_value(context, "pow", values[0], (scalar,)))]
