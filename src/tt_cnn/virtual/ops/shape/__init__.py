@@ -1,0 +1,1 @@
+"""Ops that move data and leave its values alone: concat, slice, pad, reshape, permute, transpose, split, fold, ..."""

@@ -1,0 +1,5 @@
+"""ttnn.concat: `composite.py` decides on the way, `device.py` checks and dispatches, the others are its programs."""
+
+from tt_cnn.virtual.ops.shape.concat.composite import plan_concat
+
+__all__ = ["plan_concat"]
