@@ -2,14 +2,15 @@
 
 As the real library's graph tools count: buffers that borrow a tensor's memory are not counted twice; the circular
 buffers of a program stay until the next program brings its own; tables of the sliding window (L1_SMALL) count while
-their program runs; what the call was given does not count; scratchpads of kernels count in the total alone.
+their program runs; what the call was given does not count; scratchpads of kernels count in the total alone. Staging
+buffers count together, whichever cores they stand on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tt_cnn.conformance.planning_card import Given, Happening, Taken
+from tt_cnn.conformance.planning_card import Began, Given, Happening, Taken
 from tt_cnn.virtual.placement import Place
 from tt_cnn.virtual.plan import CircularBuffer, Step
 from tt_cnn.virtual.types.enums import BufferType
@@ -17,15 +18,20 @@ from tt_cnn.virtual.types.enums import BufferType
 _ON_CORES = (BufferType.L1, BufferType.L1_SMALL)
 
 
+_UNSIGNED = 2**64
+_FAILS_WITH_TENSORS_IN_L1 = "Pool2D"
+
+
 def peak_of(happenings: Iterable[Happening]) -> dict[str, int]:
     own: dict[tuple[BufferType, int], int] = {}
     peak = {"cb": 0, "l1": 0, "staging": 0, "total": 0}
     now = dict.fromkeys(peak, 0)
-    scratch = 0
+    scratch = given_back = 0
+    l1_in_use: bool | None = None
 
     def count(extra_l1: int = 0) -> None:
-        now["l1"] = sum(own.values()) + extra_l1
-        now["total"] = now["cb"] + now["l1"] + now["staging"] + scratch
+        now["l1"] = (sum(own.values()) + extra_l1 - given_back) % _UNSIGNED
+        now["total"] = (now["cb"] + now["l1"] + now["staging"] + scratch) % _UNSIGNED
         for name, value in now.items():
             peak[name] = max(peak[name], value)
 
@@ -35,11 +41,17 @@ def peak_of(happenings: Iterable[Happening]) -> dict[str, int]:
                 own[_key(happening.place)] = happening.place.bank_bytes
                 count()
         elif isinstance(happening, Given):
-            own.pop(_key(happening.place), None)
-        else:
+            if own.pop(_key(happening.place), None) is None and happening.place.buffer_type in _ON_CORES:
+                given_back += happening.place.bank_bytes
+        elif isinstance(happening, Began):
+            l1_in_use = happening.l1_in_use if l1_in_use is None else l1_in_use
+        elif l1_in_use and happening.step.op == _FAILS_WITH_TENSORS_IN_L1:
+            count(_tables(happening.step))
+            break
+        elif not happening.step.moves:  # addresses of a dry run are all the same: nothing has to move
             step = happening.step
             now["cb"] = busiest_core([b for b in step.buffers if not b.dataflow])
-            now["staging"] = busiest_core([b for b in step.buffers if b.dataflow and not b.scratch])
+            now["staging"] = sum(b.bytes for b in step.buffers if b.dataflow and not b.scratch and b.alias is None)
             scratch = busiest_core([b for b in step.buffers if b.scratch])
             count(_tables(step))
     return peak

@@ -10,6 +10,7 @@ from tt_cnn.virtual.placement import Place, PlacedStep, Placement
 from tt_cnn.virtual.plan import Allocate, Free, Plan
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Buffer
+from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import MeshShape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -31,7 +32,14 @@ class Given:
     place: Place
 
 
-Happening = Taken | Given | PlacedStep
+@dataclass(frozen=True)
+class Began:
+    """A call was placed; `l1_in_use`: tensors stood in L1 already."""
+
+    l1_in_use: bool
+
+
+Happening = Taken | Given | Began | PlacedStep
 
 
 class PlanningCard(MeshDevice):
@@ -67,6 +75,7 @@ class PlanningCard(MeshDevice):
         return buffer
 
     def place(self, plan: Plan, inputs: dict[int, Place]) -> Placement:
+        self.happenings.append(Began(self.memory.regions[BufferType.L1].allocated > 0))
         placement = super().place(plan, inputs)
         placed = {id(step.step): step for step in placement.steps}
         for action in plan.actions:

@@ -44,7 +44,7 @@ TORCH_OF_DTYPE = {
 }
 
 
-def pad_to(values: torch.Tensor, shape: Sequence[int], fill: float = 0) -> torch.Tensor:
+def pad_to(values: torch.Tensor, shape: Sequence[int] | Shape, fill: float = 0) -> torch.Tensor:
     """Values in the top corner of a larger shape; a lower rank gets ones in front."""
     if tuple(values.shape) == tuple(shape):
         return values
@@ -55,7 +55,7 @@ def pad_to(values: torch.Tensor, shape: Sequence[int], fill: float = 0) -> torch
     return torch.nn.functional.pad(values, pads, value=fill)
 
 
-def unpad(values: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+def unpad(values: torch.Tensor, shape: Sequence[int] | Shape) -> torch.Tensor:
     """The logical values out of padded ones."""
     shape = tuple(shape)
     if tuple(values.shape) == shape:
@@ -77,10 +77,15 @@ def host_tensor(
 ) -> Tensor:
     """A host tensor of logical torch values, converted to the dtype and padded to the layout."""
     spec = Spec(Shape(values[0].shape), dtype, layout, memory_config)
-    padded = [
-        host_convert(pad_to(v, spec.padded_shape, pad_value), dtype).to(CARRIER[dtype]).contiguous() for v in values
-    ]
+    padded = [_own(host_convert(pad_to(v, spec.padded_shape, pad_value), dtype).to(CARRIER[dtype]), v) for v in values]
     return Tensor.on_host(spec, HostStorage(padded))
+
+
+def _own(converted: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Values of our own: the user may change the source before the card has read it."""
+    converted = converted.contiguous()
+    shared = converted.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
+    return converted.clone() if shared and converted.numel() else converted
 
 
 def from_torch(
@@ -170,8 +175,8 @@ def to_torch(
     else:
         fatal(
             len(parts) == 1,
-            f"Can't convert a tensor distributed on MeshShape([1, {len(parts)}]) mesh to row-major logical tensor. Supply "
-            "a mesh composer to concatenate multi-device shards.",
+            f"Can't convert a tensor distributed on MeshShape([1, {len(parts)}]) mesh to row-major logical tensor. "
+            "Supply a mesh composer to concatenate multi-device shards.",
         )
         values = parts[0]
     if torch_rank is not None:

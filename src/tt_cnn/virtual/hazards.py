@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
 
 from tt_cnn.virtual.errors import HazardError
 from tt_cnn.virtual.types.enums import BufferType
+
+Clock = list[int]
+"""The last tick of each queue that is known to be done."""
 
 
 class HazardWarning(UserWarning):
     """A program that a real card may run wrong now and then."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """A range of memory that a command reads or writes."""
 
     kind: BufferType
@@ -30,16 +35,57 @@ class Access:
     what: str = ""
 
 
-@dataclass(frozen=True)
-class _Past:
+class Order:
+    """What comes after what: the clocks of all queues and of the host."""
+
+    def __init__(self, queues: int) -> None:
+        self.host: Clock = [0] * queues
+        self._clocks: list[Clock] = [[0] * queues for _ in range(queues)]
+
+    def tick(self, queue: int) -> Clock:
+        """A command enters a queue: after all before it there, and after all that the host has waited for."""
+        clock = self._clocks[queue]
+        _merge(clock, self.host)
+        clock[queue] += 1
+        return clock
+
+    def at(self, queue: int) -> Clock:
+        """What has happened before a mark in this queue."""
+        clock = list(self._clocks[queue])
+        _merge(clock, self.host)
+        return clock
+
+    def wait(self, queue: int, clock: Clock) -> None:
+        _merge(self._clocks[queue], clock)
+
+    def host_waited(self, clock: Clock) -> None:
+        """The host has seen these ticks done, so all that it enqueues from now on comes after them."""
+        _merge(self.host, clock)
+
+    def seen_by_all(self) -> Clock:
+        """Ticks that everything to come on any queue is ordered after."""
+        known = [[max(own, host) for own, host in zip(c, self.host, strict=True)] for c in self._clocks]
+        ticks = range(len(known))
+        # a queue is always ordered after itself, so only what the others know of it counts
+        return [min([c[q] for i, c in enumerate(known) if i != q], default=known[q][q]) for q in ticks]
+
+
+def _merge(into: Clock, other: Clock) -> None:
+    for queue, tick in enumerate(other):
+        if tick > into[queue]:
+            into[queue] = tick
+
+
+class _Past(NamedTuple):
     """An access that happened, at a tick of a queue."""
 
     queue: int
     tick: int
-    command: str
+    command: object
+    """Whose text names it."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Span:
     """Who touched a range of addresses last."""
 
@@ -48,77 +94,87 @@ class _Span:
     writer: _Past | None = None
     readers: dict[int, _Past] = field(default_factory=dict)
 
+    def past(self) -> list[_Past]:
+        return [*self.readers.values(), self.writer] if self.writer is not None else list(self.readers.values())
+
+
+_start, _end = attrgetter("start"), attrgetter("end")
+
+
+class Accesses(list[Access]):
+    """Accesses that come again with every replay. Their spans are found once and kept while the map stays as it is."""
+
+    spans: list[list[_Span]] | None = None
+    map_version = -1
+
 
 class HazardChecker:
     """Follows all queues of a card on the host, as calls are enqueued. `mode` is warn, raise or off."""
 
     MODES = ("warn", "raise", "off")
+    FORGET_EVERY = 4096
+    LIMIT = 16384
+    """Spans of one memory that are remembered; beyond it the oldest are forgotten, so that a host that never waits
+    does not grow. Forgetting can miss a hazard; it never invents one."""
 
-    def __init__(self, mode: str = "warn") -> None:
+    def __init__(self, mode: str = "warn", queues: int = 1) -> None:
         if mode not in self.MODES:
             raise ValueError(f"hazards is {mode!r}; it must be one of {', '.join(self.MODES)}")
         self.mode = mode
         self.found: list[str] = []
-        self._clocks: dict[int, dict[int, int]] = {}
-        self._host: dict[int, int] = {}
-        self._spans: dict[BufferType, list[_Span]] = {}
+        self.order = Order(queues)
+        self._spans: dict[BufferType, list[_Span]] = {kind: [] for kind in BufferType}
+        self._version = 0
+        self._commands = 0
+        self._follows = queues > 1 and mode != "off"
 
     @property
     def on(self) -> bool:
         return self.mode != "off"
 
-    # --- order --------------------------------------------------------------------------------------------------
+    def enqueue(self, queue: int, command: object, accesses: Sequence[Access]) -> int:
+        """A command enters a queue: check its accesses against those of other queues, then remember them.
 
-    def _clock(self, queue: int) -> dict[int, int]:
-        return self._clocks.setdefault(queue, {})
+        Returns the command's tick. One queue is in order by itself and costs nothing more than that.
+        """
+        clock = self.order.tick(queue)
+        tick = clock[queue]
+        if self._follows:
+            now = _Past(queue, tick, command)
+            for access, spans in zip(accesses, self._spans_of(accesses), strict=True):
+                for span in spans:
+                    self._check(span, access, now, clock)
+                    if access.write:
+                        span.writer = now
+                        span.readers.clear()
+                    else:
+                        span.readers[queue] = now
+            self._commands += 1
+            if self._commands % self.FORGET_EVERY == 0:
+                self.forget()
+        return tick
 
-    def event(self, queue: int) -> dict[int, int]:
-        """What has happened before a mark in this queue."""
-        clock = dict(self._clock(queue))
-        _merge(clock, self._host)
-        return clock
-
-    def wait(self, queue: int, clock: dict[int, int]) -> None:
-        _merge(self._clock(queue), clock)
-
-    def host_waited(self, clock: dict[int, int]) -> None:
-        """The host has seen these ticks done, so all that it enqueues from now on comes after them."""
-        _merge(self._host, clock)
-
-    # --- accesses -----------------------------------------------------------------------------------------------
-
-    def enqueue(self, queue: int, command: str, accesses: list[Access]) -> None:
-        """A command enters a queue: check its accesses against those of other queues, then remember them."""
-        clock = self._clock(queue)
-        _merge(clock, self._host)
-        clock[queue] = clock.get(queue, 0) + 1
-        now = _Past(queue, clock[queue], command)
-        for access in accesses:
-            for span in self._split(access):
-                self._check(span, access, now, clock)
-                if access.write:
-                    span.writer = now
-                    span.readers = {}
-                else:
-                    span.readers[queue] = now
-
-    def _check(self, span: _Span, access: Access, now: _Past, clock: dict[int, int]) -> None:
-        conflicts = [span.writer] if span.writer else []
+    def _check(self, span: _Span, access: Access, now: _Past, clock: Clock) -> None:
+        writer = span.writer
+        if writer is not None and writer.tick > clock[writer.queue]:
+            self._conflict(access, now, writer, "wrote")
         if access.write:
-            conflicts += span.readers.values()
-        for past in conflicts:
-            if past.queue != now.queue and past.tick > clock.get(past.queue, 0):
-                verb = "writes" if access.write else "reads"
-                did = "wrote" if past is span.writer else "reads"
-                self.report(
-                    f"{now.command} {verb} {access.what or 'memory'} at {access.kind.name} address {access.start} that "
-                    f"{past.command} {did}, and nothing orders the two.\n"
-                    f"  missing: event = ttnn.record_event(device, {past.queue}) after {past.command}, and "
-                    f"ttnn.wait_for_event({now.queue}, event) before {now.command}"
-                )
+            for past in span.readers.values():
+                if past.tick > clock[past.queue]:
+                    self._conflict(access, now, past, "reads")
+
+    def _conflict(self, access: Access, now: _Past, past: _Past, did: str) -> None:
+        verb = "writes" if access.write else "reads"
+        self.report(
+            f"{now.command} {verb} {access.what or 'memory'} at {access.kind.name} address {access.start} that "
+            f"{past.command} {did}, and nothing orders the two.\n"
+            f"  missing: event = ttnn.record_event(device, {past.queue}) after {past.command}, and "
+            f"ttnn.wait_for_event({now.queue}, event) before {now.command}"
+        )
 
     def never_written(self, command: str, what: str) -> None:
-        self.report(f"{command} reads {what}, which nothing has written.")
+        if self.on:
+            self.report(f"{command} reads {what}, which nothing has written.")
 
     def report(self, text: str) -> None:
         if self.mode == "raise":
@@ -128,11 +184,27 @@ class HazardChecker:
                 self.found.append(text)
             warnings.warn(text, HazardWarning, stacklevel=6)
 
+    # --- the map of memory --------------------------------------------------------------------------------------
+
+    def _spans_of(self, accesses: Sequence[Access]) -> list[list[_Span]]:
+        if isinstance(accesses, Accesses):
+            if accesses.spans is None or accesses.map_version != self._version:
+                for access in accesses:
+                    self._split(access)  # later cuts may change earlier answers, so cut all borders first
+                accesses.spans = [self._split(access) for access in accesses]
+                accesses.map_version = self._version
+            return accesses.spans
+        for access in accesses:
+            self._split(access)
+        return [self._split(access) for access in accesses]
+
     def _split(self, access: Access) -> list[_Span]:
         """The spans that make up a range, cut at its borders, with new ones where nothing was known."""
-        spans = self._spans.setdefault(access.kind, [])
-        first = bisect_right(spans, access.start, key=lambda s: s.end)
-        last = bisect_left(spans, access.end, key=lambda s: s.start)
+        spans = self._spans[access.kind]
+        first = bisect_right(spans, access.start, key=_end)
+        if first < len(spans) and spans[first].start == access.start and spans[first].end == access.end:
+            return [spans[first]]
+        last = bisect_left(spans, access.end, key=_start)
         touched: list[_Span] = []
         at = access.start
         for span in spans[first:last]:
@@ -141,33 +213,30 @@ class HazardChecker:
                 span.start = access.start
             if at < span.start:
                 touched.append(_Span(at, span.start))
+            touched.append(span)
             if span.end > access.end:
-                rest = _Span(access.end, span.end, span.writer, dict(span.readers))
+                touched.append(_Span(access.end, span.end, span.writer, dict(span.readers)))
                 span.end = access.end
-                touched += [span, rest]
-            else:
-                touched.append(span)
             at = span.end
         if at < access.end:
             touched.append(_Span(at, access.end))
-        spans[first:last] = touched
+        if len(touched) != last - first:
+            spans[first:last] = touched
+            self._version += 1
         return [s for s in touched if s.start >= access.start and s.end <= access.end]
 
-    def forget_ordered(self) -> None:
-        """Drop spans that everything to come is ordered after, so that a long run does not grow."""
+    def forget(self) -> None:
+        """Drop what everything to come is ordered after, and the oldest beyond the limit."""
+        seen = self.order.seen_by_all()
         for kind, spans in self._spans.items():
-            self._spans[kind] = [s for s in spans if not self._ordered(s)]
-
-    def _ordered(self, span: _Span) -> bool:
-        past = [*span.readers.values(), *([span.writer] if span.writer else [])]
-        return all(p.tick <= self._host.get(p.queue, 0) for p in past)
+            kept = [s for s in spans if any(p.tick > seen[p.queue] for p in s.past())]
+            if len(kept) > self.LIMIT:
+                age = sorted((max(p.tick for p in s.past()) for s in kept), reverse=True)[self.LIMIT - 1]
+                kept = [s for s in kept if max(p.tick for p in s.past()) > age]
+            if len(kept) != len(spans):
+                self._spans[kind] = kept
+                self._version += 1
 
     @property
     def size(self) -> int:
         return sum(map(len, self._spans.values()))
-
-
-def _merge(into: dict[int, int], other: dict[int, int]) -> None:
-    for queue, tick in other.items():
-        if tick > into.get(queue, 0):
-            into[queue] = tick

@@ -135,6 +135,9 @@ class Memory:
         return Footprint(kind, bank, cores, cores * bank)
 
     def allocate(self, footprint: Footprint) -> int:
+        """The address; a buffer of no bytes takes no memory and is at 0."""
+        if not footprint.bank_bytes:
+            return 0
         region = self.regions[footprint.buffer_type]
         address = region.allocate(footprint.bank_bytes)
         if address is None:
@@ -142,7 +145,8 @@ class Memory:
         return address
 
     def free(self, buffer_type: BufferType, address: int) -> None:
-        self.regions[buffer_type].free(address)
+        if address:
+            self.regions[buffer_type].free(address)
 
     def snapshot(self) -> dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]:
         return {kind: region.snapshot() for kind, region in self.regions.items()}

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 from tt_cnn.virtual.arch import Card, card_by_name
 from tt_cnn.virtual.device import MeshDevice
@@ -18,7 +21,8 @@ from tt_cnn.virtual.types.enums import BufferType, NativeEnum
 from tt_cnn.virtual.types.geometry import MeshShape
 
 _DEFAULTS = {"card": "n150", "numerics": "device", "engine": "cpu", "hazards": "warn"}
-_open: dict[int, MeshDevice] = {}
+_open: WeakValueDictionary[int, MeshDevice] = WeakValueDictionary()
+"""Devices by chip; one that nobody holds any more is as good as closed."""
 _default: list[MeshDevice | None] = [None]
 
 
@@ -72,7 +76,7 @@ def _open_chips(
                 f"device_id is {chip}; the virtual {card.name} has {available} device{'s' * (available > 1)}, 0 to "
                 f"{available - 1}."
             )
-        if chip in _open and not _open[chip].closed:
+        if _is_open(chip):
             raise CardError(f"Device {chip} is already open. Close it with ttnn.close_device before opening it again.")
     device = MeshDevice(
         card,
@@ -86,6 +90,24 @@ def _open_chips(
     for chip in chips:
         _open[chip] = device
     return device
+
+
+def _is_open(chip: int) -> bool:
+    if chip in _open and not _open[chip].closed:
+        gc.collect()  # a dropped device may be waiting in a cycle
+    return chip in _open and not _open[chip].closed
+
+
+def open_devices() -> list[MeshDevice]:
+    return [device for device in dict.fromkeys(_open.values()) if not device.closed]
+
+
+@atexit.register
+def _close_all() -> None:
+    """No worker may run while Python goes down."""
+    for device in open_devices():
+        with suppress(Exception):
+            device.close()
 
 
 def open_device(

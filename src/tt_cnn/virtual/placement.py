@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from tt_cnn.virtual.errors import CardError
 from tt_cnn.virtual.memory import Memory
-from tt_cnn.virtual.plan import Allocate, CircularBuffer, Free, Plan, Step
+from tt_cnn.virtual.plan import Allocate, CircularBuffer, Free, Plan, Refuse, Step
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -54,7 +55,7 @@ class ProgramIds:
 
 
 def place(
-    plan: Plan, memory: Memory, inputs: dict[int, Place], cached: set[tuple[object, ...]], ids: ProgramIds
+    plan: Plan, memory: Memory, inputs: dict[int, Place], cached: Container[tuple[object, ...]], ids: ProgramIds
 ) -> Placement:
     """Run the plan's allocations against the memory. On any error the memory is as it was before."""
     before = memory.snapshot()
@@ -66,7 +67,7 @@ def place(
 
 
 def _place(
-    plan: Plan, memory: Memory, places: dict[int, Place], cached: set[tuple[object, ...]], ids: ProgramIds
+    plan: Plan, memory: Memory, places: dict[int, Place], cached: Container[tuple[object, ...]], ids: ProgramIds
 ) -> Placement:
     result = Placement(places, [])
     fresh: list[tuple[Spec | None, Place]] = []
@@ -79,11 +80,15 @@ def _place(
         elif isinstance(action, Free):
             gone = places[action.slot.buffer]
             memory.free(gone.buffer_type, gone.address)
+        elif isinstance(action, Refuse):
+            raise CardError(action.error.message, action.error.advice)
         else:
+            if action.moves and places[action.inputs[0].buffer].address == places[action.outputs[0].buffer].address:
+                continue
             _place_configs(action, memory, cached, result, fresh)
-            placed = PlacedStep(action, _buffer_addresses(action, memory, places), fresh)
-            placed.lowest_l1 = memory.regions[BufferType.L1].lowest
-            _check_program(placed, memory, ids)
+            addresses, regions = _buffer_addresses(action, memory, places)
+            placed = PlacedStep(action, addresses, fresh, memory.regions[BufferType.L1].lowest)
+            _check_program(regions, placed.lowest_l1, memory, ids)
             result.steps.append(placed)
             fresh = []
     return result
@@ -92,7 +97,7 @@ def _place(
 def _place_configs(
     step: Step,
     memory: Memory,
-    cached: set[tuple[object, ...]],
+    cached: Container[tuple[object, ...]],
     result: Placement,
     fresh: list[tuple[Spec | None, Place]],
 ) -> None:
@@ -105,58 +110,75 @@ def _place_configs(
         need = Footprint(BufferType.L1_SMALL, config.bank_bytes, config.cores, config.bank_bytes * config.cores)
         here = Place(BufferType.L1_SMALL, memory.allocate(need), config.bank_bytes)
         kept.append(here)
+        result.places[config.buffer] = here
         fresh.append((None, here))
 
 
-def _buffer_addresses(step: Step, memory: Memory, places: dict[int, Place]) -> tuple[int, ...]:
-    """Circular buffers stack up from the L1 base, each above all earlier ones that share a core with it."""
-    alignment = memory.card.l1_alignment
-    ends: list[tuple[CoreRange, int]] = []
-    addresses = []
-    for buffer in step.buffers:
-        if buffer.alias is not None:
-            addresses.append(places[buffer.alias.buffer].address)
-            continue
+@dataclass
+class _Stack:
+    """The static region of a program on each core range that its buffers name, in the order of their naming.
+
+    Circular buffers and dataflow buffers have a stack each. A buffer starts above everything on its own ranges and is
+    marked on every range that shares a core with them (TT-NN: `CircularBufferAllocator`, one for each named range).
+    """
+
+    base: int
+    alignment: int
+    ends: dict[CoreRange, int] = field(default_factory=dict)
+
+    def name(self, cores: CoreRangeSet) -> None:
+        for one in cores.ranges():
+            self.ends.setdefault(one, 0)
+
+    def put(self, buffer: CircularBuffer) -> int:
         ranges = buffer.cores.ranges()
-        start = max((end for core, end in ends if any(core.intersects(r) for r in ranges)), default=memory.card.l1_base)
-        address = round_up(start, alignment)
-        addresses.append(address)
-        ends.extend((r, address + buffer.bytes) for r in ranges)
-    return tuple(addresses)
+        address = round_up(max([self.base, *(self.ends[r] for r in ranges)]), self.alignment)
+        for one in ranges:
+            for other, end in self.ends.items():
+                if other == one or (address >= end and other.intersects(one)):
+                    self.ends[other] = address + buffer.bytes
+        return address
 
 
-def _check_program(placed: PlacedStep, memory: Memory, ids: ProgramIds) -> None:
-    """The checks of a program when it is enqueued: its buffers must end inside L1 and below the lowest tensor."""
+def _buffer_addresses(
+    step: Step, memory: Memory, places: dict[int, Place]
+) -> tuple[tuple[int, ...], dict[str, dict[CoreRange, int]]]:
+    """Addresses of the step's buffers, and where each kind's static region ends on each core range.
+
+    Scratchpads stand above all other dataflow buffers. A buffer that borrows a table of a program that is cached has no
+    address of this placement.
+    """
+    stacks = {kind: _Stack(memory.card.l1_base, memory.card.dram_alignment) for kind in ("circular", "dataflow")}
+    for buffer in step.buffers:
+        stacks[_kind(buffer)].name(buffer.cores)
+    addresses = [0] * len(step.buffers)
+    for i, buffer in sorted(enumerate(step.buffers), key=lambda item: item[1].scratch):
+        if buffer.alias is None:
+            addresses[i] = stacks[_kind(buffer)].put(buffer)
+        elif buffer.alias.buffer in places:
+            addresses[i] = places[buffer.alias.buffer].address
+    return tuple(addresses), {kind: stack.ends for kind, stack in stacks.items()}
+
+
+def _check_program(
+    regions: dict[str, dict[CoreRange, int]], lowest: int | None, memory: Memory, ids: ProgramIds
+) -> None:
+    """The checks of a program when it is enqueued: its static regions end inside L1 and below the lowest tensor."""
     program = ids.next()
     limit = memory.card.l1_size
-    for buffer, address in zip(placed.step.buffers, placed.buffer_addresses, strict=True):
-        end = address + buffer.bytes
-        if buffer.alias is None and end > limit:
-            raise CardError(
-                f"Statically allocated {_kind(buffer)} buffers on core range {_widest(buffer.cores)} grow to {end} B "
-                f"which is beyond max L1 size of {limit} B"
-            )
-    lowest = placed.lowest_l1
-    if lowest is None:
-        return
-    for buffer, address in zip(placed.step.buffers, placed.buffer_addresses, strict=True):
-        end = address + buffer.bytes
-        if buffer.alias is None and end > lowest:
-            end = max(
-                a + b.bytes
-                for b, a in zip(placed.step.buffers, placed.buffer_addresses, strict=True)
-                if b.alias is None
-            )
-            kind = _kind(buffer)
-            raise CardError(
-                f"Statically allocated {kind} buffers in program {program} clash with L1 buffers on core range "
-                f"{_widest(buffer.cores)}. L1 buffer allocated at {lowest} and static {kind} buffer region ends at {end}"
-            )
+    for kind, ends in regions.items():
+        for cores, end in ends.items():
+            if end > limit:
+                raise CardError(
+                    f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 "
+                    f"size of {limit} B"
+                )
+            if lowest is not None and end > lowest:
+                raise CardError(
+                    f"Statically allocated {kind} buffers in program {program} clash with L1 buffers on core range "
+                    f"{cores}. L1 buffer allocated at {lowest} and static {kind} buffer region ends at {end}"
+                )
 
 
 def _kind(buffer: CircularBuffer) -> str:
     return "dataflow" if buffer.dataflow else "circular"
-
-
-def _widest(cores: CoreRangeSet) -> CoreRange:
-    return cores.ranges()[0] if cores.size() == 1 else cores.bounding_box()

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.memory import Memory
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -32,13 +34,15 @@ class Slot:
 class CircularBuffer:
     """A circular buffer of a program: its bytes a core, its cores, and the tensor whose memory it borrows, if any.
 
-    `dataflow` marks the newer dataflow buffers, whose addresses the real library does not tell.
+    `dataflow` marks the newer dataflow buffers, whose addresses the real library does not tell; `scratch` those of
+    them that are a kernel's private scratchpad: they take L1 and count in the peak, but are no buffer between kernels.
     """
 
     bytes: int
     cores: CoreRangeSet
-    alias: Slot | None = None
+    alias: Slot | AllocateConfig | None = None
     dataflow: bool = False
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Step:
     attributes: tuple[tuple[str, Any], ...] = ()
     work: Work = Work()
     configs: tuple[AllocateConfig, ...] = ()
+    moves: bool = False
+    """It brings a tensor to another address, and is not dispatched where the new memory is the old (`ttnn.move`)."""
 
     @property
     def program_key(self) -> tuple[Any, ...]:
@@ -104,7 +110,14 @@ class Step:
         )
 
 
-Action = Union[Allocate, Free, Step]
+@dataclass(frozen=True)
+class Refuse:
+    """A check fails here. What comes before is tried first, so that it is memory that runs out where it would."""
+
+    error: CardError
+
+
+Action = Union[Allocate, Free, Step, Refuse]
 
 
 @dataclass(frozen=True)
@@ -124,11 +137,45 @@ class Plan:
 
 @dataclass(frozen=True)
 class FreeMemory:
-    """What planning may know of the allocator: bytes a bank that are free, and the largest free block."""
+    """What planning may know of the allocator: bytes a bank that are free, the largest free block, and all blocks."""
 
     l1: int
     l1_largest: int
     dram: int
+    l1_blocks: tuple[tuple[int, int, bool], ...] = ()
+    """(address, bytes, in use) of L1, in the order of addresses."""
+
+
+class _Simulation:
+    """L1 as the plan's own allocations and frees will have left it; those of the call's inputs stay where they are."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._addresses: dict[int, int] = {}
+        self._seen = 0
+
+    @classmethod
+    def of(cls, card: Card, free: FreeMemory) -> _Simulation:
+        if not free.l1_blocks:
+            return cls(Memory(card))
+        top = free.l1_blocks[-1][0] + free.l1_blocks[-1][1]
+        memory = Memory(card, l1_small_size=card.l1_size - top)
+        used = {address: size for address, size, in_use in free.l1_blocks if in_use}
+        gaps = [(address, address + size) for address, size, in_use in free.l1_blocks if not in_use]
+        memory.regions[BufferType.L1].restore((gaps, used))
+        return cls(memory)
+
+    def lowest_after(self, actions: Sequence[Action]) -> int | None:
+        region = self._memory.regions[BufferType.L1]
+        for action in actions[self._seen :]:
+            if isinstance(action, Allocate) and action.slot.spec.memory_config.buffer_type is BufferType.L1:
+                address = region.allocate(self._memory.footprint(action.slot.spec).bank_bytes)
+                if address is not None:  # what does not fit is refused when the plan is placed
+                    self._addresses[action.slot.buffer] = address
+            elif isinstance(action, Free) and action.slot.buffer in self._addresses:
+                region.free(self._addresses.pop(action.slot.buffer))
+        self._seen = len(actions)
+        return region.lowest
 
 
 @dataclass
@@ -141,6 +188,7 @@ class Planner:
     actions: list[Action] = field(default_factory=list)
     consumed: list[Slot] = field(default_factory=list)
     _next: int = 0
+    _simulated: _Simulation | None = None
 
     @classmethod
     def for_specs(cls, card: Card, specs: Sequence[Spec], buffers: Sequence[int], memory: FreeMemory) -> Planner:
@@ -153,6 +201,11 @@ class Planner:
         """All cores that ops may use."""
         x, y = self.card.grid
         return CoreRangeSet([CoreRange((0, 0), (x - 1, y - 1))])
+
+    @property
+    def next_buffer(self) -> int:
+        """The number that the next tensor's memory gets; numbers grow in the order of allocation."""
+        return self._next
 
     def _id(self) -> int:
         self._next += 1
@@ -178,6 +231,16 @@ class Planner:
         self.actions.append(Free(slot))
         self.consumed.append(slot)
 
+    def program_l1(self) -> int:
+        """Bytes from the L1 base to the lowest tensor at this point of the plan: what a program's buffers may take.
+
+        Ops that choose a program by this set `reads_free_memory`.
+        """
+        if self._simulated is None:
+            self._simulated = _Simulation.of(self.card, self.memory)
+        lowest = self._simulated.lowest_after(self.actions)
+        return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
+
     def config_tensor(self, bank_bytes: int, cores: int) -> AllocateConfig:
         return AllocateConfig(bank_bytes, cores, self._id())
 
@@ -192,6 +255,7 @@ class Planner:
         attributes: Mapping[str, Any] | None = None,
         work: Work | None = None,
         configs: Iterable[AllocateConfig] = (),
+        moves: bool = False,
     ) -> None:
         """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
         self.actions.append(
@@ -205,8 +269,13 @@ class Planner:
                 tuple(sorted((attributes or {}).items())),
                 work or Work(),
                 tuple(configs),
+                moves,
             )
         )
+
+    def refused(self, error: CardError) -> Plan:
+        """A plan that ends in an error. Plans are kept: the error must not hold on to the frames it was raised in."""
+        return Plan(self.inputs, (), (*self.actions, Refuse(error.with_traceback(None))))
 
     def finish(self, outputs: Sequence[Slot]) -> Plan:
         return Plan(self.inputs, tuple(outputs), tuple(self.actions), tuple(self.consumed))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.placement import PlacedStep
+from tt_cnn.virtual.placement import Place, PlacedStep
 from tt_cnn.virtual.plan import Plan
 
 if TYPE_CHECKING:
-    from tt_cnn.virtual.hazards import Access
+    from tt_cnn.virtual.hazards import Access, Clock
 
 current_queue: ContextVar[int] = ContextVar("tt_cnn_queue", default=0)
 """The queue that calls without a queue of their own go to (`ttnn.command_queue`)."""
+
+Job = Callable[[], None]
 
 
 @dataclass
@@ -26,12 +28,14 @@ class Command:
 
     name: str
     queue: int
-    run: Callable[[], None]
-    accesses: list[Access] = field(default_factory=list)
+    run: Job
+    accesses: Sequence[Access] = ()
     layer: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
     steps: list[PlacedStep] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)
+    """The memory of the plan's buffers, by their numbers."""
     trace_id: int | None = None
     cached: bool = True
     """Every program of this call was in the program cache."""
@@ -41,49 +45,121 @@ class Command:
         return f"{self.name}{where} on queue {self.queue}"
 
 
+class Latch:
+    """Opens once, for all who wait. Lighter than `threading.Event`, since every event and read makes one."""
+
+    __slots__ = ("_lock", "opened")
+
+    def __init__(self) -> None:
+        self.opened = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def open(self) -> None:
+        self.opened = True
+        self._lock.release()
+
+    def wait(self) -> None:
+        if not self.opened:
+            with self._lock:  # each who waits passes it on
+                pass
+
+
 class Event:
     """A mark in a queue: reached when all that was enqueued before it is done."""
 
-    def __init__(self, queue_id: int, clock: dict[int, int]) -> None:
+    def __init__(self, queue_id: int, clock: Clock) -> None:
         self.queue_id = queue_id
         self.clock = clock
-        self.reached = threading.Event()
+        self.reached = Latch()
         self.mark: Any = None
+        """The engine's own mark, where it has a stream behind the worker."""
 
 
 class Queue:
-    """A worker that runs jobs in order. The worker starts with the first job and is idle-cheap."""
+    """Runs jobs in order: on a worker thread, or on the caller's thread where the caller waits and nothing is pending.
+
+    The worker starts with the first job that needs it.
+    """
 
     def __init__(self, index: int, engine: Engine) -> None:
         self.index = index
         self.engine = engine
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._worker: threading.Thread | None = None
         self._failure: BaseException | None = None
+        self._books = threading.Lock()
+        self._running = threading.Lock()
+        self._submitted = 0
+        self._finished = 0
+        self._closed = False
 
-    def submit(self, job: Callable[[], None]) -> None:
-        if self._worker is None:
-            self._worker = threading.Thread(target=self._work, name=f"tt-cnn-queue-{self.index}", daemon=True)
-            self._worker.start()
-        self._jobs.put(job)
+    @property
+    def pending(self) -> int:
+        """Jobs that are not done."""
+        return self._submitted - self._finished
+
+    def submit(self, job: Job) -> None:
+        with self._books:
+            if self._closed:
+                raise RuntimeError(f"command queue {self.index} is closed")
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name=f"tt-cnn-queue-{self.index}", daemon=True)
+                self._worker.start()
+            self._submitted += 1
+            self._jobs.put(job)
+
+    def submit_and_wait(self, job: Job) -> None:
+        """Run a job and all before it; raise what a job raised."""
+        with self._books:
+            inline = not self._closed and self._submitted == self._finished
+            if inline:
+                self._submitted += 1
+                self._running.acquire()
+        if inline:
+            try:
+                with self.engine.scope(self.index):
+                    self._run(job)
+                    self.engine.finish(self.engine.mark())
+            finally:
+                self._running.release()
+            self.raise_failure()
+        else:
+            self.submit(job)
+            self.finish()
 
     def _work(self) -> None:
         with self.engine.scope(self.index):
             while (job := self._jobs.get()) is not None:
-                try:
-                    job()
-                except BaseException as error:
-                    self._failure = self._failure or error
+                with self._running:
+                    self._run(job)
                 del job  # an idle queue holds no command, and so no data
 
+    def _run(self, job: Job) -> None:
+        try:
+            job()
+        except BaseException as error:
+            self._failure = self._failure or error
+        finally:
+            self._finished += 1
+
     def record(self, event: Event) -> None:
+        if not self.pending and not self.engine.streams:
+            event.reached.open()
+            return
+
         def reach() -> None:
-            event.mark = self.engine.mark()
-            event.reached.set()
+            try:
+                event.mark = self.engine.mark()
+            finally:
+                event.reached.open()
 
         self.submit(reach)
 
     def wait_for(self, event: Event) -> None:
+        if event.reached.opened and not self.engine.streams:
+            return
+
         def wait() -> None:
             event.reached.wait()
             self.engine.after(event.mark)
@@ -91,13 +167,15 @@ class Queue:
         self.submit(wait)
 
     def finish(self) -> None:
-        """Wait until the queue is empty; raise what a job raised."""
-        if self._worker is not None:
-            done = threading.Event()
+        """Wait until all that was submitted is done; raise what a job raised."""
+        if self.pending or (self.engine.streams and self._worker is not None):
+            done = Latch()
 
             def reach() -> None:
-                self.engine.finish(self.engine.mark())
-                done.set()
+                try:
+                    self.engine.finish(self.engine.mark())
+                finally:
+                    done.open()
 
             self.submit(reach)
             done.wait()
@@ -109,7 +187,11 @@ class Queue:
             raise failure
 
     def close(self) -> None:
-        if self._worker is not None:
-            self._jobs.put(None)
-            self._worker.join()
-            self._worker = None
+        """Let the worker do what is pending, then end it."""
+        with self._books:
+            self._closed = True
+            worker, self._worker = self._worker, None
+            if worker is not None:
+                self._jobs.put(None)
+        if worker is not None and worker is not threading.current_thread():
+            worker.join()

@@ -8,12 +8,16 @@ host computes with them at full speed.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from tt_cnn.virtual.errors import CardError
 from tt_cnn.virtual.placement import Place
+from tt_cnn.virtual.queues import Latch
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -36,10 +40,12 @@ CARRIER: dict[DataType, torch.dtype] = {
 class Cell:
     """The values behind one device buffer. Commands hold cells, so data outlives an early deallocation."""
 
-    __slots__ = ("values",)
+    __slots__ = ("values", "written")
 
     def __init__(self) -> None:
         self.values: list[torch.Tensor] | None = None
+        self.written = False
+        """A command that writes it was enqueued."""
 
     def read(self, spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:
         """The values under a spec; memory that was never written reads as zeros here."""
@@ -47,7 +53,60 @@ class Cell:
             zeros = torch.zeros(tuple(spec.padded_shape), dtype=CARRIER[spec.dtype], device=device)
             return [zeros] * chips
         shape = tuple(spec.padded_shape)
+        if device.type == "cuda":
+            for value in self.values:  # it may have been made on another queue's stream
+                value.record_stream(torch.cuda.current_stream(device))
         return [v if tuple(v.shape) == shape else v.reshape(shape) for v in self.values]
+
+
+class Guard:
+    """The lock of a card's books, which also takes back buffers that are garbage collected.
+
+    Python may collect a tensor at any moment and on any thread, in the middle of an allocation too. What is dropped
+    while the books are open waits until they are closed again.
+    """
+
+    def __init__(self, take_back: Callable[[Place], None]) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._dropped: deque[Place] = deque()
+        self._take_back = take_back
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
+        if self._dropped and self._depth == 1:
+            self._drain()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            if self._dropped and self._depth == 1:
+                self._drain()
+        finally:
+            self._depth -= 1
+            self._lock.release()
+
+    def _drain(self) -> None:
+        while self._dropped:
+            self._take_back(self._dropped.popleft())
+
+    def drop(self, place: Place) -> None:
+        """Take memory back: now where that is possible, else as soon as the books are closed. Never blocks."""
+        self._dropped.append(place)
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._depth:
+                    with self:
+                        pass
+            finally:
+                self._lock.release()
+
+
+class LiveBuffer(NamedTuple):
+    """What a replay must know of memory that is in use."""
+
+    place: Place
+    made_by: str
 
 
 class Buffer:
@@ -63,20 +122,61 @@ class Buffer:
         self.freed_by = ""
         self.serial = 0
         self.made_by = ""
-        self.written = False
-        """A command that writes it was enqueued."""
+
+    @property
+    def written(self) -> bool:
+        return self.cell.written
+
+    def will_be_written(self, queue: int) -> None:
+        """A command that writes it is enqueued; in a trace it is filled by the first replay."""
+        if not self.cell.written:
+            self.cell.written = True
+            trace = self.device.capturing
+            if trace is not None and trace.queue == queue:
+                trace.fills.append(self.cell)
 
     def free(self, by: str) -> None:
         """Give the memory back. Doing it twice is harmless, as on the card."""
         with self.device.lock:
             if self.allocated:
-                self.allocated = False
-                self.freed_by = by
-                self.device.release(self)
+                self.given_back(by)
+                self.device.take_back(self.place, by)
+
+    def given_back(self, by: str) -> None:
+        """Its memory is no longer its own."""
+        self.allocated = False
+        self.freed_by = by
+        self.device.live.pop(self.serial, None)
 
     def __del__(self) -> None:
-        if self.allocated and not self.device.closed:
-            self.free("its last reference went away")
+        if self.allocated:
+            self.device.live.pop(self.serial, None)
+            self.device.lock.drop(self.place)
+
+
+class PendingRead:
+    """A read that was enqueued and not waited for. Its values are there once the host has synchronized with it."""
+
+    __slots__ = ("_device", "_queue", "_tick", "done")
+
+    def __init__(self, device: MeshDevice, done: Latch) -> None:
+        self._device = device
+        self.done = done
+        self._queue = 0
+        self._tick = 0
+
+    def enqueued(self, queue: int, tick: int) -> None:
+        self._queue, self._tick = queue, tick
+
+    def wait(self) -> None:
+        """Wait for the values; a program that has not synchronized would see half of them on a real card."""
+        hazards = self._device.hazards
+        if hazards.on and self._tick > hazards.order.host[self._queue]:
+            hazards.report(
+                f"the host uses the result of a non-blocking read on queue {self._queue} before it has waited for it.\n"
+                f"  missing: ttnn.synchronize_device(device) or ttnn.event_synchronize(event) after the read"
+            )
+        self.done.wait()
 
 
 class HostStorage:
@@ -84,13 +184,14 @@ class HostStorage:
 
     __slots__ = ("pending", "values")
 
-    def __init__(self, values: list[torch.Tensor] | None, pending: threading.Event | None = None) -> None:
+    def __init__(self, values: list[torch.Tensor] | None, pending: PendingRead | None = None) -> None:
         self.values = values
         self.pending = pending
 
     def get(self) -> list[torch.Tensor]:
         if self.pending is not None:
             self.pending.wait()
+            self.pending = None
         if self.values is None:
-            raise CardError("The host tensor was never filled: the read that should fill it failed or was not made.")
+            raise CardError("The host tensor was never filled: the read that should fill it failed.")
         return self.values

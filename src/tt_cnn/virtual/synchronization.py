@@ -14,54 +14,95 @@ from tt_cnn.virtual.trace import MeshTraceId
 class MeshEvent:
     """What `record_event` returns: a mark in a queue of a device."""
 
-    def __init__(self, device: MeshDevice, event: Event) -> None:
+    def __init__(self, device: MeshDevice, event: Event, number: int) -> None:
         self.device = device
         self.event = event
+        self.number = number
+
+    def __repr__(self) -> str:
+        end = ", ".join(str(d - 1) for d in self.device.shape)
+        start = ", ".join("0" for _ in self.device.shape)
+        return (
+            f"MeshEvent(id={self.number}, device_id={self.device.id()}, mesh_cq_id={self.event.queue_id}, device_range="
+            f"MeshCoordinateRange(start=MeshCoordinate([{start}]), end=MeshCoordinate([{end}])))"
+        )
+
+
+def _expect(function: str, *arguments: tuple[str, Any, Any]) -> None:
+    """TT-NN's TypeError where an argument has another type."""
+    for name, value, kind in arguments:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is _QUEUE):
+            raise TypeError(
+                f"{function}(): incompatible function arguments: {name} is {value!r}, a {type(value).__name__}"
+            )
+        if kind is _QUEUE and value is not None and not 0 <= value < 256:
+            raise TypeError(f"{function}(): incompatible function arguments: {name} is {value}, not a queue")
+
+
+_QUEUE = (int, type(None))
 
 
 def record_event(
-    device: MeshDevice, cq_id: int | None = None, sub_device_ids: Any = (), device_range: Any = None
+    mesh_device: MeshDevice, cq_id: int | None = None, sub_device_ids: Any = (), device_range: Any = None
 ) -> MeshEvent:
     """Mark what is on a queue so far."""
-    return MeshEvent(device, device.record_event(cq_id))
+    _expect("record_event", ("mesh_device", mesh_device, MeshDevice), ("cq_id", cq_id, _QUEUE))
+    return MeshEvent(mesh_device, *mesh_device.record_event(cq_id))
 
 
-def wait_for_event(cq_id: int | None, event: MeshEvent) -> None:
+def wait_for_event(cq_id: int | None, mesh_event: MeshEvent) -> None:
     """Make a queue wait for a mark; the host goes on."""
-    event.device.wait_for_event(cq_id, event.event)
+    _expect("wait_for_event", ("cq_id", cq_id, _QUEUE), ("mesh_event", mesh_event, MeshEvent))
+    mesh_event.device.wait_for_event(cq_id, mesh_event.event)
 
 
-def event_synchronize(event: MeshEvent) -> None:
+def event_synchronize(mesh_event: MeshEvent) -> None:
     """Make the host wait for a mark."""
-    event.device.event_synchronize(event.event)
+    _expect("event_synchronize", ("mesh_event", mesh_event, MeshEvent))
+    mesh_event.device.event_synchronize(mesh_event.event)
 
 
 def synchronize_device(device: MeshDevice, cq_id: int | None = None, sub_device_ids: Any = ()) -> None:
     """Make the host wait for all queues, or for one."""
+    _expect("synchronize_device", ("device", device, MeshDevice), ("cq_id", cq_id, _QUEUE))
     device.synchronize(cq_id)
 
 
 def begin_trace_capture(mesh_device: MeshDevice, *, cq_id: int | None = None) -> MeshTraceId:
+    _expect("begin_trace_capture", ("mesh_device", mesh_device, MeshDevice), ("cq_id", cq_id, _QUEUE))
     return mesh_device.begin_trace(cq_id)
 
 
 def end_trace_capture(mesh_device: MeshDevice, trace_id: MeshTraceId, *, cq_id: int | None = None) -> None:
+    _expect_trace("end_trace_capture", mesh_device, trace_id, cq_id)
     mesh_device.end_trace(trace_id, cq_id)
 
 
 def execute_trace(
     mesh_device: MeshDevice, trace_id: MeshTraceId, *, cq_id: int | None = None, blocking: bool = True
 ) -> None:
+    _expect_trace("execute_trace", mesh_device, trace_id, cq_id)
     mesh_device.execute_trace(trace_id, cq_id, blocking)
 
 
 def release_trace(mesh_device: MeshDevice, trace_id: MeshTraceId) -> None:
+    _expect_trace("release_trace", mesh_device, trace_id, None)
     mesh_device.release_trace(trace_id)
+
+
+def _expect_trace(function: str, mesh_device: MeshDevice, trace_id: MeshTraceId, cq_id: int | None) -> None:
+    _expect(
+        function,
+        ("mesh_device", mesh_device, MeshDevice),
+        ("trace_id", trace_id, MeshTraceId),
+        ("cq_id", cq_id, _QUEUE),
+    )
 
 
 @contextmanager
 def command_queue(cq_id: int) -> Iterator[None]:
     """Calls made inside go to this queue."""
+    _expect("command_queue", ("cq_id", cq_id, int))
     token = current_queue.set(cq_id)
     try:
         yield

@@ -129,7 +129,7 @@ class Tensor:
         return self._buffer is None or not (self._deallocated or self._buffer.device.closed)
 
     def device(self) -> MeshDevice | None:
-        return None if self._buffer is None else self._buffer.device
+        return None if self._buffer is None or self._deallocated else self._buffer.device
 
     def devices(self) -> list[MeshDevice]:
         return [] if self._buffer is None else [self._buffer.device]
@@ -187,8 +187,7 @@ class Tensor:
         assert buffer is not None
         self._deallocated = True
         buffer.owners -= 1
-        buffer.allocated = False
-        buffer.freed_by = op
+        buffer.given_back(op)
 
     # --- its values ---------------------------------------------------------------------------------------------
 
@@ -238,7 +237,7 @@ class Tensor:
         return OPERATORS["host_unpad"](self, start, end)  # type: ignore[no-any-return]
 
     def unpad_from_tile(self, shape: Sequence[int]) -> Tensor:
-        return OPERATORS["host_unpad"](self, [0] * len(shape), list(shape))  # type: ignore[no-any-return]
+        return OPERATORS["host_unpad_from_tile"](self, shape)  # type: ignore[no-any-return]
 
     def __getitem__(self, index: Any) -> Tensor:
         return OPERATORS["getitem"](self, index)  # type: ignore[no-any-return]

@@ -11,11 +11,11 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tt_cnn.virtual.errors import current_layer, fatal
-from tt_cnn.virtual.hazards import Access
-from tt_cnn.virtual.memory import Footprint
+from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.hazards import Access, Accesses
 from tt_cnn.virtual.placement import Place, PlacedStep
 from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.storage import Cell
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import div_up, round_up
 
@@ -34,11 +34,17 @@ _CORE_BYTES = 64
 """Estimate: unique runtime arguments of one core."""
 
 
-class MeshTraceId(int):
+@dataclass(frozen=True)
+class MeshTraceId:
     """The number of a trace."""
 
+    value: int
+
+    def __int__(self) -> int:
+        return self.value
+
     def __repr__(self) -> str:
-        return f"MeshTraceId({int(self)})"
+        return f"MeshTraceId({self.value})"
 
 
 @dataclass
@@ -46,16 +52,40 @@ class Trace:
     id: MeshTraceId
     queue: int
     commands: list[Command] = field(default_factory=list)
+    fills: list[Cell] = field(default_factory=list)
+    """Cells that were empty before: what is in them comes with the first replay."""
     size: int = 0
     place: Place | None = None
-    accesses: list[Access] = field(default_factory=list)
-    allocations_at_end: int = 0
-    checked_at: int = -1
+    accesses: Accesses = field(default_factory=Accesses)
+    checked: int = 0
+    """Buffers up to this serial do not lie where the replay writes."""
+    _replays: dict[int, Command] = field(default_factory=dict)
 
     def close(self, allocations: int) -> None:
         self.size = estimate_size([s for c in self.commands for s in c.steps])
-        self.allocations_at_end = allocations
-        self.accesses = _merged([a for c in self.commands for a in c.accesses])
+        self.checked = allocations
+        self.accesses = Accesses(_merged([a for c in self.commands for a in c.accesses]))
+        for cell in self.fills:
+            cell.written = False
+
+    def fill(self) -> None:
+        if self.fills:
+            for cell in self.fills:
+                cell.written = True
+            self.fills.clear()
+
+    def command_on(self, queue: int) -> Command:
+        """The replay as one command, the same every time."""
+        if queue not in self._replays:
+            jobs = [command.run for command in self.commands]
+
+            def replay() -> None:
+                for job in jobs:
+                    job()
+
+            number = int(self.id)
+            self._replays[queue] = Command(f"replay of trace {number}", queue, replay, self.accesses, trace_id=number)
+        return self._replays[queue]
 
 
 def estimate_size(steps: list[PlacedStep]) -> int:
@@ -79,55 +109,53 @@ def _merged(accesses: list[Access]) -> list[Access]:
 def reserve(device: MeshDevice, trace: Trace) -> None:
     """Find the trace a place: in the trace region, or at the top of DRAM where none was set apart."""
     region = device.memory.regions[BufferType.TRACE]
-    banks = device.card.dram_banks
-    bank_bytes = round_up(div_up(trace.size, banks), device.card.dram_alignment)
+    bank_bytes = round_up(div_up(trace.size, device.card.dram_banks), device.card.dram_alignment)
     if region.size:
         used = sum(t.size for t in device.traces.values() if t.place is not None)
-        fatal(
-            used + trace.size <= device.trace_region_size,
-            f"Creating trace buffers of size {used + trace.size}B on MeshDevice {device.id()}, but only "
-            f"{device.trace_region_size}B is allocated for trace region.",
-            f"  open the device with trace_region_size={round_up(used + trace.size, 4096)} or more (an estimate), or "
-            f"with 0 to let the trace go to the top of DRAM",
-        )
-        footprint = Footprint(BufferType.TRACE, bank_bytes, banks, bank_bytes * banks)
-        trace.place = Place(BufferType.TRACE, device.memory.allocate(footprint), bank_bytes)
+        fits = used + trace.size <= device.trace_region_size
+        address = region.allocate(bank_bytes) if fits else None
+        if address is None:
+            raise CardError(
+                f"Creating trace buffers of size {used + trace.size}B on MeshDevice {device.id()}, but only "
+                f"{device.trace_region_size}B is allocated for trace region.",
+                f"  open the device with trace_region_size={round_up(used + trace.size, 4096)} or more (an estimate), "
+                f"or with 0 to let the trace go to the top of DRAM",
+            )
+        trace.place = Place(BufferType.TRACE, address, bank_bytes)
         return
     dram = device.memory.regions[BufferType.DRAM]
-    top = dram.base + dram.size - bank_bytes
-    trace.place = Place(BufferType.DRAM, top, bank_bytes)
+    trace.place = Place(BufferType.DRAM, dram.base + dram.size - bank_bytes, bank_bytes)
     log.info(
         "trace %d goes to the top of DRAM; TT-NN before 0.80 would need trace_region_size >= %d (an estimate)",
-        trace.id,
+        int(trace.id),
         trace.size,
     )
 
 
 def check_live_buffers(device: MeshDevice, trace: Trace) -> None:
-    """What was allocated after the capture may lie where the replay writes."""
-    if trace.checked_at == device.allocations or device.allocations == trace.allocations_at_end:
+    """What was allocated after the capture may lie where the replay writes. Each buffer is looked at once."""
+    if device.allocations == trace.checked:
         return
-    trace.checked_at = device.allocations
-    written = [a for a in trace.accesses if a.write]
-    for buffer in list(device.live_buffers):
-        if buffer.serial <= trace.allocations_at_end or not buffer.allocated:
-            continue
-        place = buffer.place
-        for access in written:
-            if (
-                access.kind is place.buffer_type
-                and access.start < place.address + place.bank_bytes
-                and place.address < access.end
-            ):
-                device.hazards.report(
-                    f"replaying trace {int(trace.id)} writes {access.what} at {access.kind.name} address {access.start}, "
-                    f"where a tensor allocated after the capture lives (address {place.address}, {place.bank_bytes} B a "
-                    f"bank{_by(buffer.made_by)}).\n"
-                    f"  allocate it before begin_trace_capture, or deallocate it before execute_trace"
-                )
-                break
+    recent = []
+    for serial in reversed(device.live):
+        if serial <= trace.checked:
+            break
+        recent.append(device.live[serial])
+    for place, made_by in recent:
+        access = _written_over(trace, place)
+        if access is not None:
+            device.hazards.report(
+                f"replaying trace {int(trace.id)} writes {access.what} at {access.kind.name} address {access.start}, "
+                f"where a tensor allocated after the capture lives (address {place.address}, {place.bank_bytes} B a "
+                f"bank{f', made by {made_by}' if made_by else ''}).\n"
+                f"  allocate it before begin_trace_capture, or deallocate it before execute_trace"
+            )
+    trace.checked = device.allocations
 
 
-def _by(name: str) -> str:
-    layer = current_layer()
-    return f", made by {name}" + (f" in {layer}" if layer else "") if name else ""
+def _written_over(trace: Trace, place: Place) -> Access | None:
+    end = place.address + place.bank_bytes
+    for access in trace.accesses:
+        if access.write and access.kind is place.buffer_type and access.start < end and place.address < access.end:
+            return access
+    return None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from tt_cnn.virtual.conversion import host_tensor
-from tt_cnn.virtual.device import MeshDevice, accesses_of, values_on
+from tt_cnn.virtual.accesses import accesses_of
+from tt_cnn.virtual.conversion import pad_to, unpad
+from tt_cnn.virtual.device import MeshDevice, values_on
 from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import CARRIER, Buffer, HostStorage
+from tt_cnn.virtual.queues import Command, Latch
+from tt_cnn.virtual.storage import CARRIER, Buffer, Cell, HostStorage, PendingRead
 from tt_cnn.virtual.tensor import Tensor, provides
-from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -25,15 +24,20 @@ def to_device(
     tensor: Tensor, device: MeshDevice, memory_config: MemoryConfig | None = None, *, queue_id: int | None = None
 ) -> Tensor:
     """A copy on the card. A tensor that is there already is returned as it is, whatever `memory_config` says."""
-    if not isinstance(device, MeshDevice):
-        raise TypeError(f"to_device takes a device; it was given a {type(device).__name__}")
+    if not isinstance(tensor, Tensor) or not isinstance(device, MeshDevice):
+        raise TypeError(
+            f"ttnn.to_device(): incompatible function arguments: it was given a {type(tensor).__name__} and a "
+            f"{type(device).__name__}, where a ttnn.Tensor and a device are expected"
+        )
+    if memory_config is not None and not isinstance(memory_config, MemoryConfig):
+        raise TypeError(f"ttnn.to_device(): memory_config is {memory_config!r}; it must be a MemoryConfig or None")
     if tensor._buffer is not None:
         tensor.buffer("to_device")
         return tensor
     config = memory_config or tensor.memory_config()
     fatal(not config.is_sharded() or config.shard_spec is not None, "bad optional access")
     spec = Spec(tensor.shape, tensor.dtype, tensor.layout, config, tensor.spec.alignment)
-    device.no_capture("Writes are not supported during trace capture.")
+    device.no_capture(device.queue(queue_id), _NO_WRITES)
     result = Tensor.on_device(spec, device.allocate(spec, "to_device"))
     _write(tensor, result, device, queue_id, "to_device")
     return result
@@ -43,20 +47,18 @@ def _write(host: Tensor, target: Tensor, device: MeshDevice, cq_id: int | None, 
     queue = device.queue(cq_id)
     buffer = target.buffer(name)
     values, engine, cell = values_on(device, host.host_values(name)), device.engine, buffer.cell
-    shape = tuple(target.padded_shape)
+    logical, shape = host.shape, tuple(target.padded_shape)
 
     def job() -> None:
-        cell.values = [engine.upload(fit(v, host.shape, shape)) for v in values]
+        cell.values = [engine.upload(fit(v, logical, shape)) for v in values]
 
-    buffer.written = True
+    buffer.will_be_written(queue.index)
     device.enqueue(Command(f"ttnn.{name}", queue.index, job, accesses_of([buffer], write=True)))
 
 
 def fit(value: torch.Tensor, logical: Shape, padded: Sequence[int]) -> torch.Tensor:
     """Values padded for one place (say, interleaved) as another place (say, shards) pads them."""
-    from tt_cnn.virtual.conversion import pad_to, unpad
-
-    return value if tuple(value.shape) == tuple(padded) else pad_to(unpad(value, logical), padded)
+    return value if tuple(value.shape) == tuple(padded) else pad_to(unpad(value, tuple(logical)), padded)
 
 
 @provides("from_device")
@@ -65,7 +67,7 @@ def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: int | None =
     if tensor._buffer is None:
         return tensor
     buffer = tensor.buffer("from_device")
-    host = HostStorage(None, threading.Event())
+    host = HostStorage(None)
     _read(tensor, buffer, host, blocking, queue_id, "from_device")
     return Tensor.on_host(tensor.spec, host)
 
@@ -73,29 +75,34 @@ def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: int | None =
 def _read(tensor: Tensor, buffer: Buffer, host: HostStorage, blocking: bool, cq_id: int | None, name: str) -> None:
     device = buffer.device
     queue = device.queue(cq_id)
-    device.no_capture("Reads are not supported during trace capture.")
-    if not buffer.written:
+    device.no_capture(queue, "Reads are not supported during trace capture.")
+    if not buffer.written and not device.no_dispatch:
         device.hazards.never_written(f"ttnn.{name}", f"a tensor of shape {tensor.shape}")
-    engine, chips, cell, spec, done = device.engine, device.chips, buffer.cell, tensor.spec, host.pending
+    engine, chips, cell, spec = device.engine, device.chips, buffer.cell, tensor.spec
+    if device.no_dispatch:
+        host.values = Cell().read(spec, chips, torch.device("cpu"))
+    done = Latch()
+    pending = PendingRead(device, done)
 
     def job() -> None:
         try:
             host.values = [engine.download(v) for v in cell.read(spec, chips, engine.device)]
         finally:
-            if done is not None:
-                done.set()
+            done.open()
 
-    device.enqueue(Command(f"ttnn.{name}", queue.index, job, accesses_of([buffer], write=False)))
-    if blocking:
-        device.synchronize(queue.index)
+    command = Command(f"ttnn.{name}", queue.index, job, accesses_of([buffer], write=False))
+    tick = device.enqueue(command, wait=blocking)
+    if not blocking and not device.no_dispatch:
+        pending.enqueued(queue.index, tick)
+        host.pending = pending
 
 
 def copy_host_to_device_tensor(host_tensor: Tensor, device_tensor: Tensor, cq_id: int | None = None) -> None:
     """Write a host tensor into a device tensor that exists."""
+    _check_types(host_tensor, device_tensor, "copy_host_to_device_tensor")
     buffer = device_tensor.buffer("copy_host_to_device_tensor")
-    host_tensor.host_values("copy_host_to_device_tensor")
     _check_same(host_tensor, device_tensor)
-    buffer.device.no_capture("Writes are not supported during trace capture.")
+    buffer.device.no_capture(buffer.device.queue(cq_id), _NO_WRITES)
     _write(host_tensor, device_tensor, buffer.device, cq_id, "copy_host_to_device_tensor")
 
 
@@ -103,13 +110,22 @@ def copy_device_to_host_tensor(
     device_tensor: Tensor, host_tensor: Tensor, blocking: bool = True, cq_id: int | None = None
 ) -> None:
     """Read a device tensor into a host tensor that exists."""
+    _check_types(host_tensor, device_tensor, "copy_device_to_host_tensor")
     buffer = device_tensor.buffer("copy_device_to_host_tensor")
-    host_tensor.host_values("copy_device_to_host_tensor")
     _check_same(host_tensor, device_tensor)
     host = host_tensor._host
     assert host is not None
-    host.pending = threading.Event()
     _read(device_tensor, buffer, host, blocking, cq_id, "copy_device_to_host_tensor")
+
+
+_NO_WRITES = "Writes are not supported during trace capture."
+
+
+def _check_types(host: Tensor, device: Tensor, name: str) -> None:
+    for tensor in (host, device):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"ttnn.{name}(): incompatible function arguments: it was given a {type(tensor).__name__}")
+    fatal(host._host is not None, f"Expected Tensor with HostStorage, got {host.storage_type().native}")
 
 
 def _check_same(host: Tensor, device: Tensor) -> None:
@@ -166,19 +182,3 @@ def deallocate(tensor: Tensor, force: bool = True) -> None:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"deallocate takes a ttnn.Tensor; it was given a {type(tensor).__name__}")
     tensor.deallocate(force)
-
-
-def filled(
-    shape: Sequence[int],
-    value: float,
-    dtype: DataType,
-    layout: Layout,
-    device: MeshDevice | None,
-    memory_config: MemoryConfig | None,
-) -> Tensor:
-    """A tensor with one value everywhere, made on the host and moved where it is wanted."""
-    kind = torch.float32 if dtype.is_float else torch.int64
-    host = host_tensor(
-        [torch.full(tuple(shape), value, dtype=kind)], dtype, layout, memory_config or DRAM_MEMORY_CONFIG
-    )
-    return host if device is None else to_device(host, device, memory_config)

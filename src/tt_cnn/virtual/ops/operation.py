@@ -23,14 +23,18 @@ from typing import Any, TypeVar
 
 import torch
 
+from tt_cnn.virtual.accesses import accesses_of, temporaries
 from tt_cnn.virtual.conversion import pad_to, unpad
-from tt_cnn.virtual.device import MeshDevice, accesses_of, check_shard_grid
+from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors import CardError, current_layer, fatal
-from tt_cnn.virtual.placement import Place
+from tt_cnn.virtual.ops.aliases import current_spelling
+from tt_cnn.virtual.placement import Place, Placement
 from tt_cnn.virtual.plan import Allocate, Plan, Planner, Slot
 from tt_cnn.virtual.queues import Command, current_queue
+from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.tensor import OPERATORS, Tensor
+from tt_cnn.virtual.typed import WRONG_ARGUMENT, mistyped, type_name
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -56,9 +60,18 @@ class Call:
 
 
 def _hashable(value: Any) -> Any:
-    if isinstance(value, list):
+    if type(value) in (list, tuple):
         return tuple(_hashable(v) for v in value)
     return value
+
+
+def _refuse_tensors(value: Any) -> None:
+    """Plans are cached by their attributes: a tensor among them would be kept alive."""
+    if isinstance(value, tuple):
+        for one in value:
+            _refuse_tensors(one)
+    elif isinstance(value, (Tensor, torch.Tensor)):
+        raise TypeError(f"incompatible function arguments: a {type_name(value)} was given where a value is expected")
 
 
 @dataclass(frozen=True)
@@ -108,21 +121,28 @@ class Operation:
         return None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = self.bind(args, kwargs)
-        result = self.shortcut(call)
-        return result if result is not None else self.run(call)
+        try:
+            call = self.bind(args, kwargs)
+            result = self.shortcut(call)
+            return result if result is not None else self.run(call)
+        except WRONG_ARGUMENT as error:
+            raise TypeError(_signature_message(self, args, kwargs)) from error
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call's arguments by TT-NN's signature; a wrong name or number of them is TT-NN's TypeError."""
+        kwargs = current_spelling(self.name, kwargs)
         try:
-            _signature(type(self)).bind(self, *args, **kwargs)
+            given = _signature(_class(self)).bind(self, *args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(_signature_message(self, args, kwargs)) from error
+        if mistyped(type(self).arguments, given) is not None:
+            raise TypeError(_signature_message(self, args, kwargs))
         return self.arguments(*args, **kwargs)
 
     def run(self, call: Call) -> Any:
         device = self._device(call)
         with device.lock:
+            queue = device.queue(call.queue).index
             buffers = [tensor.buffer(self.name) for tensor in call.tensors]
             for buffer in buffers:
                 fatal(buffer.device is device, f"ttnn.{self.name} was given tensors of different devices.")
@@ -130,7 +150,7 @@ class Operation:
             plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
             inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
             cached = device.programs_cached(plan)
-            if device.capturing is not None and device.capturing.queue == call.queue:
+            if device.capturing is not None and device.capturing.queue == queue:
                 fatal(
                     cached,
                     "Cannot load new binaries during trace capture.This program is not yet in program cache. Warm up "
@@ -139,9 +159,9 @@ class Operation:
                 )
             placement = self._place(device, plan, inputs)
             outputs = self._outputs(device, call, plan, placement.places, buffers)
-            self._enqueue(device, call, plan, outputs, buffers, cached, placement.steps)
             for slot in plan.consumed:
                 call.tensors[slot.id].consumed_by(self.name)
+            self._enqueue(device, queue, call, plan, outputs, buffers, cached, placement)
         return self.results(outputs, call)
 
     def _device(self, call: Call) -> MeshDevice:
@@ -182,30 +202,35 @@ class Operation:
     def _enqueue(
         self,
         device: MeshDevice,
+        queue: int,
         call: Call,
         plan: Plan,
         outputs: list[Tensor],
         buffers: list[Any],
         cached: bool,
-        steps: list[Any],
+        placement: Placement,
     ) -> None:
         if not plan.steps:
             return  # a view: nothing is dispatched
         written = [t._buffer for t in outputs if t._buffer is not None]
+        captured = device.no_dispatch or (device.capturing is not None and device.capturing.queue == queue)
         for tensor, buffer in zip(call.tensors, buffers, strict=True):
-            if buffer.written or any(buffer is w for w in written):
-                continue
+            if captured or buffer.written or any(buffer is w for w in written):
+                continue  # what a trace reads may be written until it is replayed
             device.hazards.never_written(f"ttnn.{self.name}", f"a tensor of shape {tensor.shape}")
         for buffer in written:
-            buffer.written = True
+            buffer.will_be_written(queue)
         command = Command(
             f"ttnn.{self.name}",
-            device.queue(call.queue).index,
+            queue,
             self._job(device, call, [t.spec for t in outputs], buffers, [b.cell for b in written]),
-            accesses_of(buffers, write=False) + accesses_of(written, write=True),
+            accesses_of(buffers, write=False)
+            + accesses_of(written, write=True)
+            + temporaries(placement.steps, written),
             attributes=call.attributes,
             plan=plan,
-            steps=steps,
+            steps=placement.steps,
+            places=placement.places,
             cached=cached,
         )
         device.enqueue(command)
@@ -245,40 +270,39 @@ def make_plan(
     device: MeshDevice, operation: Operation, specs: list[Spec], numbering: list[int], attributes: dict[str, Any]
 ) -> Plan:
     """The plan of a call, from the card's cache where the same specs and attributes were planned before."""
-    memory = device.free_memory()
-    key = (
-        operation.name,
-        tuple(specs),
-        tuple(numbering),
-        tuple(attributes.items()),
-        memory if operation.reads_free_memory else None,
-    )
+    memory = device.free_memory() if operation.reads_free_memory else None
+    key = (operation.name, tuple(specs), tuple(numbering), tuple(attributes.items()), memory)
     plan = device.plans.get(key)
     if plan is None:
-        planner = Planner.for_specs(device.card, specs, numbering, memory)
-        plan = planner.finish(operation.plan(planner, *planner.inputs, **attributes))
+        _refuse_tensors(tuple(attributes.values()))
+        planner = Planner.for_specs(device.card, specs, numbering, memory or device.free_memory())
+        try:
+            plan = planner.finish(operation.plan(planner, *planner.inputs, **attributes))
+        except CardError as error:
+            plan = planner.refused(CardError(error.message, error.advice))  # without a traceback, which holds tensors
         device.plans.put(key, plan)
     return plan
 
 
+def _class(operation: Operation) -> Any:
+    return type(operation)
+
+
 @functools.cache
-def _signature(cls: type[Operation]) -> inspect.Signature:
+def _signature(cls: Any) -> inspect.Signature:
     return inspect.signature(cls.arguments)
 
 
 def _signature_message(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     short = operation.name.rsplit(".", 1)[-1]
-    given = [_type_name(a) for a in args] + [f"{k}={v!r}" for k, v in kwargs.items()]
-    parameters = list(_signature(type(operation)).parameters.values())[1:]
+    given = [type_name(a) for a in args] + [f"{k}={type_name(v)}" for k, v in kwargs.items()]
+    parameters = list(_signature(_class(operation)).parameters.values())[1:]
     signature = str(inspect.Signature(parameters)).replace("'", "")
     return (
-        f"\nttnn.{operation.name}(): incompatible function arguments.\n\nCalled with:\n  {short}({', '.join(given)})\n\n"
+        f"\nttnn.{operation.name}(): incompatible function arguments.\n\n"
+        f"Called with:\n  {short}({', '.join(given)})\n\n"
         f"Available signatures:\n  {short}{signature}\n"
     )
-
-
-def _type_name(value: Any) -> str:
-    return "ttnn.Tensor" if isinstance(value, Tensor) else type(value).__name__
 
 
 OPERATIONS: dict[str, Operation] = {}

@@ -145,12 +145,15 @@ from tt_cnn.virtual.ttnn.types import int32 as int32
 from tt_cnn.virtual.ttnn.types import uint8 as uint8
 from tt_cnn.virtual.ttnn.types import uint16 as uint16
 from tt_cnn.virtual.ttnn.types import uint32 as uint32
+from tt_cnn.virtual.typed import typed_names as _typed_names
 
 __version__ = VERSION
 ttnn = sys.modules[__name__]
 """Some code says `ttnn.ttnn`."""
 
 ops.load_all()
+for _module in (core, device, distributed, types, ttnn):
+    _typed_names(_module)
 
 __getattr__ = resolver("")
 

@@ -7,6 +7,8 @@ from math import prod
 from typing import Any
 
 TILE_SIZE = 32
+FACE_SIZE = 16
+"""A side of the four faces of a tile."""
 
 
 def div_up(value: int, divisor: int) -> int:
@@ -22,6 +24,9 @@ class CoreCoord:
 
     __slots__ = ("x", "y")
 
+    x: int
+    y: int
+
     def __init__(self, x: int | Sequence[int] | CoreCoord, y: int | None = None) -> None:
         if y is None:
             if isinstance(x, CoreCoord):
@@ -29,8 +34,8 @@ class CoreCoord:
             if not isinstance(x, Sequence) or len(x) != 2:
                 raise TypeError(f"CoreCoord takes x and y, or a pair of them; it was given {x!r}")
             x, y = x
-        self.x = _natural(x, "CoreCoord.x")
-        self.y = _natural(y, "CoreCoord.y")
+        self.x = natural(x, "CoreCoord.x")
+        self.y = natural(y, "CoreCoord.y")
 
     def __repr__(self) -> str:
         return f"{self.x}-{self.y}"
@@ -38,6 +43,8 @@ class CoreCoord:
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, tuple):
+            return (self.x, self.y) == other
         return isinstance(other, CoreCoord) and (self.x, self.y) == (other.x, other.y)
 
     def __lt__(self, other: CoreCoord) -> bool:
@@ -47,7 +54,7 @@ class CoreCoord:
         return hash((self.x, self.y))
 
 
-def _natural(value: object, name: str) -> int:
+def natural(value: object, name: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} is {value!r}; it must be a whole number, 0 or more")
     number = value.__index__()
@@ -110,6 +117,7 @@ class CoreRangeSet:
     """Rectangles of cores that do not overlap, in the order in which shards are dealt to them."""
 
     __slots__ = ("_count", "_hash", "_ranges")
+    _ranges: tuple[CoreRange, ...]
 
     def __init__(self, core_ranges: Iterable[CoreRange] | CoreRange | CoreRangeSet = ()) -> None:
         if isinstance(core_ranges, CoreRange):
@@ -123,7 +131,8 @@ class CoreRangeSet:
             for other in ranges[:i]:
                 if one.intersects(other):
                     raise RuntimeError(
-                        f"Cannot create CoreRangeSet with specified core ranges because core ranges {other} and {one} overlap!"
+                        f"Cannot create CoreRangeSet with specified core ranges because core ranges {other} and {one} "
+                        "overlap!"
                     )
         self._ranges = ranges
         self._count = sum(r.size() for r in ranges)
@@ -165,7 +174,11 @@ class CoreRangeSet:
         return cores_to_ranges(cores)
 
     def subtract(self, other: CoreRangeSet) -> CoreRangeSet:
-        return cores_to_ranges(set(self.cores()) - set(other.cores()))
+        """Each range falls into what is left of, right of, above and below a range that is taken out, in that order."""
+        left = list(self._ranges)
+        for taken in other._ranges:
+            left = [piece for one in left for piece in _without(one, taken)]
+        return CoreRangeSet(left)
 
     def __repr__(self) -> str:
         return "{" + ", ".join(map(str, self._ranges)) + "}"
@@ -177,6 +190,23 @@ class CoreRangeSet:
 
     def __hash__(self) -> int:
         return self._hash
+
+
+def _without(one: CoreRange, taken: CoreRange) -> list[CoreRange]:
+    if not one.intersects(taken):
+        return [one]
+    (x0, y0), (x1, y1) = (one.start.x, one.start.y), (one.end.x, one.end.y)
+    a, b = max(x0, taken.start.x), min(x1, taken.end.x)
+    pieces = []
+    if x0 < a:
+        pieces.append(CoreRange((x0, y0), (a - 1, y1)))
+    if b < x1:
+        pieces.append(CoreRange((b + 1, y0), (x1, y1)))
+    if y0 < taken.start.y:
+        pieces.append(CoreRange((a, y0), (b, taken.start.y - 1)))
+    if taken.end.y < y1:
+        pieces.append(CoreRange((a, taken.end.y + 1), (b, y1)))
+    return pieces
 
 
 def cores_to_ranges(cores: Iterable[CoreCoord]) -> CoreRangeSet:
@@ -261,8 +291,8 @@ class CoreGrid:
     __slots__ = ("x", "y")
 
     def __init__(self, *, x: int, y: int) -> None:
-        self.x = x
-        self.y = y
+        self.x = natural(x, "CoreGrid.x")
+        self.y = natural(y, "CoreGrid.y")
 
     @property
     def num_cores(self) -> int:
@@ -280,7 +310,9 @@ class Shape:
     __slots__ = ("_dims",)
 
     def __init__(self, shape: Iterable[int]) -> None:
-        self._dims = tuple(_natural(d, "a dimension") for d in shape)
+        self._dims = tuple(natural(d, "a dimension") for d in shape)
+        if any(d >= 2**32 for d in self._dims):
+            raise TypeError(f"the shape is {self._dims}; a dimension must be below 2**32")
 
     @property
     def rank(self) -> int:
@@ -292,7 +324,7 @@ class Shape:
         if extra >= 0:
             return Shape((1,) * extra + self._dims)
         if any(d != 1 for d in self._dims[:-extra]):
-            raise RuntimeError(f"Can't convert shape rank {len(self._dims)} to {rank}: leading dimensions are not 1")
+            raise RuntimeError("Can't convert shape rank")
         return Shape(self._dims[-extra:])
 
     def volume(self) -> int:
@@ -301,6 +333,9 @@ class Shape:
     def __getitem__(self, index: int) -> int:
         if isinstance(index, slice):
             raise TypeError("a Shape takes a whole number as index, not a slice; use list(shape)[...]")
+        rank = len(self._dims)
+        if not -rank <= index < rank:
+            raise RuntimeError(f"ShapeBase[] index out of range. {index} not in [{-rank}, {rank})")
         return self._dims[index]
 
     def __len__(self) -> int:
@@ -333,7 +368,7 @@ class MeshShape:
     def __init__(self, *dims: Any) -> None:
         if len(dims) == 1 and not isinstance(dims[0], int):
             dims = tuple(dims[0])
-        self._dims = tuple(_natural(d, "a mesh dimension") for d in dims)
+        self._dims = tuple(natural(d, "a mesh dimension") for d in dims)
 
     def dims(self) -> int:
         return len(self._dims)

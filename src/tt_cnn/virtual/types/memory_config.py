@@ -16,7 +16,9 @@ from tt_cnn.virtual.types.geometry import (
     CoreGrid,
     CoreRange,
     CoreRangeSet,
+    Shape,
     div_up,
+    natural,
     round_up,
 )
 
@@ -30,14 +32,16 @@ class ShardSpec:
         self,
         grid: CoreRangeSet,
         shard_shape: Sequence[int],
-        shard_orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
+        shard_orientation: ShardOrientation,
     ) -> None:
         if not isinstance(grid, CoreRangeSet):
             raise TypeError(f"grid is {grid!r}; a ShardSpec takes a CoreRangeSet")
-        if len(shard_shape) != 2:
-            raise TypeError(f"shard_shape is {tuple(shard_shape)}; it must have a height and a width")
+        if not isinstance(shard_shape, Sequence) or len(shard_shape) != 2:
+            raise TypeError(f"shard_shape is {shard_shape!r}; it must have a height and a width")
+        if not isinstance(shard_orientation, ShardOrientation):
+            raise TypeError(f"shard_orientation is {shard_orientation!r}; it must be a ShardOrientation")
         self.grid = grid
-        self.shape = [int(shard_shape[0]), int(shard_shape[1])]
+        self.shape = [natural(side, "a side of shard_shape") for side in shard_shape]
         self.orientation = shard_orientation
 
     def num_cores(self) -> int:
@@ -57,9 +61,13 @@ class ShardSpec:
         return hash(self._key())
 
     def __repr__(self) -> str:
+        ranges = (
+            f'{{"start":{{"x":{r.start.x},"y":{r.start.y}}},"end":{{"x":{r.end.x},"y":{r.end.y}}}'  # as TT-NN leaves it
+            for r in self.grid.ranges()
+        )
         return (
-            f"ShardSpec(grid={self.grid},shape=[{self.shape[0]}, {self.shape[1]}],"
-            f"orientation={self.orientation.native})"
+            f"ShardSpec{{grid=[{', '.join(ranges)}], shape=[{self.shape[0]}, {self.shape[1]}], "
+            f"orientation={self.orientation.native}}}"
         )
 
 
@@ -104,41 +112,52 @@ class MemoryConfig:
         return replace(self, shard_spec=shard_spec)
 
     def to_json(self) -> str:
+        data: dict[str, Any] = {
+            "buffer_type": self.buffer_type.value,
+            "created_with_nd_shard_spec": False,
+            "memory_layout": self.memory_layout.value,
+            "per_core_allocation": False,
+        }
         spec = self.shard_spec
-        return json.dumps(
-            {
-                "memory_layout": self.memory_layout.name,
-                "buffer_type": self.buffer_type.name,
-                "shard_spec": spec
-                and {
-                    "grid": [[[r.start.x, r.start.y], [r.end.x, r.end.y]] for r in spec.grid.ranges()],
-                    "shape": spec.shape,
-                    "orientation": spec.orientation.name,
-                },
+        if spec is not None:
+            data["shard_spec"] = {
+                "grid": [{"end": _point(r.end), "start": _point(r.start)} for r in spec.grid.ranges()],
+                "orientation": spec.orientation.value,
+                "shape": spec.shape,
             }
-        )
+        return json.dumps(data, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> MemoryConfig:
         data = json.loads(text)
-        spec = data["shard_spec"]
+        spec = data.get("shard_spec")
         return MemoryConfig(
-            TensorMemoryLayout[data["memory_layout"]],
-            BufferType[data["buffer_type"]],
+            TensorMemoryLayout(data["memory_layout"]),
+            BufferType(data["buffer_type"]),
             spec
             and ShardSpec(
-                CoreRangeSet([CoreRange(a, b) for a, b in spec["grid"]]),
+                CoreRangeSet(
+                    [
+                        CoreRange(CoreCoord(r["start"]["x"], r["start"]["y"]), CoreCoord(r["end"]["x"], r["end"]["y"]))
+                        for r in spec["grid"]
+                    ]
+                ),
                 spec["shape"],
-                ShardOrientation[spec["orientation"]],
+                ShardOrientation(spec["orientation"]),
             ),
         )
 
     def __repr__(self) -> str:
         spec = "std::nullopt" if self.shard_spec is None else repr(self.shard_spec)
         return (
-            f"MemoryConfig(memory_layout={self.memory_layout.native},"
-            f"buffer_type={self.buffer_type.native},shard_spec={spec})"
+            f"MemoryConfig(memory_layout={self.memory_layout.native},buffer_type={self.buffer_type.native},"
+            f"shard_spec={spec},nd_shard_spec=std::nullopt,created_with_nd_shard_spec=0,per_core_allocation=0,"
+            f"range_lockstep_allocation=0)"
         )
+
+
+def _point(core: CoreCoord) -> dict[str, int]:
+    return {"x": core.x, "y": core.y}
 
 
 DRAM_MEMORY_CONFIG = MemoryConfig()
@@ -162,19 +181,21 @@ def create_sharded_memory_config(
     use_height_and_width_as_shard_shape: bool = False,
 ) -> MemoryConfig:
     """An L1 memory config whose shards divide the tensor exactly, or have the shape that is given."""
-    orientation = orientation or ShardOrientation.ROW_MAJOR
+    dims = _dims(shape)
+    orientation = ShardOrientation.ROW_MAJOR if orientation is None else orientation
+    if not isinstance(orientation, ShardOrientation):
+        raise RuntimeError("Invalid shard orientation")
     row_major = orientation is ShardOrientation.ROW_MAJOR
-    if strategy not in _LAYOUT_OF_STRATEGY:
+    if not isinstance(strategy, ShardStrategy):
         raise RuntimeError("Invalid sharding strategy")
     if isinstance(core_grid, CoreRangeSet):
         if not use_height_and_width_as_shard_shape:
             raise RuntimeError("height and width must be shard shape with CoreRangeSet")
         grid = core_grid
     elif isinstance(core_grid, CoreGrid):
-        grid = CoreRangeSet([CoreRange((0, 0), (core_grid.x - 1, core_grid.y - 1))])
+        grid = _from_origin(core_grid)
     else:
         raise RuntimeError("Invalid core_grid type")
-    dims = [int(d) for d in shape]
     if use_height_and_width_as_shard_shape:
         height, width = dims[-2], dims[-1]
         shard = (height, width) if row_major else (width, height)
@@ -202,8 +223,7 @@ def create_sharded_memory_config_(
     tile_layout: bool = False,
 ) -> MemoryConfig:
     """As `create_sharded_memory_config`, but shards are rounded up where they do not divide the tensor."""
-    if not isinstance(shape, Sequence) and not hasattr(shape, "__iter__"):
-        raise RuntimeError("Invalid input shape")
+    dims = _dims(shape)
     grid, (grid_y, grid_x) = _grid_and_size(core_grid)
     layout = _LAYOUT_OF_STRATEGY[strategy] if isinstance(strategy, ShardStrategy) else strategy
     if not isinstance(layout, TensorMemoryLayout) or layout is TensorMemoryLayout.INTERLEAVED:
@@ -211,7 +231,6 @@ def create_sharded_memory_config_(
     if not isinstance(orientation, ShardOrientation):
         raise RuntimeError("Invalid type of shard orientation")
     row_major = orientation is ShardOrientation.ROW_MAJOR
-    dims = [int(d) for d in shape]
     height, width = prod(dims[:-1]), dims[-1]
     cores = grid.num_cores()
     shard: tuple[int, int]
@@ -233,6 +252,20 @@ def create_sharded_memory_config_(
     return MemoryConfig(layout, BufferType.L1, ShardSpec(grid, shard, orientation))
 
 
+def _from_origin(grid: CoreGrid) -> CoreRangeSet:
+    if grid.x < 1 or grid.y < 1:
+        raise RuntimeError("Invalid sharding core_grid")
+    return CoreRangeSet([CoreRange((0, 0), (grid.x - 1, grid.y - 1))])
+
+
+def _dims(shape: Any) -> list[int]:
+    if isinstance(shape, str) or not isinstance(shape, (Sequence, Shape)):
+        raise RuntimeError("Invalid input shape")
+    if len(shape) < 2:
+        raise ValueError(f"not enough values to unpack (expected at least 2, got {len(shape)})")
+    return [natural(d, "a dimension") for d in shape]
+
+
 def _grid_and_size(
     core_grid: CoreGrid | CoreRangeSet | Sequence[CoreGrid],
 ) -> tuple[CoreRangeSet, tuple[int, int]]:
@@ -240,7 +273,7 @@ def _grid_and_size(
         size = core_grid.bounding_box().grid_size()
         return core_grid, (size.y, size.x)
     if isinstance(core_grid, CoreGrid):
-        return CoreRangeSet([CoreRange((0, 0), (core_grid.x - 1, core_grid.y - 1))]), (core_grid.y, core_grid.x)
+        return _from_origin(core_grid), (core_grid.y, core_grid.x)
     if isinstance(core_grid, Sequence) and len(core_grid) == 2 and all(isinstance(g, CoreGrid) for g in core_grid):
         full, rest = core_grid
         ranges = [

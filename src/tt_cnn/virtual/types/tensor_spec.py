@@ -48,9 +48,11 @@ class Spec:
             fatal(error is None, error or "")
         if self.dtype.is_block_float:
             fatal(self.layout is Layout.TILE, "Only TILE layout is supported for BFLOAT8_B dtype!")
+        if shard is not None and len(self.shape) == 1 and self.layout is Layout.ROW_MAJOR:
+            fatal(shard.shape[0] == 1, "Shard shape must be 1D for 1D tensor!")
 
     def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined, no-any-return]
+        return self._hash  # type: ignore[attr-defined]
 
     # --- shapes -------------------------------------------------------------------------------------------------
 
@@ -213,13 +215,13 @@ class TensorSpec(Spec):
         shape: Iterable[int],
         dtype: DataType,
         layout: Layout,
-        memory_layout: TensorMemoryLayout = TensorMemoryLayout.INTERLEAVED,
+        memory_layout: TensorMemoryLayout | BufferType = TensorMemoryLayout.INTERLEAVED,
         shard_spec: ShardSpec | None = None,
         buffer_type: BufferType = BufferType.DRAM,
         tile: Tile | None = None,
     ) -> None:
         if isinstance(memory_layout, BufferType):  # the overload without sharding: (shape, dtype, layout, buffer_type)
-            memory_layout, buffer_type = TensorMemoryLayout.INTERLEAVED, memory_layout
+            buffer_type, memory_layout = memory_layout, TensorMemoryLayout.INTERLEAVED
         shape = shape if isinstance(shape, Shape) else Shape(shape)
         Spec.__init__(self, shape, dtype, layout, MemoryConfig(memory_layout, buffer_type, shard_spec))
 
