@@ -290,10 +290,12 @@ def _check(calls: int, seed: int, limit_s: int) -> None:
     assert not wrong, "\n" + "\n".join(f"{what}\n    {call}" for what, call in wrong.items())
 
 
-def test_a_thousand_wild_calls():
+def test_a_thousand_wild_calls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some calls write files
     _check(1000, seed=1, limit_s=120)
 
 
 @pytest.mark.long
-def test_ten_thousand_wild_calls():
+def test_ten_thousand_wild_calls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     _check(10_000, seed=2, limit_s=900)

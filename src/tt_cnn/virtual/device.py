@@ -201,9 +201,8 @@ class MeshDevice:
         """Put a plan into memory and remember its programs."""
         cache = self.program_cache
         remember = cache.enabled and not self.no_dispatch
-        placement = place(plan, self.memory, inputs, cache.programs if cache.enabled else {}, self._programs)
+        placement = place(plan, self.memory, inputs, cache.programs if cache.enabled else {}, self._programs, remember)
         if not remember:
-            self._free_configs(placement.kept_configs)
             return placement
         for placed in placement.steps:
             key = placed.step.program_key

@@ -55,19 +55,32 @@ class ProgramIds:
 
 
 def place(
-    plan: Plan, memory: Memory, inputs: dict[int, Place], cached: Container[tuple[object, ...]], ids: ProgramIds
+    plan: Plan,
+    memory: Memory,
+    inputs: dict[int, Place],
+    cached: Container[tuple[object, ...]],
+    ids: ProgramIds,
+    keep_configs: bool = True,
 ) -> Placement:
-    """Run the plan's allocations against the memory. On any error the memory is as it was before."""
+    """Run the plan's allocations against the memory. On any error the memory is as it was before.
+
+    Without a program cache a program's tables go with the program (`keep_configs` False).
+    """
     before = memory.snapshot()
     try:
-        return _place(plan, memory, dict(inputs), cached, ids)
+        return _place(plan, memory, dict(inputs), cached, ids, keep_configs)
     except BaseException:
         memory.restore(before)
         raise
 
 
 def _place(
-    plan: Plan, memory: Memory, places: dict[int, Place], cached: Container[tuple[object, ...]], ids: ProgramIds
+    plan: Plan,
+    memory: Memory,
+    places: dict[int, Place],
+    cached: Container[tuple[object, ...]],
+    ids: ProgramIds,
+    keep_configs: bool,
 ) -> Placement:
     result = Placement(places, [])
     fresh: list[tuple[Spec | None, Place]] = []
@@ -91,6 +104,9 @@ def _place(
             _check_program(regions, placed.lowest_l1, memory, ids)
             result.steps.append(placed)
             fresh = []
+            if not keep_configs:
+                for here in result.kept_configs.pop(action.program_key, ()):
+                    memory.free(here.buffer_type, here.address)
     return result
 
 
@@ -107,8 +123,8 @@ def _place_configs(
 
     kept = result.kept_configs.setdefault(step.program_key, [])
     for config in step.configs:
-        need = Footprint(BufferType.L1_SMALL, config.bank_bytes, config.cores, config.bank_bytes * config.cores)
-        here = Place(BufferType.L1_SMALL, memory.allocate(need), config.bank_bytes)
+        need = Footprint(config.buffer_type, config.bank_bytes, config.cores, config.bank_bytes * config.cores)
+        here = Place(config.buffer_type, memory.allocate(need), config.bank_bytes)
         kept.append(here)
         result.places[config.buffer] = here
         fresh.append((None, here))

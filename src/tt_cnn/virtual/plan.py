@@ -70,11 +70,12 @@ class Allocate:
 
 @dataclass(frozen=True)
 class AllocateConfig:
-    """A sliding-window table in L1_SMALL; it stays while the step's program is cached."""
+    """A sliding-window table in L1_SMALL (or DRAM); it stays while the step's program is cached."""
 
     bank_bytes: int
     cores: int
     buffer: int
+    buffer_type: BufferType = BufferType.L1_SMALL
 
 
 @dataclass(frozen=True)
@@ -241,8 +242,10 @@ class Planner:
         lowest = self._simulated.lowest_after(self.actions)
         return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
 
-    def config_tensor(self, bank_bytes: int, cores: int) -> AllocateConfig:
-        return AllocateConfig(bank_bytes, cores, self._id())
+    def config_tensor(
+        self, bank_bytes: int, cores: int, buffer_type: BufferType = BufferType.L1_SMALL
+    ) -> AllocateConfig:
+        return AllocateConfig(bank_bytes, cores, self._id(), buffer_type)
 
     def step(
         self,

@@ -1,0 +1,78 @@
+"""clone: a copy with the same memory config (or another of the same kind), in another dtype if wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, padded_as, staging, transfer
+from tt_cnn.virtual.ops.layout.work_split import split_work
+from tt_cnn.virtual.ops.operation import Call, op
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+
+def plan_clone(planner: Planner, x: Slot, dtype: DataType | None, config: MemoryConfig | None) -> Slot:
+    spec = x.spec
+    source, config, dtype = spec.memory_config, config or spec.memory_config, dtype or spec.dtype
+    out = planner.allocate(padded_as(spec.shape, dtype, spec.layout, config, spec.padded_shape))
+    fatal(
+        spec.dtype is dtype or spec.layout is Layout.TILE,
+        "Clone: data type conversion is only supported with tile layout",
+    )
+    if source.is_sharded() and config.is_sharded():
+        fatal(
+            source.memory_layout is config.memory_layout,
+            "Clone: input and output must have the same memory layout when both are sharded",
+        )
+        fatal(config.shard_spec is not None, "Clone: output memory config must have shard spec when sharded")
+        fatal(
+            source.shard_spec == config.shard_spec,
+            "Clone: input and output shard specs must be identical (same grid, shape, and orientation)",
+        )
+    fatal(
+        source.is_sharded() == config.is_sharded(),
+        "Clone: mixed sharded/interleaved layout not currently supported. Both input and output must have the same "
+        "layout.",
+    )
+    cores, buffers = _program(planner, x, out)
+    check_grid(planner.card, cores)
+    attributes = {"memory_config": config, "dtype": dtype}
+    planner.step("Clone", "CloneProgramFactory", cores, [x], [out], buffers, attributes, transfer(spec, out.spec))
+    return out
+
+
+def _program(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+    spec = out.spec
+    if spec.is_sharded:
+        cores, width = spec.shard.grid, spec.shard.shape[1]
+    else:
+        width = spec.shape[-1]
+        units = spec.volume // (TILE_SIZE * TILE_SIZE if spec.layout is Layout.TILE else width)
+        cores, _ = split_work(planner.card, units)
+    source = x.spec.memory_config
+    alignment = planner.card.dram_alignment if source.is_dram() else planner.card.l1_alignment
+    dtypes = [x.spec.dtype] if x.spec.dtype is spec.dtype else [x.spec.dtype, spec.dtype]
+    units_bytes = [d.tile_bytes if spec.layout is Layout.TILE else width * d.element_bytes for d in dtypes]
+    return cores, [staging(2 * round_up(size, alignment), cores) for size in units_bytes]
+
+
+@op("clone")
+class Clone(Relayout):
+    def arguments(
+        self,
+        input: Tensor,
+        *,
+        dtype: DataType | None = None,
+        memory_config: MemoryConfig | None = None,
+        compute_kernel_config: Any = None,
+    ) -> Call:
+        return Call([input], dtype=dtype, memory_config=memory_config)
+
+    def plan(
+        self, planner: Planner, x: Slot, *, dtype: DataType | None, memory_config: MemoryConfig | None
+    ) -> list[Slot]:
+        return [plan_clone(planner, x, dtype, memory_config)]

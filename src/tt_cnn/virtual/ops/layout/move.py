@@ -1,0 +1,122 @@
+"""move and reallocate: give the tensor's memory back and take it again, higher up in L1 or lower down in DRAM.
+
+Which program moves the values depends on where the new memory lies: one that overlaps the old needs its values staged.
+"""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.layout.copy import same_memory_program
+from tt_cnn.virtual.ops.layout.relayout import Relayout, transfer
+from tt_cnn.virtual.ops.layout.work_split import split_work
+from tt_cnn.virtual.ops.operation import Call, op
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.shard_grid import check_shard_grid
+from tt_cnn.virtual.storage import Buffer
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+OVERLAP, APART = "MoveOverlapProgramFactory", "MoveProgramFactory"
+
+
+def moved_spec(spec: Spec, config: MemoryConfig | None) -> Spec:
+    """What the tensor becomes; shards keep their shard spec, whatever another memory config says of it."""
+    if config is None:
+        return spec
+    if spec.is_sharded:
+        fatal(config.is_sharded(), "Expected output tensor memory config to be sharded")
+        config = MemoryConfig(config.memory_layout, config.buffer_type, spec.memory_config.shard_spec)
+    return Spec(spec.shape, spec.dtype, spec.layout, config, spec.alignment)
+
+
+def plan_move(planner: Planner, x: Slot, config: MemoryConfig | None, factory: str = APART) -> Slot:
+    """Give back, allocate, and move the values unless the memory is the same. `factory` matters without shards."""
+    spec = x.spec
+    planner.consume(x)
+    out = planner.allocate(moved_spec(spec, config))
+    if spec.is_sharded:
+        cores = spec.shard.grid
+        bytes_ = spec.shard_pages * round_up(spec.page_bytes, _alignment(planner, spec))
+        factory = "MoveShardedProgramFactory"
+        buffers = [CircularBuffer(bytes_, cores, slot) for slot in (x, out)]
+    elif factory == OVERLAP:
+        units = spec.volume // (TILE_SIZE * TILE_SIZE) if spec.layout is Layout.TILE else spec.physical[0]
+        cores, _ = split_work(planner.card, units)
+        buffers = [CircularBuffer(_spread(out.spec, planner.card.cores, planner.card.l1_alignment), cores)]
+    else:
+        cores, buffers = same_memory_program(planner, x, out)
+    attributes = {"memory_config": out.spec.memory_config}
+    work = transfer(spec, out.spec)
+    planner.step("Move", factory, cores, [x], [out], buffers, attributes, work, moves=_same_memory(spec, out.spec))
+    return out
+
+
+def _same_memory(spec: Spec, out: Spec) -> bool:
+    return spec.memory_config.buffer_type is out.memory_config.buffer_type
+
+
+def _alignment(planner: Planner, spec: Spec) -> int:
+    return planner.card.dram_alignment if spec.memory_config.is_dram() else planner.card.l1_alignment
+
+
+def _spread(spec: Spec, banks: int, alignment: int) -> int:
+    """Bytes a bank of the tensor's pages dealt out to a number of banks."""
+    return div_up(spec.num_pages, banks) * round_up(spec.page_bytes, alignment)
+
+
+@op("move")
+class Move(Relayout):
+    def arguments(self, input_tensor: Tensor, *, memory_config: MemoryConfig | None = None) -> Call:
+        return Call([input_tensor], memory_config=memory_config)
+
+    def shortcut(self, call: Call) -> Tensor | None:
+        """Memory that others hold too is not given back: an interleaved tensor then stays where it is."""
+        x = call.tensors[0]
+        buffer = x.buffer(self.name)
+        if buffer.owners == 1:
+            call.attributes["factory"] = self._factory(x, buffer, call.attributes["memory_config"])
+            return None
+        fatal(
+            not x.is_sharded(),
+            "Expect input tensor to be deallocated after move op. Cannot deallocate before there is probably another "
+            "consumer.",
+        )
+        return x
+
+    def _factory(self, x: Tensor, buffer: Buffer, config: MemoryConfig | None) -> str:
+        """Tried out on the memory, which is then put back as it was."""
+        device = buffer.device
+        spec = moved_spec(x.spec, config)
+        memory, card, here = device.memory, device.card, buffer.place
+        check_shard_grid(card, spec)
+        with device.lock:
+            before = memory.snapshot()
+            try:
+                memory.free(here.buffer_type, here.address)
+                address = memory.allocate(memory.footprint(spec))
+            finally:
+                memory.restore(before)
+        kind = spec.memory_config.buffer_type
+        if x.is_sharded():
+            in_l1 = x.memory_config().is_l1() and spec.memory_config.is_l1()
+            fatal(in_l1 or address == here.address, "Only L1 buffers can have an associated circular buffer!")
+        if kind is not here.buffer_type or x.is_sharded():
+            return APART
+        region = memory.regions[kind]
+        size = _spread(spec, region.banks, memory.page_alignment(kind))
+        apart = address + size <= here.address if region.bottom_up else here.address + size <= address
+        top = address if spec.memory_config.is_l1() else card.l1_size
+        fits = card.l1_base + _spread(spec, card.cores, card.l1_alignment) <= top
+        return OVERLAP if not apart and fits else APART
+
+    def plan(self, planner: Planner, x: Slot, *, memory_config: MemoryConfig | None, factory: str) -> list[Slot]:
+        return [plan_move(planner, x, memory_config, factory)]
+
+
+@op("reallocate")
+class Reallocate(Move):
+    def arguments(self, tensor: Tensor, memory_config: MemoryConfig | None = None) -> Call:
+        return Call([tensor], memory_config=memory_config)

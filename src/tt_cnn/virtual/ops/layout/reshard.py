@@ -1,0 +1,227 @@
+"""reshard: from shards to other shards, in L1 or DRAM."""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.layout.relayout import Relayout, staging, transfer
+from tt_cnn.virtual.ops.layout.workers import workers_of
+from tt_cnn.virtual.ops.operation import Call, op
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, cores_to_ranges, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_HEIGHT, _WIDTH, _BLOCK = (
+    TensorMemoryLayout.HEIGHT_SHARDED,
+    TensorMemoryLayout.WIDTH_SHARDED,
+    TensorMemoryLayout.BLOCK_SHARDED,
+)
+
+
+def _moves_shards(spec: Spec, config: MemoryConfig) -> bool:
+    """Whether the programs that know of shards take it, and not those that copy pages."""
+    if spec.memory_config.shard_spec is None or config.shard_spec is None:
+        return False
+    source = spec.memory_config
+    if source.memory_layout is config.memory_layout and source.memory_layout is not _BLOCK:
+        return source.is_l1() or config.is_l1()
+    return config.is_l1()
+
+
+def _is_dram_block(config: MemoryConfig) -> bool:
+    return config.memory_layout is _BLOCK and config.is_dram()
+
+
+def refusal(planner: Planner, spec: Spec, config: MemoryConfig, out: Spec | None) -> str | None:
+    """What the op says against a call, if anything; `to_memory_config` then takes another way."""
+    if not spec.is_sharded:
+        return "input must be sharded"
+    if out is not None:
+        for name, mine, its in (
+            ("logical shape", spec.shape, out.shape),
+            ("dtype", spec.dtype.native, out.dtype.native),
+            ("layout", spec.layout.native, out.layout.native),
+        ):
+            if mine != its:
+                return f"Input tensor {name} ({mine}) must equal output tensor {name} ({its})"
+        config = out.memory_config
+    if not config.is_sharded():
+        return "output must be sharded"
+    if _is_dram_block(spec.memory_config) or _is_dram_block(config):
+        return "We don't support DRAM block sharding"
+    problem = _page_refusal(planner, spec, config)
+    if problem is not None:
+        return problem
+    target = out or Spec(spec.shape, spec.dtype, spec.layout, config)
+    if not _moves_shards(spec, config):
+        if spec.num_pages != target.num_pages:
+            return f"Number of input ({spec.num_pages}) and output ({target.num_pages}) pages must match"
+        if spec.page_bytes != target.page_bytes:
+            return (
+                "Input and output tensors must have the same page size. Input page size: "
+                f"{spec.page_bytes}, Output page size: {target.page_bytes}"
+            )
+    return None
+
+
+def _page_refusal(planner: Planner, spec: Spec, config: MemoryConfig) -> str | None:
+    """Rows of shards must be whole units of L1, but for programs that stride over padding."""
+    source = spec.memory_config
+    if spec.layout is not Layout.ROW_MAJOR or (source.is_dram() and config.is_dram()):
+        return None
+    if source.memory_layout is _HEIGHT and config.memory_layout is _HEIGHT:
+        return None
+    alignment = planner.card.l1_alignment
+    own = planner.card.dram_alignment if source.is_dram() else alignment
+    text = (
+        "row-major shard width {} with data type {} gives page size {} bytes, which must be aligned to {} bytes for "
+        "reshard"
+    )
+    if spec.page_bytes % own:
+        return "Input " + text.format(spec.shard.shape[1], spec.dtype.native, spec.page_bytes, alignment)
+    assert config.shard_spec is not None
+    width = config.shard_spec.shape[1]
+    page = width * spec.dtype.element_bytes
+    if page % alignment:
+        return "Output " + text.format(width, spec.dtype.native, page, alignment)
+    return None
+
+
+def fits(planner: Planner, spec: Spec, config: MemoryConfig) -> bool:
+    """Whether the program's own buffers fit what is free now (counted once, and without the output, as in TT-NN)."""
+    source = spec.memory_config
+    shard = config.shard_spec
+    assert shard is not None
+    if _moves_shards(spec, config):
+        if source.memory_layout is not _HEIGHT or config.memory_layout is not _HEIGHT:
+            return True
+        remote = spec.shard if config.is_l1() else shard
+        unit, units = _unit(spec, spec.shard.shape), _units(spec, remote.shape)
+        local_is_dram, remote_is_dram = (
+            (config.is_dram(), source.is_dram()) if config.is_l1() else (source.is_dram(), config.is_dram())
+        )
+        sizes = [round_up(unit, _alignment(planner, dram)) for dram in (local_is_dram, remote_is_dram)]
+        return sizes == [unit, unit] or units * sizes[1] < planner.program_l1()
+    if source.is_dram() and config.is_dram():
+        page = spec.dtype.tile_bytes if spec.layout is Layout.TILE else spec.physical[1] * spec.dtype.element_bytes
+        return round_up(page, planner.card.dram_alignment) < planner.program_l1()
+    return True
+
+
+def _alignment(planner: Planner, dram: bool) -> int:
+    return planner.card.dram_alignment if dram else planner.card.l1_alignment
+
+
+def _unit(spec: Spec, shard: list[int]) -> int:
+    return spec.dtype.tile_bytes if spec.layout is Layout.TILE else shard[1] * spec.dtype.element_bytes
+
+
+def _units(spec: Spec, shard: list[int]) -> int:
+    return shard[0] * shard[1] // (TILE_SIZE * TILE_SIZE) if spec.layout is Layout.TILE else shard[0]
+
+
+def plan_reshard(planner: Planner, x: Slot, config: MemoryConfig, out: Slot | None = None) -> Slot:
+    result = out or planner.allocate(Spec(x.spec.shape, x.spec.dtype, x.spec.layout, config))
+    problem = refusal(planner, x.spec, config, out.spec if out else None)
+    fatal(problem is None, problem or "")
+    factory, cores, buffers = _program(planner, x, result)
+    planner.step(
+        "Reshard",
+        factory,
+        cores,
+        [x],
+        [result],
+        buffers,
+        {"memory_config": result.spec.memory_config},
+        transfer(x.spec, result.spec),
+    )
+    return result
+
+
+def _program(planner: Planner, x: Slot, out: Slot) -> tuple[str, CoreRangeSet, list[CircularBuffer]]:
+    source, target = x.spec.memory_config, out.spec.memory_config
+    if _moves_shards(x.spec, target):
+        from_output = target.is_l1()
+        local, remote = (out, x) if from_output else (x, out)
+        side = "true" if from_output else "false"
+        if source.memory_layout is _HEIGHT and target.memory_layout is _HEIGHT:
+            return f"ReshardSameWidthFactory<{side}>", *_same_width(planner, local, remote, from_output)
+        both_width = source.memory_layout is _WIDTH and target.memory_layout is _WIDTH
+        if x.spec.layout is Layout.ROW_MAJOR and both_width and not (from_output and _has_padding(x.spec, out.spec)):
+            return f"ReshardSameHeightFactory<{side}>", *_same_height(planner, local, remote)
+        if not source.is_dram() and not target.is_dram():
+            return "ReshardGenericFactory", *_generic(planner, out)
+        if both_width and x.spec.layout is Layout.ROW_MAJOR:
+            return "ReshardGenericFactory", *_generic(planner, out)
+    if source.is_dram() and target.is_dram():
+        page = round_up(x.spec.page_bytes, planner.card.dram_alignment)
+        return "NdReshardCopyPagesFactory", planner.grid, [staging(page, planner.grid)]
+    local_is_input = not source.is_dram()
+    local = x if local_is_input else out
+    cores = cores_to_ranges(local.spec.cores_with_data.cores())
+    return f"NdReshardCopyLocalShardFactory<{'true' if local_is_input else 'false'}>", cores, []
+
+
+def _has_padding(spec: Spec, out: Spec) -> bool:
+    """As TT-NN counts: the first range of each grid, along its longer way, times the shard width."""
+    width = spec.shape[-1]
+    for one in (spec, out):
+        size = one.shard.grid.ranges()[0].grid_size()
+        cores = size.y if size.x == 1 else size.x
+        if cores * one.shard.shape[1] > width:
+            return True
+    return False
+
+
+def _borrowed(slot: Slot, total: int, entry: int, cores: CoreRangeSet, name: str) -> CircularBuffer:
+    """A shard's own memory as a buffer, but no more than the whole tensor's pages without padding."""
+    entries = min(total, slot.spec.num_pages * slot.spec.page_bytes) // entry
+    fatal(entries, f"DataflowBufferSpec '{name}' has num_entries = 0. num_entries must be set to a non-zero value.")
+    return staging(entries * entry, cores, slot)
+
+
+def _same_width(
+    planner: Planner, local: Slot, remote: Slot, from_output: bool
+) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+    cores = workers_of(planner.card, local.spec)
+    shard = local.spec.shard.shape
+    unit = _unit(local.spec, shard)
+    sizes = [round_up(unit, _alignment(planner, s.spec.memory_config.is_dram())) for s in (local, remote)]
+    buffers = [_borrowed(local, _units(local.spec, shard) * sizes[0], sizes[0], cores, "shard")]
+    if from_output and sizes != [unit, unit]:
+        buffers.append(staging(2 * _units(local.spec, remote.spec.shard.shape) * sizes[1], cores))
+    return cores, buffers
+
+
+def _same_height(planner: Planner, local: Slot, remote: Slot) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+    mine, its = local.spec.shard.shape, remote.spec.shard.shape
+    fatal(mine[0] == its[0], f"Unexpected mismatch in shard heights ({mine[0]} != {its[0]}")
+    unit = mine[1] * local.spec.dtype.element_bytes
+    cores = workers_of(planner.card, local.spec)
+    return cores, [_borrowed(local, its[0] * unit, unit, cores, "shard")]
+
+
+def _generic(planner: Planner, out: Slot) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+    spec, shard = out.spec, out.spec.shard.shape
+    page = spec.page_bytes
+    total = (
+        _units(spec, shard) * spec.dtype.tile_bytes
+        if spec.layout is Layout.TILE
+        else shard[0] * shard[1] * spec.dtype.element_bytes
+    )
+    cores = workers_of(planner.card, spec)
+    return cores, [_borrowed(out, total, page, cores, "output_shard")]
+
+
+@op("reshard")
+class Reshard(Relayout):
+    def arguments(
+        self, input_tensor: Tensor, output_memory_config: MemoryConfig, output_tensor: Tensor | None = None
+    ) -> Call:
+        tensors = [input_tensor] + ([output_tensor] if output_tensor is not None else [])
+        return Call(tensors, memory_config=output_memory_config)
+
+    def plan(self, planner: Planner, x: Slot, out: Slot | None = None, *, memory_config: MemoryConfig) -> list[Slot]:
+        return [plan_reshard(planner, x, memory_config, out)]

@@ -1,0 +1,234 @@
+"""untilize_with_unpadding: tiles to rows, cut off after the given last indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
+from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, extent, staging, transfer
+from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
+from tt_cnn.virtual.ops.layout.tilize import all_cores, block_buffers, blocks_employ_more, one_core, tiles_a_block
+from tt_cnn.virtual.ops.layout.unpadding_rules import validate_shards
+from tt_cnn.virtual.ops.layout.untilize_codegen import untilized_dtype
+from tt_cnn.virtual.ops.layout.work_split import split_blocks
+from tt_cnn.virtual.ops.operation import Call, op
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_HEIGHT, _WIDTH, _BLOCK = (
+    TensorMemoryLayout.HEIGHT_SHARDED,
+    TensorMemoryLayout.WIDTH_SHARDED,
+    TensorMemoryLayout.BLOCK_SHARDED,
+)
+
+
+def plan_untilize_with_unpadding(
+    planner: Planner,
+    x: Slot,
+    ends: Sequence[int],
+    config: MemoryConfig | None,
+    *,
+    use_multicore: bool = True,
+    grid: CoreRangeSet | None = None,
+) -> Slot:
+    spec = x.spec
+    shape = Shape(end + 1 for end in tuple(ends)[: len(spec.shape)])
+    target, dtype = config or spec.memory_config, untilized_dtype(spec.dtype)
+    four, four_shape = to_four(planner, x), four_dims(shape)
+    pending = pending_output(planner, four_shape, target, dtype, Layout.ROW_MAJOR)
+    fits = row_fits(planner, spec.dtype, dtype, extent(spec.padded_shape, 1) // TILE_SIZE, pending)
+    made = _dispatch(planner, four, four_shape, target, use_multicore, fits, grid)
+    return back_to(planner, made, shape)
+
+
+def _dispatch(
+    planner: Planner,
+    x: Slot,
+    shape: Shape,
+    config: MemoryConfig,
+    use_multicore: bool,
+    fits: bool,
+    grid: CoreRangeSet | None,
+) -> Slot:
+    spec = x.spec
+    out = planner.allocate(output_spec(spec, shape, config))
+    fatal(spec.layout is Layout.TILE, "Can only untilize tile major data")
+    if spec.is_sharded:
+        validate_shards(spec, config, out.spec)
+    elif config.is_sharded():
+        fatal(config.shard_spec is not None, "Output memory config is sharded but no shard spec is provided")
+    if not spec.shape.volume():
+        return out
+    factory = _factory(planner, spec, config, use_multicore, fits, grid)
+    buffers = _BUFFERS[factory](planner, x, out, grid)
+    attributes = {"shape": shape, "memory_config": config, "multicore": use_multicore, "fits": fits, "grid": grid}
+    planner.step(
+        "UntilizeWithUnpadding",
+        f"UntilizeWithUnpadding{factory}ProgramFactory",
+        all_cores(buffers),
+        [x],
+        [out],
+        buffers,
+        attributes,
+        transfer(spec, out.spec),
+    )
+    return out
+
+
+def _share(total: int, cores: int) -> int:
+    return round_up(div_up(total, cores), TILE_SIZE)
+
+
+def _grid_sides(shard: ShardSpec) -> tuple[int, int]:
+    """Rows and columns of shards of a rectangular grid."""
+    size = shard.grid.bounding_box().grid_size()
+    return (size.y, size.x) if shard.row_wise else (size.x, size.y)
+
+
+def output_spec(spec: Spec, shape: Shape, config: MemoryConfig) -> Spec:
+    """Shards of the output follow from its shape and the grid; only their way of sharding is the caller's."""
+    dtype = untilized_dtype(spec.dtype)
+    source = spec.memory_config
+    base = config.shard_spec if not source.is_sharded() else source.shard_spec
+    crosses = source.is_sharded() and config.memory_layout is not source.memory_layout
+    if not config.is_sharded() or crosses or base is None:
+        return Spec(shape, dtype, Layout.ROW_MAJOR, config)
+    height, width = prod(tuple(shape)[:-1]), shape[-1]
+    layout = config.memory_layout if not source.is_sharded() else source.memory_layout
+    sides = _shard_sides(spec, shape, base, layout, height, width)
+    made = MemoryConfig(layout, config.buffer_type, ShardSpec(base.grid, sides, base.orientation))
+    return Spec(shape, dtype, Layout.ROW_MAJOR, made)
+
+
+def _shard_sides(
+    spec: Spec, shape: Shape, base: ShardSpec, layout: TensorMemoryLayout, height: int, width: int
+) -> tuple[int, int]:
+    if layout is _BLOCK:
+        rows, columns = _grid_sides(base)
+        return _share(height, rows), _share(width, columns)
+    if layout is _WIDTH:
+        return height, base.shape[1] if spec.is_sharded else _share(width, base.num_cores())
+    if not spec.is_sharded:
+        return _share(height, base.num_cores()), base.shape[1]
+    matrices = matrices_a_shard(spec)
+    rows = matrices * extent(shape, 2) if matrices > 1 else _share(height, base.num_cores())
+    return rows, width
+
+
+def matrices_a_shard(spec: Spec) -> int:
+    """Whole padded matrices in one shard of a batch."""
+    shard, padded = spec.shard, spec.padded_shape
+    return max(1, shard.shape[0] * shard.shape[1] // max(1, extent(padded, 2) * extent(padded, 1)))
+
+
+def _factory(
+    planner: Planner, spec: Spec, config: MemoryConfig, use_multicore: bool, fits: bool, grid: CoreRangeSet | None
+) -> str:
+    if spec.is_sharded:
+        fatal(grid is None, "Sharded untilize does not support sub core grid specification")
+        return "MultiCoreSharded"
+    if config.is_sharded():
+        return "MultiCoreInterleaved"
+    if not use_multicore:
+        return "SingleCore"
+    if not fits:
+        return "MultiCoreBlockInterleaved"
+    padded = spec.padded_shape
+    width, height = extent(padded, 1) // TILE_SIZE, extent(padded, 2) // TILE_SIZE
+    area = grid.num_cores() if grid is not None else planner.card.cores
+    more = blocks_employ_more(area, spec.physical[0] // TILE_SIZE, width, height)
+    return "MultiCoreBlockInterleaved" if more else "MultiCoreInterleaved"
+
+
+def _shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    spec, shard = x.spec, x.spec.shard
+    check_grid(planner.card, shard.grid)
+    fatal(
+        spec.memory_config.is_l1(),
+        "DFB 'sh_in' borrows memory from TensorParameter 'sh_input', but its TensorSpec is not L1-resident (L1 is "
+        "required). Both L1 and L1_SMALL are accepted.",
+    )
+    cores, layout = shard.grid, spec.memory_config.memory_layout
+    row, rows = shard.shape[1] // TILE_SIZE, shard.shape[0] // TILE_SIZE
+    padded = spec.padded_shape
+    batches = spec.volume // (extent(padded, 2) * extent(padded, 1))
+    matrices = matrices_a_shard(spec) if layout is _HEIGHT else batches
+    tile = out.spec.dtype.tile_bytes
+    buffers = [staging(row * rows * spec.dtype.tile_bytes, cores, x)]
+    if not out.spec.is_sharded:
+        return [*buffers, staging(2 * row * tile, cores)]
+    stays = out.spec.memory_config.memory_layout is layout
+    faces_only = stays and out.spec.physical[1] == 16 and extent(out.spec.padded_shape, 2) % TILE_SIZE == 0
+    buffers.append(staging((16 if faces_only else row * rows // matrices * 2) * tile, cores))
+    if stays:
+        alignment = planner.card.dram_alignment if out.spec.memory_config.is_dram() else planner.card.l1_alignment
+        height = out.spec.shard.shape[0]
+        last = height - (round_up(out.spec.physical[0], height) - out.spec.physical[0])
+        buffers.append(staging(last * round_up(out.spec.page_bytes, alignment), cores, out))
+    return buffers
+
+
+def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    height, width = x.spec.physical
+    cores, _ = split_blocks(planner.card, height // TILE_SIZE, grid)
+    return [staging(width // TILE_SIZE * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+
+
+def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    return block_buffers(planner, x, out, grid, tilizes=False)
+
+
+def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    element = out.spec.dtype.element_bytes
+    limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
+    tiles = tiles_a_block(x.spec.physical[1] // TILE_SIZE, limit)
+    cores = one_core(planner, grid)
+    return [staging(tiles * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+
+
+_BUFFERS = {
+    "MultiCoreSharded": _shards,
+    "MultiCoreInterleaved": _rows,
+    "MultiCoreBlockInterleaved": _blocks,
+    "SingleCore": _single,
+}
+
+
+@op("untilize_with_unpadding")
+class UntilizeWithUnpadding(Relayout):
+    reads_free_memory = True
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        output_tensor_end: Sequence[int],
+        *,
+        memory_config: MemoryConfig | None = None,
+        use_multicore: bool = True,
+        sub_core_grids: CoreRangeSet | None = None,
+    ) -> Call:
+        return Call(
+            [input_tensor],
+            ends=tuple(output_tensor_end),
+            memory_config=memory_config,
+            use_multicore=use_multicore,
+            grid=sub_core_grids,
+        )
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        *,
+        ends: tuple[int, ...],
+        memory_config: MemoryConfig | None,
+        use_multicore: bool,
+        grid: CoreRangeSet | None,
+    ) -> list[Slot]:
+        return [plan_untilize_with_unpadding(planner, x, ends, memory_config, use_multicore=use_multicore, grid=grid)]
