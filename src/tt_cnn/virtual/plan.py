@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors import CardError
@@ -118,7 +118,7 @@ class Refuse:
     error: CardError
 
 
-Action = Union[Allocate, Free, Step, Refuse]
+Action = Allocate | Free | Step | Refuse
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import sys
 from tt_cnn.virtual import ops
 from tt_cnn.virtual.conversion import from_torch as from_torch
 from tt_cnn.virtual.conversion import to_torch as to_torch
+from tt_cnn.virtual.inquiries import combine_device_tensors as combine_device_tensors
+from tt_cnn.virtual.inquiries import get_device_tensors as get_device_tensors
 from tt_cnn.virtual.opening import get_arch_name as get_arch_name
 from tt_cnn.virtual.ops.conv2d.config import Conv1dConfig as Conv1dConfig
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig as Conv2dConfig
@@ -21,6 +23,25 @@ from tt_cnn.virtual.ops.conv2d.config import Op2DDRAMSliceHeight as Op2DDRAMSlic
 from tt_cnn.virtual.ops.conv2d.config import Op2DDRAMSliceWidth as Op2DDRAMSliceWidth
 from tt_cnn.virtual.ops.conv2d.config import Op2DL1FullSliceConfig as Op2DL1FullSliceConfig
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig as Op2DSliceConfig
+from tt_cnn.virtual.ops.matmul.configs import (
+    MatmulMultiCoreReuseMultiCast1DProgramConfig as MatmulMultiCoreReuseMultiCast1DProgramConfig,
+)
+from tt_cnn.virtual.ops.matmul.configs import (
+    MatmulMultiCoreReuseMultiCastProgramConfig as MatmulMultiCoreReuseMultiCastProgramConfig,
+)
+from tt_cnn.virtual.ops.matmul.configs import MatmulMultiCoreReuseProgramConfig as MatmulMultiCoreReuseProgramConfig
+from tt_cnn.virtual.ops.normalization.configs import LayerNormDefaultProgramConfig as LayerNormDefaultProgramConfig
+from tt_cnn.virtual.ops.normalization.configs import (
+    LayerNormShardedMultiCoreProgramConfig as LayerNormShardedMultiCoreProgramConfig,
+)
+from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig as SoftmaxDefaultProgramConfig
+from tt_cnn.virtual.ops.normalization.configs import (
+    SoftmaxShardedMultiCoreProgramConfig as SoftmaxShardedMultiCoreProgramConfig,
+)
+from tt_cnn.virtual.ops.normalization.group_norm import create_group_norm_input_mask as create_group_norm_input_mask
+from tt_cnn.virtual.ops.normalization.group_norm import (
+    create_group_norm_weight_bias_rm as create_group_norm_weight_bias_rm,
+)
 from tt_cnn.virtual.synchronization import begin_trace_capture as begin_trace_capture
 from tt_cnn.virtual.synchronization import command_queue as command_queue
 from tt_cnn.virtual.synchronization import end_trace_capture as end_trace_capture
