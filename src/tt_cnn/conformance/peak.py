@@ -62,7 +62,7 @@ def _key(place: Place) -> tuple[BufferType, int]:
 
 
 def _tables(step: Step) -> int:
-    return sum(config.bank_bytes for config in step.configs)
+    return sum(config.bank_bytes for config in step.configs if config.buffer_type is BufferType.L1_SMALL)
 
 
 def busiest_core(buffers: list[CircularBuffer]) -> int:

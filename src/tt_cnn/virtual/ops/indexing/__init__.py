@@ -1,0 +1,1 @@
+"""Choosing elements by other tensors: where, gather, scatter, sort, embedding."""

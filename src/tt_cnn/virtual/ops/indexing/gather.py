@@ -1,0 +1,208 @@
+"""`gather` and `scatter` along a dimension, and `embedding`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.steps import dealt, staging, tiles
+from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.transpose import plan_transpose
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_STAGED = 4
+
+
+def _axis(dim: int, rank: int) -> int:
+    fatal(
+        -rank <= dim < rank,
+        f"dim must follow the condition -input_rank <= dim < input_rank (dim: {dim}, rank: {rank}).",
+    )
+    return dim % rank
+
+
+@op("gather")
+class Gather(Operation):
+    """out[..., i] = input[..., index[..., i]]"""
+
+    def arguments(
+        self,
+        input: Tensor,
+        dim: int,
+        index: Tensor,
+        *,
+        sparse_grad: bool = False,
+        memory_config: Any = None,
+        out: Tensor | None = None,
+        sub_core_grids: Any = None,
+    ) -> Call:
+        return Call([input, index], dim=dim, memory_config=memory_config)
+
+    def plan(self, planner: Planner, x: Slot, index: Slot, dim: int, memory_config: MemoryConfig | None) -> list[Slot]:
+        rank = len(x.spec.shape)
+        fatal(
+            rank == len(index.spec.shape),
+            f"Input and index tensor must have the same number of dimensions. Got input dim: {rank} and index dim: "
+            f"{len(index.spec.shape)}",
+        )
+        axis = _axis(dim, rank)
+        config = memory_config or x.spec.memory_config
+        scope = Temporaries(planner)
+        if axis != rank - 1:
+            index = scope.add(plan_transpose(planner, index, axis, rank - 1, index.spec.memory_config))
+        index = scope.add(plan_fill_padding(planner, index, 0.0))
+        if axis != rank - 1:
+            x = scope.add(plan_transpose(planner, x, axis, rank - 1, x.spec.memory_config))
+        out = planner.allocate(Spec(index.spec.shape, x.spec.dtype, x.spec.layout, config))
+        matrices, rows, _ = tiles(index.spec)
+        columns = tiles(x.spec)[2]
+        cores = dealt(planner, matrices * rows)
+        tile = x.spec.dtype.tile_bytes
+        sizes = (columns * tile, index.spec.dtype.tile_bytes, _STAGED * tile)
+        planner.step(
+            "GatherCodegen",
+            "GatherCodegenProgramFactoryInterleaved",
+            cores,
+            [x, index],
+            [out],
+            [CircularBuffer(size, cores) for size in sizes],
+            {"dim": axis},
+            traffic([x.spec, index.spec], [out.spec], 0),
+        )
+        if axis != rank - 1:
+            scope.add(out)
+            out = scope.add(plan_transpose(planner, out, axis, rank - 1, config))
+        scope.leave(out)
+        return [out]
+
+    def numbers(self, context: Context, x: torch.Tensor, index: torch.Tensor, dim: int, **_: Any) -> list[torch.Tensor]:
+        where = context.logical(index, 1).to(torch.int64)
+        return [context.store(torch.gather(context.logical(x), dim, where))]
+
+
+@op("scatter")
+class Scatter(Operation):
+    """A copy of the input with out[..., index[..., i]] = src[..., i]; tiled tensors go through row-major ones."""
+
+    def arguments(
+        self,
+        input: Tensor,
+        dim: int,
+        index: Tensor,
+        src: Tensor,
+        *,
+        memory_config: Any = None,
+        reduce: str | None = None,
+        sub_core_grids: Any = None,
+    ) -> Call:
+        if reduce is not None:
+            raise NotImplementedError("the virtual card has no ttnn.scatter(reduce=)")
+        return Call([input, index, src], dim=dim, memory_config=memory_config)
+
+    def plan(
+        self, planner: Planner, x: Slot, index: Slot, source: Slot, dim: int, memory_config: MemoryConfig | None
+    ) -> list[Slot]:
+        rank = len(x.spec.shape)
+        axis = _axis(dim, rank)
+        config = memory_config or x.spec.memory_config
+        scope = Temporaries(planner)
+        layout = x.spec.layout
+        x, index, source = (
+            scope.add(plan_to_layout(planner, slot, Layout.ROW_MAJOR, None, None)) for slot in (x, index, source)
+        )
+        if axis != rank - 1:
+            x, index, source = (scope.add(plan_transpose(planner, slot, axis, rank - 1)) for slot in (x, index, source))
+        out = planner.allocate(x.spec.with_(memory_config=config))
+        cores = dealt(planner, x.spec.physical[0])
+        planner.step(
+            "Scatter",
+            "ScatterProgramFactory",
+            cores,
+            [x, index, source],
+            [out],
+            staging(planner, [x.spec.page_bytes], cores),
+            {"dim": axis},
+            traffic([x.spec, index.spec, source.spec], [out.spec], 0),
+        )
+        if axis != rank - 1:
+            out = scope.add(plan_transpose(planner, scope.add(out), axis, rank - 1))
+        if layout is Layout.TILE:
+            out = scope.add(plan_to_layout(planner, scope.add(out), Layout.TILE, None, None))
+        scope.leave(out)
+        return [out]
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, dim: int, **_: Any
+    ) -> list[torch.Tensor]:
+        where = context.logical(index, 1).to(torch.int64)
+        values = context.logical(source, 2)[tuple(slice(0, size) for size in where.shape)]
+        return [context.store(context.logical(x).scatter(dim, where, values))]
+
+
+@op("embedding")
+class Embedding(Operation):
+    """Rows of a table by their numbers."""
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        weight: Tensor,
+        *,
+        padding_idx: int | None = None,
+        layout: Any = None,
+        embeddings_type: Any = None,
+        dtype: Any = None,
+        memory_config: Any = None,
+        output_tensor: Tensor | None = None,
+    ) -> Call:
+        return Call([input_tensor, weight], layout=layout, dtype=dtype, memory_config=memory_config)
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        table: Slot,
+        layout: Layout | None,
+        dtype: DataType | None,
+        memory_config: MemoryConfig | None,
+    ) -> list[Slot]:
+        target = layout or table.spec.layout
+        shape = Shape((*x.spec.shape, table.spec.shape[-1]))
+        config = memory_config or x.spec.memory_config
+        out = planner.allocate(Spec(shape, dtype or table.spec.dtype, target, config))
+        rows = x.spec.shape.volume()
+        if target is Layout.TILE:
+            columns = tiles(out.spec)[2]
+            cores = dealt(planner, max(1, rows // TILE_SIZE))
+            sizes = [2 * columns * table.spec.dtype.tile_bytes, 2 * columns * out.spec.dtype.tile_bytes]
+            factory = "EmbeddingsFusedProgramFactory"
+        else:
+            cores = dealt(planner, rows)
+            sizes = [table.spec.page_bytes * (2 if rows > planner.card.cores else 1)]
+            factory = "EmbeddingsRMProgramFactory"
+        planner.step(
+            "Embeddings",
+            factory,
+            cores,
+            [x, table],
+            [out],
+            staging(planner, sizes, cores),
+            None,
+            traffic([x.spec], [out.spec], 0),
+        )
+        return [out]
+
+    def numbers(self, context: Context, x: torch.Tensor, table: torch.Tensor, **_: Any) -> list[torch.Tensor]:
+        rows = context.logical(table, 1).reshape(-1, context.inputs[1].shape[-1])
+        return [context.store(rows[context.logical(x).to(torch.int64)])]

@@ -1,0 +1,100 @@
+"""`sort`: the elements of a dimension in order, and where they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.steps import staging, tiles
+from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.stages import clone
+from tt_cnn.virtual.ops.shape.transpose import plan_transpose
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import CoreCoord, num_cores_to_corerangeset
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_INDEX = DataType.UINT16
+_TABLE_BYTES = 1024
+_STAGED = 4
+_ONE_CORE = 64
+"""Tiles of a row that one core sorts; longer rows are exchanged between cores."""
+
+
+@op("sort")
+class Sort(Operation):
+    """Two tensors: values and indices."""
+
+    single = False
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        dim: int = -1,
+        descending: bool = False,
+        stable: bool = False,
+        *,
+        memory_config: Any = None,
+        out: Any = None,
+    ) -> Call:
+        return Call([input_tensor], dim=dim, descending=descending, stable=stable, memory_config=memory_config)
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        dim: int,
+        descending: bool,
+        stable: bool,
+        memory_config: MemoryConfig | None,
+    ) -> list[Slot]:
+        rank = len(x.spec.shape)
+        fatal(
+            -rank <= dim < rank, f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], got {dim})"
+        )
+        axis = dim % rank
+        config = memory_config or x.spec.memory_config
+        if x.spec.shape[axis] == 1:
+            values = clone(planner, x, config)
+            return [values, planner.allocate(Spec(x.spec.shape, _INDEX, Layout.TILE, config))]
+        scope = Temporaries(planner)
+        current = x
+        if axis != rank - 1:
+            current = scope.add(plan_transpose(planner, current, axis, rank - 1, config))
+        current = scope.add(plan_fill_padding(planner, current, float("-inf") if descending else float("inf")))
+        spec = current.spec
+        values = planner.allocate(Spec(spec.shape, spec.dtype, Layout.TILE, config))
+        indices = planner.allocate(Spec(spec.shape, _INDEX, Layout.TILE, config))
+        matrices, rows, columns = tiles(spec)
+        grid = CoreCoord(*planner.card.grid)
+        cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
+        tile, wide = spec.dtype.tile_bytes, _INDEX.tile_bytes
+        sizes = [_STAGED * tile, _STAGED * wide, columns * tile, columns * wide, 2 * tile, 2 * wide, _TABLE_BYTES]
+        kind = "SingleRowSingleCore" if columns <= _ONE_CORE else "CrossCoreDataExchange"
+        planner.step(
+            "Sort",
+            f"SortProgramFactory{kind}",
+            cores,
+            [current],
+            [values, indices],
+            staging(planner, sizes, cores),
+            {"descending": descending, "stable": stable},
+            traffic([spec], [values.spec, indices.spec], spec.volume),
+        )
+        outputs = [values, indices]
+        if axis != rank - 1:
+            outputs = [scope.add(plan_transpose(planner, scope.add(s), axis, rank - 1, config)) for s in outputs]
+        scope.leave(*outputs)
+        return outputs
+
+    def numbers(self, context: Context, x: torch.Tensor, dim: int, descending: bool, **_: Any) -> list[torch.Tensor]:
+        values, indices = torch.sort(context.logical(x), dim=dim, descending=descending, stable=True)
+        return [context.store(values, 0), context.store(indices.to(CARRIER[_INDEX]), 1)]

@@ -1,0 +1,1 @@
+"""Matrix products: `matmul`, `linear`, `addmm`, and the planning of one matmul step for other ops (`program.py`)."""

@@ -1,0 +1,182 @@
+"""Program configs of matmul: what users give, and the one frozen form that planning works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tt_cnn.virtual.types.geometry import CoreCoord, CoreRangeSet
+from tt_cnn.virtual.types.unary import UnaryOpType, UnaryWithParam, activation
+
+Activation = tuple[UnaryOpType, tuple[float, ...]]
+
+SIMPLE = "MatmulMultiCoreProgramConfig"
+REUSE = "MatmulMultiCoreReuseProgramConfig"
+MCAST_1D = "MatmulMultiCoreReuseMultiCast1DProgramConfig"
+MCAST_2D = "MatmulMultiCoreReuseMultiCastProgramConfig"
+
+FACTORIES = {
+    SIMPLE: "MatmulMultiCoreProgramFactory",
+    REUSE: "MatmulMultiCoreReuseOptimizedProgramFactory",
+    MCAST_1D: "MatmulMultiCoreReuseMcast1DProgramFactory",
+    MCAST_2D: "MatmulMultiCoreReuseMcast2DProgramFactory",
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """How a product is dealt out. All sizes but the grid are in tiles.
+
+    `per_core_*` is what a core computes, `block_*` what it holds at a time, `subblock_*` what fits the destination
+    registers, `block_k` (`in0_block_w`) how much of the inner dimension is read at a time: partial sums are stored
+    after each.
+    """
+
+    kind: str
+    grid: tuple[int, int]
+    block_k: int = 1
+    subblock_h: int = 1
+    subblock_w: int = 1
+    block_h: int = 1
+    block_w: int = 1
+    per_core_m: int = 1
+    per_core_n: int = 1
+    fuse_batch: bool = False
+    mcast_left: bool = False
+    """One-dimensional: the left matrix is sent to all cores, and each has columns of its own (else rows)."""
+    transpose_mcast: bool = False
+    activation: Activation | None = None
+    untilize_out: bool = False
+
+    @property
+    def is_mcast(self) -> bool:
+        return self.kind in (MCAST_1D, MCAST_2D)
+
+
+@dataclass(kw_only=True)
+class MatmulMultiCoreReuseProgramConfig:
+    """Every core computes whole blocks of the output on its own."""
+
+    compute_with_storage_grid_size: CoreCoord | tuple[int, int]
+    in0_block_w: int
+    out_subblock_h: int
+    out_subblock_w: int
+    per_core_M: int
+    per_core_N: int
+    allowed_worker_cores: CoreRangeSet | None = None
+
+    kind: ClassVar[str] = REUSE
+
+    def program(self) -> Program:
+        return Program(
+            self.kind,
+            _grid(self.compute_with_storage_grid_size),
+            self.in0_block_w,
+            self.out_subblock_h,
+            self.out_subblock_w,
+            self.per_core_M,
+            self.per_core_N,
+            self.per_core_M,
+            self.per_core_N,
+        )
+
+
+@dataclass(kw_only=True)
+class MatmulMultiCoreReuseMultiCastProgramConfig:
+    """A grid of cores: rows share the left matrix, columns the right one."""
+
+    compute_with_storage_grid_size: CoreCoord | tuple[int, int]
+    in0_block_w: int
+    out_subblock_h: int
+    out_subblock_w: int
+    out_block_h: int | None = None
+    out_block_w: int | None = None
+    per_core_M: int
+    per_core_N: int
+    transpose_mcast: bool
+    fused_activation: UnaryWithParam | None = None
+    fuse_batch: bool = True
+    allowed_worker_cores: CoreRangeSet | None = None
+
+    kind: ClassVar[str] = MCAST_2D
+
+    def program(self) -> Program:
+        return Program(
+            self.kind,
+            _grid(self.compute_with_storage_grid_size),
+            self.in0_block_w,
+            self.out_subblock_h,
+            self.out_subblock_w,
+            self.per_core_M if self.out_block_h is None else self.out_block_h,
+            self.per_core_N if self.out_block_w is None else self.out_block_w,
+            self.per_core_M,
+            self.per_core_N,
+            self.fuse_batch,
+            transpose_mcast=self.transpose_mcast,
+            activation=activation(self.fused_activation),
+        )
+
+
+@dataclass(kw_only=True)
+class MatmulMultiCoreReuseMultiCast1DProgramConfig:
+    """A line of cores that share one of the matrices."""
+
+    compute_with_storage_grid_size: CoreCoord | tuple[int, int]
+    in0_block_w: int
+    out_subblock_h: int
+    out_subblock_w: int
+    out_block_h: int | None = None
+    out_block_w: int | None = None
+    per_core_M: int
+    per_core_N: int
+    fuse_batch: bool
+    fused_activation: UnaryWithParam | None = None
+    mcast_in0: bool
+    gather_in0: bool = False
+    hop_cores: CoreRangeSet | None = None
+    num_global_cb_receivers: int = 1
+    untilize_out: bool = False
+    allowed_worker_cores: CoreRangeSet | None = None
+    stream_in1: bool = False
+
+    kind: ClassVar[str] = MCAST_1D
+
+    def program(self) -> Program:
+        if self.gather_in0 or self.stream_in1:
+            raise NotImplementedError("the virtual card has no matmul with gather_in0 (ring of cores)")
+        return Program(
+            self.kind,
+            _grid(self.compute_with_storage_grid_size),
+            self.in0_block_w,
+            self.out_subblock_h,
+            self.out_subblock_w,
+            self.per_core_M if self.out_block_h is None else self.out_block_h,
+            self.per_core_N if self.out_block_w is None else self.out_block_w,
+            self.per_core_M,
+            self.per_core_N,
+            self.fuse_batch,
+            mcast_left=self.mcast_in0,
+            activation=activation(self.fused_activation),
+            untilize_out=self.untilize_out,
+        )
+
+
+PROGRAM_CONFIGS = (
+    MatmulMultiCoreReuseProgramConfig,
+    MatmulMultiCoreReuseMultiCastProgramConfig,
+    MatmulMultiCoreReuseMultiCast1DProgramConfig,
+)
+
+
+def program_of(config: Any) -> Program | None:
+    """A user's program config as a program; None where the choice is the library's."""
+    if config is None:
+        return None
+    if not isinstance(config, PROGRAM_CONFIGS):
+        raise TypeError(f"program_config is {config!r}; it must be a matmul program config")
+    return config.program()
+
+
+def _grid(size: Any) -> tuple[int, int]:
+    coord = CoreCoord(size)
+    return coord.x, coord.y

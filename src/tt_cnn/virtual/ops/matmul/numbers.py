@@ -1,0 +1,120 @@
+"""The values of a matmul step, as its kernel computes them: blocks of the inner dimension, stored partial sums, bias,
+activation, pack (kernel `bmm_large_block_zm_fused_bias_activation`)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.numerics import matrix_unit
+from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
+from tt_cnn.virtual.ops.matmul.buffers import accumulates_in_l1, partials_dtype
+from tt_cnn.virtual.ops.matmul.configs import SIMPLE, Program
+from tt_cnn.virtual.ops.matmul.problem import Problem
+from tt_cnn.virtual.types.geometry import TILE_SIZE
+
+_ROUNDINGS = 8
+"""Blocks of the inner dimension after which quick products are rounded, at most."""
+
+
+def product_value(
+    engine: Engine, p: Problem, program: Program, left: Tensor, right: Tensor, bias: Tensor | None
+) -> Tensor:
+    """The output before it is packed, in the padded shape. Operands are padded values in their own orientation."""
+    a, b = _oriented(left, p.transpose_a), _oriented(right, p.transpose_b)
+    inner = p.a[-1]
+    if inner < a.shape[-1]:  # the readers clear what the last tile holds beyond the inner dimension
+        a, b = a.clone(), b.clone()
+        a[..., inner:] = 0.0
+        b[..., inner:, :] = 0.0
+    rank = max(a.dim(), b.dim())
+    a, b = (x.reshape((1,) * (rank - x.dim()) + tuple(x.shape)) for x in (a, b))
+    if engine.numerics == "native":
+        value = torch.matmul(a, b)
+        return _finished_natively(engine, program, value, bias)
+    a, b = to_source(a, p.left.dtype), to_source(b, p.right.dtype)
+    value = _quick(engine, p, program, a, b) if engine.numerics == "device" else _batched(engine, p, program, a, b)
+    return _finished(engine, p, program, value, bias)
+
+
+def _oriented(x: Tensor, transpose: bool) -> Tensor:
+    return x.transpose(-1, -2).contiguous() if transpose else x
+
+
+def _quick(engine: Engine, p: Problem, program: Program, a: Tensor, b: Tensor) -> Tensor:
+    """Rounded once for each block of the inner dimension, for a few of them where there are many."""
+    inner, stored = a.shape[-1], partials_dtype(p, program)
+    blocks = 1 if program.kind == SIMPLE else max(1, p.k // program.block_k)
+    depth = -(-inner // min(blocks, _ROUNDINGS))
+    register: Tensor | None = None
+    for start in range(0, inner, depth):
+        register = matrix_unit.matmul(
+            a[..., start : start + depth],
+            b[..., start : start + depth, :],
+            p.compute.fidelity,
+            fp32_dest=p.compute.fp32,
+            register=None if register is None else engine.pack(register, stored),
+            exact=False,
+        )
+    assert register is not None
+    return register
+
+
+def _batched(engine: Engine, p: Problem, program: Program, a: Tensor, b: Tensor) -> Tensor:
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if b.shape[:-2].numel() == 1:  # all rows of all batches meet the same right matrix
+        rows = a.reshape(-1, a.shape[-1])
+        value = _blocked(engine, p, program, rows, b.reshape(b.shape[-2:]))
+        return value.reshape(*batch, a.shape[-2], b.shape[-1])
+    matrices_a = a.expand(*batch, *a.shape[-2:]).reshape(-1, *a.shape[-2:])
+    matrices_b = b.expand(*batch, *b.shape[-2:]).reshape(-1, *b.shape[-2:])
+    products = [_blocked(engine, p, program, x, y) for x, y in zip(matrices_a, matrices_b, strict=True)]
+    return torch.stack(products).reshape(*batch, a.shape[-2], b.shape[-1])
+
+
+def _blocked(engine: Engine, p: Problem, program: Program, a: Tensor, b: Tensor) -> Tensor:
+    """Register values after the last block of the inner dimension.
+
+    Between blocks partial sums are stored and loaded again. With packer accumulation the packer adds a block's sum to
+    what is stored; without a bias the last block is added in the register.
+    """
+    depth = a.shape[1] if program.kind == SIMPLE else program.block_k * TILE_SIZE
+    stored, in_l1 = partials_dtype(p, program), accumulates_in_l1(p, program)
+    starts = range(0, a.shape[1], depth)
+    partial: Tensor | None = None
+    register = a.new_zeros(())
+    for start in starts:
+        last = start == starts[-1]
+        loaded = partial if not in_l1 or (last and p.bias is None) else None
+        register = matrix_unit.matmul(
+            a[:, start : start + depth],
+            b[start : start + depth],
+            p.compute.fidelity,
+            fp32_dest=p.compute.fp32,
+            register=loaded,
+        )
+        if in_l1 and partial is not None and not (last and p.bias is None):
+            # the order of rounding inside the packer's adder is not documented; this rounds the sum once more
+            register = engine.pack(register, stored) + partial
+        partial = engine.pack(register, stored)
+    return register
+
+
+def _finished(engine: Engine, p: Problem, program: Program, value: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is not None and p.bias is not None:
+        partial = to_source(engine.pack(value, partials_dtype(p, program)), partials_dtype(p, program))
+        row = to_source(bias, p.bias.dtype)
+        value = matrix_unit.add(partial, row, fp32_dest=p.compute.fp32, exact=engine.numerics == "exact")
+    if program.activation is not None:
+        value = apply_activation(engine, value, program.activation, fp32_dest=p.compute.fp32)
+    return value
+
+
+def _finished_natively(engine: Engine, program: Program, value: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is not None:
+        value = value + bias
+    if program.activation is not None:
+        value = apply_activation(engine, value, program.activation)
+    return value

@@ -1,0 +1,1 @@
+"""Normalizations: softmax, layer, RMS, batch and group norm."""

@@ -1,0 +1,99 @@
+"""`batch_norm` of NCHW tensors with given statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.steps import staging
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+_DTYPES = (DataType.BFLOAT16, DataType.FLOAT32)
+_OPTIONAL = ("weight", "bias")
+
+
+@op("batch_norm")
+class BatchNorm(Operation):
+    """(x - mean) / sqrt(variance + eps), scaled and shifted, for each channel."""
+
+    def arguments(
+        self,
+        input: Tensor,
+        *,
+        running_mean: Tensor | None = None,
+        running_var: Tensor | None = None,
+        training: bool = False,
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        output: Tensor | None = None,
+        memory_config: Any = None,
+        compute_kernel_config: Any = None,
+    ) -> Call:
+        if training:
+            raise NotImplementedError("the virtual card has no ttnn.batch_norm(training=True)")
+        fatal(
+            running_mean is not None and running_var is not None,
+            "running_mean and running_var must be defined in evaluation mode",
+        )
+        named = {"mean": running_mean, "variance": running_var, "weight": weight, "bias": bias}
+        given = {name: tensor for name, tensor in named.items() if tensor is not None}
+        return Call([input, *given.values()], has=tuple(given), eps=float(eps), memory_config=memory_config)
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        *others: Slot,
+        has: tuple[str, ...],
+        eps: float,
+        memory_config: MemoryConfig | None,
+    ) -> list[Slot]:
+        for slot in (x, *others):
+            fatal(
+                slot.spec.dtype in _DTYPES,
+                f"batch_norm only supports bfloat16, float32. Got: {slot.spec.dtype.native}",
+            )
+        out = planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
+        named = dict(zip(has, others, strict=True))
+        tile = x.spec.dtype.tile_bytes
+        optional = [
+            named[name].spec.dtype.tile_bytes if name in named else DataType.BFLOAT16.tile_bytes for name in _OPTIONAL
+        ]
+        sizes = [2 * size for size in [tile] * 7 + optional]
+        inputs = [x, *others]
+        planner.step(
+            "BatchNormOperation",
+            "BatchNormFactory",
+            planner.grid,
+            inputs,
+            [out],
+            staging(planner, sizes, planner.grid),
+            {"eps": eps},
+            traffic([s.spec for s in inputs], [out.spec], x.spec.volume, 4 * x.spec.volume),
+        )
+        return [out]
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, *others: torch.Tensor, has: tuple[str, ...], eps: float, **_: Any
+    ) -> list[torch.Tensor]:
+        """In float32, rounded once; the kernel's own steps are not followed."""
+        specs = context.inputs[1:]
+        named = {
+            name: value[tuple(slice(0, size) for size in spec.shape)]
+            for name, value, spec in zip(has, others, specs, strict=True)
+        }
+        value = (context.logical(x) - named["mean"]) * torch.rsqrt(named["variance"] + eps)
+        if "weight" in named:
+            value = value * named["weight"]
+        if "bias" in named:
+            value = value + named["bias"]
+        return [context.store(value)]

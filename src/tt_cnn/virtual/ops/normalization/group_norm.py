@@ -1,0 +1,153 @@
+"""`group_norm` of (N, 1, H*W, C) tensors, and the helpers that lay out its masks and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.conversion import from_torch
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+
+@op("group_norm")
+class GroupNorm(Operation):
+    """Groups of channels with mean 0 and variance 1, scaled and shifted.
+
+    Its programs have more variants than are modelled: cores and buffers of the step are not the library's.
+    """
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        *,
+        num_groups: int,
+        epsilon: float = 1e-12,
+        input_mask: Tensor | None = None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        memory_config: Any = None,
+        dtype: Any = None,
+        core_grid: Any = None,
+        inplace: bool | None = True,
+        output_layout: Any = None,
+        num_out_blocks: int | None = None,
+        compute_kernel_config: Any = None,
+        negative_mask: Tensor | None = None,
+        use_welford: bool = False,
+    ) -> Call:
+        given = {name: tensor for name, tensor in (("weight", weight), ("bias", bias)) if tensor is not None}
+        return Call(
+            [input_tensor, *given.values()],
+            has=tuple(given),
+            groups=num_groups,
+            epsilon=float(epsilon),
+            memory_config=memory_config,
+            dtype=dtype,
+            layout=output_layout,
+            core_grid=None if core_grid is None else (core_grid.x, core_grid.y),
+        )
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        *others: Slot,
+        has: tuple[str, ...],
+        groups: int,
+        epsilon: float,
+        memory_config: MemoryConfig | None,
+        dtype: DataType | None,
+        layout: Layout | None,
+        core_grid: tuple[int, int] | None,
+    ) -> list[Slot]:
+        spec = x.spec
+        fatal(len(spec.shape) == 4, f"group_norm takes a tensor of 4 dimensions, got {len(spec.shape)}")
+        channels = spec.shape[-1]
+        fatal(channels % groups == 0, f"channel must be divisible by num_groups (got {channels} and {groups})")
+        fatal(channels % TILE_SIZE == 0, f"channels ({channels}) must be a multiple of the tile width")
+        out = planner.allocate(
+            spec.with_(
+                dtype=dtype or spec.dtype,
+                layout=layout or spec.layout,
+                memory_config=memory_config or spec.memory_config,
+            )
+        )
+        if spec.is_sharded:
+            cores, factory = spec.shard.grid, "GroupNormShardedProgramFactory"
+        else:
+            width, height = core_grid or planner.card.grid
+            cores = CoreRangeSet([CoreRange((0, 0), (width - 1, height - 1))])
+            factory = "GroupNormMcastProgramFactory"
+        inputs = [x, *others]
+        work = traffic([s.spec for s in inputs], [out.spec], 0, 4 * spec.volume)
+        planner.step("GroupNorm", factory, cores, inputs, [out], (), {"groups": groups, "epsilon": epsilon}, work)
+        return [out]
+
+    def numbers(
+        self,
+        context: Context,
+        x: torch.Tensor,
+        *others: torch.Tensor,
+        has: tuple[str, ...],
+        groups: int,
+        epsilon: float,
+        **_: Any,
+    ) -> list[torch.Tensor]:
+        """In float32, rounded once; the kernels' own steps are not followed."""
+        value = context.logical(x)
+        batch, rows, channels = value.shape[0], value.shape[2], value.shape[3]
+        grouped = value.reshape(batch, rows, groups, channels // groups)
+        mean = grouped.mean((1, 3), keepdim=True)
+        variance = (grouped - mean).square().mean((1, 3), keepdim=True)
+        result = ((grouped - mean) * torch.rsqrt(variance + epsilon)).reshape(value.shape)
+        named = dict(zip(has, others, strict=True))
+        if "weight" in named:
+            result = result * named["weight"].reshape(-1)[:channels]
+        if "bias" in named:
+            result = result + named["bias"].reshape(-1)[:channels]
+        return [context.store(result)]
+
+
+def create_group_norm_weight_bias_rm(
+    input_tensor: torch.Tensor, num_channels: int, num_cores_x: int = 1
+) -> torch.Tensor:
+    """A vector of channels as (1, 1, tiles, 32): each core's channels padded to whole tiles."""
+    fatal(
+        num_channels % num_cores_x == 0,
+        f"num_channels ({num_channels}) must be divisible by num_cores_x ({num_cores_x})",
+    )
+    share = num_channels // num_cores_x
+    padded = div_up(share, TILE_SIZE) * TILE_SIZE
+    rows = torch.nn.functional.pad(input_tensor.reshape(num_cores_x, share), (0, padded - share))
+    return rows.reshape(1, 1, -1, TILE_SIZE)
+
+
+def create_group_norm_input_mask(
+    num_channel: int, num_groups: int, num_cores_across_channel: int, dtype: DataType = DataType.BFLOAT16
+) -> Tensor | None:
+    """For each group ones over its channels, within the tiles that the group touches: (1, groups, 32, width)."""
+    per_group = num_channel // num_groups
+    width = _mask_tiles(per_group) * TILE_SIZE
+    mask = torch.zeros(1, num_groups, TILE_SIZE, width)
+    groups_a_core = max(1, num_groups // num_cores_across_channel)
+    for group in range(num_groups):
+        start = group % groups_a_core * per_group % TILE_SIZE
+        mask[0, group, :, start : start + per_group] = 1.0
+    return from_torch(mask, dtype, layout=Layout.TILE)
+
+
+def _mask_tiles(per_group: int) -> int:
+    """Tiles that a group can touch, wherever in a tile it starts."""
+    start, most = 0, 0
+    for _ in range(TILE_SIZE):
+        most = max(most, div_up(start + per_group, TILE_SIZE))
+        start = (start + per_group) % TILE_SIZE
+    return most

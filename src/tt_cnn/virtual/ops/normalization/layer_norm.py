@@ -1,0 +1,315 @@
+"""`layer_norm` and `rms_norm`: rows normalized by their mean and variance, scaled and shifted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
+from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.normalization.configs import LayerNormShardedMultiCoreProgramConfig
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.steps import staging, tiles
+from tt_cnn.virtual.ops.reduction.values import sum_rows
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, num_cores_to_corerangeset, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
+_SQUARES = 8
+_LONG = {(False, False): 112, (False, True): 56, (True, False): 56, (True, True): 28}
+"""Tiles of a row held at a time where a row does not fit L1, by (weights are given, float32 registers)."""
+
+
+class _RowNorm(Operation):
+    """Tensors of the call: the input, then weight, bias and residual where given (`has` says which)."""
+
+    reads_free_memory = True  # long rows are worked through in pieces where they do not fit
+    centered = True
+    default_fp32 = True
+
+    def make_call(self, input_tensor: Tensor, **options: Any) -> Call:
+        named = {"weight": "weight", "bias": "bias", "residual_input_tensor": "residual"}
+        given = {name: options[key] for key, name in named.items() if options.get(key) is not None}
+        config = options.get("compute_kernel_config")
+        program = options.get("program_config")
+        return Call(
+            [input_tensor, *given.values()],
+            has=tuple(given),
+            epsilon=float(options["epsilon"]),
+            memory_config=options.get("memory_config"),
+            compute=None if config is None else Compute.of(config),
+            program=program,
+        )
+
+    def settings(self, compute: Compute | None) -> Compute:
+        return compute or Compute(MathFidelity.HiFi4, approx=False, fp32=self.default_fp32)
+
+    # --- plan -----------------------------------------------------------------------------------------------------
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        *others: Slot,
+        has: tuple[str, ...],
+        epsilon: float,
+        memory_config: MemoryConfig | None,
+        compute: Compute | None,
+        program: Any,
+    ) -> list[Slot]:
+        named = dict(zip(has, others, strict=True))
+        for name in ("weight", "bias"):
+            if name in named:
+                _check_weights(x.spec, named[name].spec, {"weight": "Gamma", "bias": "Beta"}[name])
+        settings = self.settings(compute)
+        sharded = x.spec.is_sharded and isinstance(program, LayerNormShardedMultiCoreProgramConfig)
+        if x.spec.is_sharded:
+            layout = x.spec.memory_config.memory_layout
+            fatal(layout is not TensorMemoryLayout.HEIGHT_SHARDED, "Height sharded inputs are not supported.")
+            _check_shards(x.spec)
+        in_place = sharded and program.inplace
+        config = memory_config or x.spec.memory_config
+        out = x if in_place else planner.allocate(x.spec.with_(memory_config=config))
+        cores: CoreRangeSet
+        if sharded:
+            # the sharded program's intermediate buffers are not modelled; it borrows its tensors
+            cores = x.spec.shard.grid
+            buffers = [_borrowed(x, cores), _borrowed(out, cores)]
+        else:
+            matrices, rows, _ = tiles(x.spec)
+            grid = CoreCoord(*planner.card.grid)
+            cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
+            buffers = staging(planner, self._sizes(planner, x.spec, out.spec, named, settings), cores)
+        inputs = [x, *others]
+        planner.step(
+            "LayerNorm",
+            f"LayerNorm{'Sharded' if sharded else 'MultiCore'}ProgramFactory",
+            cores,
+            inputs,
+            [out],
+            buffers,
+            {"epsilon": epsilon, "compute": compute, "centered": self.centered},
+            traffic([s.spec for s in inputs], [out.spec], 2 * x.spec.volume, 4 * x.spec.volume),
+        )
+        return [out]
+
+    def _sizes(self, planner: Planner, x: Spec, out: Spec, named: dict[str, Slot], settings: Compute) -> list[int]:
+        weights = [named[name].spec.dtype.tile_bytes for name in ("weight", "bias") if name in named]
+        block = 4 if settings.fp32 else 8
+        columns = round_up(tiles(x)[2], block)
+        whole = self._buffers(x, out, named, weights, settings, block, columns)
+        row_major = any(named[n].spec.layout is not Layout.TILE for n in ("weight", "bias") if n in named)
+        if row_major or sum(whole) <= planner.program_l1():
+            return whole  # the kernel for long rows takes tiled weights only
+        held = _LONG[bool(weights), settings.fp32]
+        register = (_F32 if settings.fp32 else _BF16).tile_bytes
+        return [*self._buffers(x, out, named, weights, settings, block, held), register]
+
+    def _buffers(
+        self,
+        x: Spec,
+        out: Spec,
+        named: dict[str, Slot],
+        weights: list[int],
+        settings: Compute,
+        block: int,
+        columns: int,
+    ) -> list[int]:
+        register = (_F32 if settings.fp32 else _BF16).tile_bytes
+        residual = named.get("residual")
+        held = 2 * block if residual is not None else columns
+        constants = 2 * _BF16.tile_bytes
+        sizes = [held * x.dtype.tile_bytes, 2 * block * out.dtype.tile_bytes, constants, constants]
+        sizes += [2 * register, columns * register, _SQUARES * register]
+        if self.centered:
+            sizes += [2 * register, columns * register]
+        if weights:
+            sizes.append(2 * block * register)
+        sizes += [columns * tile for tile in weights]
+        if residual is not None:
+            sizes += [columns * register, 2 * block * residual.spec.dtype.tile_bytes]
+        return sizes
+
+    # --- numbers --------------------------------------------------------------------------------------------------
+
+    def numbers(
+        self,
+        context: Context,
+        x: torch.Tensor,
+        *others: torch.Tensor,
+        has: tuple[str, ...],
+        epsilon: float,
+        compute: Compute | None,
+        **_: Any,
+    ) -> list[torch.Tensor]:
+        value = context.logical(x)
+        width = value.shape[-1]
+        named = {name: (v, context.inputs[i + 1]) for i, (name, v) in enumerate(zip(has, others, strict=True))}
+        if "residual" in named:
+            value = value + named["residual"][0][tuple(slice(0, s) for s in value.shape)]
+        scale, shift = (_row(named[n], width) if n in named else None for n in ("weight", "bias"))
+        if context.engine.numerics == "native":
+            return [context.store(_plain(value, scale, shift, epsilon, self.centered))]
+        result = self._rows(context, value, scale, shift, epsilon, self.settings(compute))
+        return [context.store(result)]
+
+    def _rows(
+        self,
+        context: Context,
+        x: torch.Tensor,
+        scale: torch.Tensor | None,
+        shift: torch.Tensor | None,
+        epsilon: float,
+        settings: Compute,
+    ) -> torch.Tensor:
+        """The kernel's order; everything between two steps goes through the registers' own format."""
+        engine, exact, fp32 = context.engine, context.exact, settings.fp32
+        kept = _F32 if fp32 else _BF16
+        dtype = context.inputs[0].dtype
+
+        def stored(value: torch.Tensor) -> torch.Tensor:
+            return to_source(engine.pack(value, kept), kept)
+
+        def times(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return matrix_unit.mul(a, b, settings.fidelity, fp32_dest=fp32, exact=exact)
+
+        share = 1.0 / x.shape[-1]
+        centered = to_source(x, dtype)
+        if self.centered:
+            mean = stored(sum_rows(engine, x, dtype, 1.0, settings) * share)
+            centered = stored(matrix_unit.sub(centered, mean, fp32_dest=fp32, exact=exact))
+        squares = engine.pack(times(centered, centered), kept)
+        variance = stored(sum_rows(engine, squares, kept, 1.0, settings) * share)
+        biased = matrix_unit.add(variance, torch.full_like(variance, epsilon), fp32_dest=fp32, exact=exact)
+        unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, exact=exact)
+        inverse = stored(run_unary("rsqrt", biased, unit=unit))
+        result = times(centered, inverse)
+        if scale is not None:
+            result = times(stored(result), to_source(scale, _F32))
+        if shift is not None:
+            result = matrix_unit.add(stored(result), to_source(shift, _F32), fp32_dest=fp32, exact=exact)
+        return result
+
+
+def _plain(
+    x: torch.Tensor, scale: torch.Tensor | None, shift: torch.Tensor | None, epsilon: float, centered: bool
+) -> torch.Tensor:
+    if centered:
+        x = x - x.mean(-1, keepdim=True)
+    x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + epsilon)
+    x = x if scale is None else x * scale
+    return x if shift is None else x + shift
+
+
+def _row(named: tuple[torch.Tensor, Spec], width: int) -> torch.Tensor:
+    """Weights as one row: tiled ones have it first, row-major ones are cut into pieces of a tile's width."""
+    value, spec = named
+    if spec.layout is Layout.TILE:
+        return value.reshape(-1, value.shape[-1])[0, :width]
+    return value.reshape(-1)[:width]
+
+
+def _borrowed(slot: Slot, cores: CoreRangeSet) -> CircularBuffer:
+    return CircularBuffer(slot.spec.shard_pages * slot.spec.page_bytes, cores, slot, dataflow=True)
+
+
+def _check_weights(x: Spec, weights: Spec, name: str) -> None:
+    low = name.lower()
+    if weights.layout is Layout.TILE:
+        fatal(
+            weights.padded_shape[-1] == x.padded_shape[-1],
+            f"{low} and input tensor padded widths must match, got {weights.padded_shape[-1]} vs {x.padded_shape[-1]}",
+        )
+        return
+    fatal(
+        weights.padded_shape[-1] == TILE_SIZE and weights.volume == x.padded_shape[-1],
+        f"{name}'s last padded dim needs to equal tile width and {low}'s volume needs to align with last padded dim of "
+        f"input. Error with {low}.value().padded_shape(): {weights.padded_shape}, tile_width: {TILE_SIZE}, "
+        f"{low}.value().physical_volume(): {weights.volume}, a.padded_shape(): {x.padded_shape}",
+    )
+
+
+def _check_shards(x: Spec) -> None:
+    """`validate_shard_spec`: the grid holds the tensor's shards exactly."""
+    rows, columns = x.shards
+    cores, width = x.shard.num_cores(), x.physical[1]
+    if x.memory_config.memory_layout is TensorMemoryLayout.WIDTH_SHARDED:
+        padded = cores * x.shard.shape[1]
+        fatal(
+            padded >= width and padded - width < x.shard.shape[1],
+            f"Shard-padded width ({cores}x{x.shard.shape[1]} = {padded}) does not align with tensor width {width}: "
+            f"trailing pad {padded - width} must be less than one shard width ({x.shard.shape[1]})",
+        )
+        return
+    fatal(
+        rows * columns == cores,
+        f"Shard layout requires {rows}x{columns} = {rows * columns} shards but shard grid has {cores} cores",
+    )
+
+
+@op("layer_norm")
+class LayerNorm(_RowNorm):
+    """Rows with mean 0 and variance 1."""
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        *,
+        epsilon: float = 1e-12,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        residual_input_tensor: Tensor | None = None,
+        memory_config: Any = None,
+        program_config: Any = None,
+        compute_kernel_config: Any = None,
+        recip_tensor: Tensor | None = None,
+    ) -> Call:
+        return self.make_call(
+            input_tensor,
+            epsilon=epsilon,
+            weight=weight,
+            bias=bias,
+            residual_input_tensor=residual_input_tensor,
+            memory_config=memory_config,
+            program_config=program_config,
+            compute_kernel_config=compute_kernel_config,
+        )
+
+
+@op("rms_norm")
+class RmsNorm(_RowNorm):
+    """Rows with a mean square of 1."""
+
+    centered = False
+    default_fp32 = False
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        *,
+        epsilon: float = 1e-12,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        residual_input_tensor: Tensor | None = None,
+        memory_config: Any = None,
+        program_config: Any = None,
+        compute_kernel_config: Any = None,
+    ) -> Call:
+        return self.make_call(
+            input_tensor,
+            epsilon=epsilon,
+            weight=weight,
+            bias=bias,
+            residual_input_tensor=residual_input_tensor,
+            memory_config=memory_config,
+            program_config=program_config,
+            compute_kernel_config=compute_kernel_config,
+        )

@@ -1,0 +1,216 @@
+"""`softmax` and `softmax_in_place`: along rows, columns or a leading dimension, each a program of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
+from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.steps import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.values import sum_rows
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity
+from tt_cnn.virtual.types.geometry import CoreCoord, num_cores_to_corerangeset, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
+_DEFAULT = Compute(MathFidelity.HiFi4, approx=True, fp32=True)
+_LONG = 80
+"""Tiles that the kernel for long rows holds at a time."""
+_L1_SHARE = 0.9
+
+
+class _Softmax(Operation):
+    in_place = False
+
+    def make_call(
+        self,
+        input_tensor: Tensor,
+        dim: int,
+        memory_config: Any,
+        compute_kernel_config: Any,
+        numeric_stable: bool,
+    ) -> Call:
+        compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
+        return Call([input_tensor], dim=dim, memory_config=memory_config, compute=compute, stable=numeric_stable)
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        dim: int,
+        memory_config: MemoryConfig | None,
+        compute: Compute | None,
+        stable: bool,
+    ) -> list[Slot]:
+        rank = len(x.spec.shape)
+        axis = dim + rank if dim < 0 else dim
+        fatal(0 <= axis < rank, f"Invalid dimension: {dim}. Out of range for a tensor of rank {rank}.")
+        if self.in_place:
+            # the tensor is seen with four dimensions here, the dimension as it was given
+            fatal(axis == max(rank, 4) - 1, f"Invalid dimension: {axis}. Currently softmax inplace supports dim -1.")
+        fatal(x.spec.layout is Layout.TILE, "Inputs to softmax must be tilized")
+        fatal(
+            axis == rank - 1 or x.spec.dtype is not _F32 or (compute or _DEFAULT).fp32,
+            "FP32 destination accumulation must be enabled when input tensor has FLOAT32 data type. Please update the "
+            "compute kernel configuration.",
+        )
+        out = (
+            x if self.in_place else planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
+        )
+        factory, cores, sizes = _program(planner, x.spec, out.spec, axis - rank, compute, stable)
+        planner.step(
+            "Softmax",
+            f"SoftmaxProgramFactory{factory}",
+            cores,
+            [x],
+            [out],
+            staging(planner, sizes, cores),
+            {"dim": axis, "compute": compute, "stable": stable},
+            traffic([x.spec], [out.spec], 3 * x.spec.volume, x.spec.volume),
+        )
+        if axis == rank - 1:
+            _check_unpadding(out.spec)
+        return [out]
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, dim: int, compute: Compute | None, stable: bool, **_: Any
+    ) -> list[torch.Tensor]:
+        value = context.logical(x)
+        if context.engine.numerics == "native":
+            return [context.store(value.softmax(dim))]
+        rows = value.movedim(dim, -1)
+        result = softmax_rows(context, rows, context.inputs[0].dtype, compute, stable)
+        return [context.store(result.movedim(-1, dim))]
+
+
+def _check_unpadding(out: Spec) -> None:
+    """The library shows the program's result under the logical shape; shards that cut rows forbid that."""
+    shape, padded = out.shape, out.padded_shape
+    if not out.is_sharded or shape[-1] == padded[-1]:
+        return
+    whole = padded.to_rank(4) if len(padded) < 4 else padded
+    fatal(
+        out.shard.shape[1] == padded[-1],
+        "Changing the last dimension of a sharded tensor is not supported unless the shard width matches the input "
+        f"last dimension. Input shape: {whole}, New shape: {shape}, Shard width: {out.shard.shape[1]}",
+    )
+
+
+def softmax_rows(
+    context: Context, x: torch.Tensor, dtype: DataType, compute: Compute | None, stable: bool
+) -> torch.Tensor:
+    """Along the last dimension, as the kernel does: subtract the maximum, exponentials, their sum's reciprocal,
+    product. Exponentials are stored in between."""
+    engine, exact = context.engine, context.exact
+    settings = compute or _DEFAULT
+    fp32, kept = settings.fp32, _intermediate(dtype, compute)
+    register = to_source(x, dtype)
+    if stable:
+        largest = to_source(engine.pack(x.amax(-1, keepdim=True), kept), kept)
+        register = matrix_unit.sub(register, largest, fp32_dest=fp32, exact=exact)
+    unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, approx=settings.approx, exact=exact)
+    exponentials = _packed(context, run_unary("exp", register, unit=unit), kept)
+    total = sum_rows(engine, exponentials, kept, 1.0, settings)
+    inverse = run_unary("reciprocal", total, unit=VectorUnit(fp32_dest=fp32, fp32_input=fp32, exact=exact))
+    stored = _F32 if fp32 else _BF16
+    factor = to_source(engine.pack(inverse, stored), stored)
+    return matrix_unit.mul(to_source(exponentials, kept), factor, settings.fidelity, fp32_dest=fp32, exact=exact)
+
+
+def _packed(context: Context, x: torch.Tensor, dtype: DataType) -> torch.Tensor:
+    return context.engine.pack(x, dtype)
+
+
+def _intermediate(dtype: DataType, compute: Compute | None) -> DataType:
+    """Exponentials are kept in float32 only where the tensor is float32 or the user asked for such registers."""
+    if compute is not None:
+        return _F32 if compute.fp32 else _BF16
+    return _F32 if dtype is _F32 else _BF16
+
+
+# --- programs -------------------------------------------------------------------------------------------------------
+
+
+def _program(
+    planner: Planner, x: Spec, out: Spec, dim: int, compute: Compute | None, stable: bool
+) -> tuple[str, Any, list[int]]:
+    if dim == -1:
+        return _rows(planner, x, out, compute, stable)
+    kept = (_F32 if (compute or _DEFAULT).fp32 else x.dtype).tile_bytes
+    matrices, rows, columns = tiles(x)
+    tile, out_tile = x.dtype.tile_bytes, out.dtype.tile_bytes
+    if dim == -2:
+        scalers = [_BF16.tile_bytes] * 3
+        sizes = [rows * tile, *scalers, rows * out_tile, rows * kept, kept, kept, rows * kept, kept]
+        return "GeneralHSmall", dealt(planner, matrices * columns), sizes
+    units = x.num_pages // max(1, x.padded_shape[dim])
+    return "GeneralCLarge", dealt(planner, units), [2 * tile, 2 * out_tile, kept, kept, 2 * kept, tile, kept]
+
+
+def _rows(planner: Planner, x: Spec, out: Spec, compute: Compute | None, stable: bool) -> tuple[str, Any, list[int]]:
+    """The program for attention: a row of tiles at a time, kept whole unless it is too long for L1."""
+    matrices, rows, columns = tiles(x)
+    settings = compute or _DEFAULT
+    register = (_F32 if settings.fp32 else _BF16).tile_bytes
+    kept = _intermediate(x.dtype, compute).tile_bytes
+    scaler = (_F32 if x.dtype is _F32 else _BF16).tile_bytes
+    block = min(columns, 4 if settings.fp32 else 8)
+    width = round_up(columns, block)
+    padded = x.shape[-1] % 32 != 0
+    whole = stable and not padded
+    tile, out_tile = x.dtype.tile_bytes, out.dtype.tile_bytes
+    held = width if whole else 2 * block
+    separate = stable and padded
+    total = held * tile + width * kept + 2 * block * out_tile + 5 * register + (width * kept if separate else 0)
+    cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), CoreCoord(*planner.card.grid), True)
+    mask = _BF16.tile_bytes
+    if total > planner.card.l1_size * _L1_SHARE:
+        sizes = [_LONG * tile, 2 * block * out_tile, register, register, kept, register, scaler, register]
+        sizes += [_LONG * kept, mask, *([kept] if stable else []), _LONG * kept]
+    else:
+        sizes = [held * tile, 2 * block * out_tile, register, scaler, register, width * kept, mask]
+        sizes += [kept] * stable + [width * kept] * separate
+    return "AttentionOptimized", cores, sizes
+
+
+@op("softmax")
+class Softmax(_Softmax):
+    """Exponentials of a dimension, divided by their sum."""
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        dim: int = -1,
+        *,
+        memory_config: Any = None,
+        compute_kernel_config: Any = None,
+        numeric_stable: bool = True,
+    ) -> Call:
+        return self.make_call(input_tensor, dim, memory_config, compute_kernel_config, numeric_stable)
+
+
+@op("softmax_in_place")
+class SoftmaxInPlace(_Softmax):
+    """The same, written over the input."""
+
+    in_place = True
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        dim: int = -1,
+        *,
+        program_config: Any = None,
+        compute_kernel_config: Any = None,
+        numeric_stable: bool = True,
+    ) -> Call:
+        return self.make_call(input_tensor, dim, None, compute_kernel_config, numeric_stable)

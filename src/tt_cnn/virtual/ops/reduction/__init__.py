@@ -1,0 +1,1 @@
+"""Reductions: sum, mean, max, min, var, std, prod, cumsum, argmax, topk."""

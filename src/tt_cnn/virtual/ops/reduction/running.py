@@ -1,0 +1,149 @@
+"""`cumsum` and `prod`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.generic import reduced_shape
+from tt_cnn.virtual.ops.reduction.steps import dealt, staging, tiles
+from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.permute import plan_permute
+from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.squeezing import plan_four_dims
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import Shape
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@op("cumsum")
+class CumSum(Operation):
+    """Running sums along a dimension, in float32, rounded to the result's dtype."""
+
+    def arguments(
+        self,
+        input: Tensor,
+        dim: int,
+        *,
+        dtype: Any = None,
+        reverse_order: bool = False,
+        out: Tensor | None = None,
+        memory_config: Any = None,
+        disable_compensated_sum: bool = False,
+    ) -> Call:
+        return Call([input], dim=dim, dtype=dtype, reverse=reverse_order, memory_config=memory_config)
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        dim: int,
+        dtype: DataType | None,
+        reverse: bool,
+        memory_config: MemoryConfig | None,
+    ) -> list[Slot]:
+        spec = x.spec
+        rank = len(spec.shape)
+        fatal(
+            -rank <= dim < max(rank, 1),
+            f"The requested accumulation axis is {dim}, while the input tensor has rank {rank}.",
+        )
+        fatal(
+            not spec.is_sharded,
+            "ttnn accumulation operations (cumprod, cumsum) do not support sharded input tensors.",
+        )
+        fatal(
+            spec.layout is Layout.TILE,
+            f"The provided input tensor has a non-tile layout: {spec.layout.name}.",
+        )
+        target = dtype or spec.dtype
+        out = planner.allocate(Spec(spec.shape, target, Layout.TILE, memory_config or spec.memory_config))
+        axis = dim % rank if rank else 0
+        matrices, rows, columns = tiles(spec)
+        units = {rank - 1: matrices * rows, rank - 2: matrices * columns}.get(
+            axis, spec.num_pages // max(1, spec.padded_shape[axis])
+        )
+        cores = dealt(planner, units)
+        sizes = [4 * spec.dtype.tile_bytes, 4 * target.tile_bytes]
+        if axis < rank - 2:
+            sizes.append(DataType.FLOAT32.tile_bytes)
+        planner.step(
+            "Accumulation",
+            "AccumulationProgramFactory",
+            cores,
+            [x],
+            [out],
+            staging(planner, sizes, cores),
+            {"dim": axis, "reverse": reverse},
+            traffic([spec], [out.spec], spec.volume),
+        )
+        return [out]
+
+    def numbers(self, context: Context, x: torch.Tensor, dim: int, reverse: bool, **_: Any) -> list[torch.Tensor]:
+        value = context.logical(x)
+        total = value.flip(dim).cumsum(dim).flip(dim) if reverse else value.cumsum(dim)
+        return [context.store(total.to(CARRIER[context.outputs[0].dtype]))]
+
+
+@op("prod")
+class Prod(Operation):
+    """The product of a dimension's elements, or of all."""
+
+    def arguments(
+        self, input_tensor: Tensor, dim: int | None = None, keepdim: bool = False, *, memory_config: Any = None
+    ) -> Call:
+        return Call([input_tensor], dim=dim, keepdim=keepdim, memory_config=memory_config)
+
+    def plan(
+        self, planner: Planner, x: Slot, dim: int | None, keepdim: bool, memory_config: MemoryConfig | None
+    ) -> list[Slot]:
+        spec = x.spec
+        rank = len(spec.shape)
+        config = memory_config or spec.memory_config
+        fatal(
+            dim is None or -rank <= dim < rank,
+            f"Dimension for prod out of range (expected to be in range of [{-rank}, {rank - 1}])",
+        )
+        scope = Temporaries(planner)
+        filled = scope.add(plan_fill_padding(planner, x, 1.0))
+        if dim is None:
+            out = planner.allocate(Spec(Shape((1,) * rank if keepdim else ()), spec.dtype, Layout.TILE, config))
+            cores = dealt(planner, 1)
+            name, factory = "ProdAll", "ProdAllProgramFactory"
+            current = filled
+        else:
+            axis = dim % rank + max(0, 4 - rank)
+            current = plan_four_dims(planner, filled)
+            if axis > 1:
+                order = [axis] + [i for i in range(4) if i != axis]
+                current = scope.add(plan_permute(planner, current, order, config))
+                axis = 0
+            shape = list(current.spec.shape)
+            shape[axis] = 1
+            out = planner.allocate(Spec(Shape(shape), spec.dtype, Layout.TILE, config))
+            cores = dealt(planner, out.spec.num_pages)
+            name, factory = "ProdNc", "ProdNcProgramFactory"
+        sizes = [2 * spec.dtype.tile_bytes] * 2
+        work = traffic([spec], [out.spec], spec.volume)
+        planner.step(name, factory, cores, [current], [out], staging(planner, sizes, cores), {"dim": dim}, work)
+        if dim is not None:
+            scope.add(out)
+            out = scope.add(plan_reshape(planner, out, reduced_shape(spec.shape, (dim % rank,), keepdim)))
+        scope.leave(out)
+        return [out]
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, dim: int | None, keepdim: bool, **_: Any
+    ) -> list[torch.Tensor]:
+        value = context.logical(x)
+        total = value.prod() if dim is None else value.prod(dim, keepdim=keepdim)
+        return [context.store(total.reshape(tuple(context.outputs[0].shape)))]

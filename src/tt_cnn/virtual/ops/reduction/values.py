@@ -1,0 +1,61 @@
+"""What the reduction kernels compute, before they pack. Sums run on the matrix unit, as products with a scaler."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.numerics import matrix_unit
+from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.numerics.packer import pack
+from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
+
+FACE = 16
+_DEFAULT = Compute(MathFidelity.HiFi4, fp32=True)
+"""The reductions' own compute config: float32 registers, all phases."""
+
+
+def reduction_compute(config: Compute | None) -> Compute:
+    return config or _DEFAULT
+
+
+def scaler_of(value: float, dtype: DataType) -> float:
+    """A scaler as its tile holds it: bfloat16, float32 for float32 tensors."""
+    if dtype is DataType.FLOAT32:
+        return value
+    return float(pack(torch.tensor([value], dtype=torch.float32), DataType.BFLOAT16)[0])
+
+
+def sum_rows(engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute) -> Tensor:
+    """Sums over the last dimension (kept, of size 1), times a scale: each row times a column of scalers."""
+    if engine.numerics == "native" or _whole(dtype, compute):
+        return x.sum(-1, keepdim=True) * scale
+    rows = to_source(x.reshape(-1, x.shape[-1]), dtype)
+    column = torch.full((x.shape[-1], 1), scaler_of(scale, dtype), device=x.device)
+    total = matrix_unit.matmul(rows, column, compute.fidelity, fp32_dest=compute.fp32, exact=engine.numerics == "exact")
+    return total.reshape(*x.shape[:-1], 1)
+
+
+def sum_columns(engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute) -> Tensor:
+    """Sums over the last but one dimension: 16 rows at a time are pooled into the register, the tensor as source A."""
+    if engine.numerics == "native" or _whole(dtype, compute):
+        return x.sum(-2, keepdim=True) * scale
+    exact = engine.numerics == "exact"
+    stacked = to_source(x.movedim(-2, 0).reshape(x.shape[-2], -1), dtype)
+    depth = FACE if exact else stacked.shape[0]
+    register: Tensor | None = None
+    for start in range(0, stacked.shape[0], depth):
+        block = stacked[start : start + depth]
+        row = torch.full((1, block.shape[0]), scaler_of(scale, dtype), device=x.device)
+        register = matrix_unit.matmul(
+            row, block, compute.fidelity, fp32_dest=compute.fp32, register=register, exact=exact
+        )
+    assert register is not None
+    return register.reshape(*x.shape[:-2], 1, x.shape[-1])
+
+
+def _whole(dtype: DataType, compute: Compute) -> bool:
+    """float32 tensors with float32 registers are summed up by the vector unit, which holds them whole."""
+    return dtype is DataType.FLOAT32 and compute.fp32

@@ -1,0 +1,83 @@
+"""Reductions: against recorded kernels and against torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.virtual.ops.test_matmul_values import free, pcc, put, random
+from tests.virtual.ops.test_normalization_values import CASES, VALUES
+from tt_cnn.virtual import ttnn
+
+SUMS = [case for case in CASES if case["op"] in ("sum", "mean")]
+
+
+@pytest.fixture(params=["device", "exact"])
+def card(request: pytest.FixtureRequest) -> Iterator[ttnn.MeshDevice]:
+    opened = ttnn.open_device(device_id=0, numerics=request.param)
+    yield opened
+    ttnn.close_device(opened)
+
+
+@pytest.mark.parametrize("case", SUMS, ids=lambda case: f"{case['op']}-{case['id']}")
+def test_exact_sums_equal_the_recorded_ones(case: dict) -> None:
+    card = ttnn.open_device(device_id=0, numerics="exact")
+    x = put(card, torch.from_numpy(VALUES[f"{case['id']}.in0"]), getattr(ttnn, case["args"]["dtype"]))
+    found = ttnn.to_torch(getattr(ttnn, case["op"])(x, dim=-1)).float()
+    ttnn.close_device(card)
+    assert torch.equal(found, torch.from_numpy(VALUES[f"{case['id']}.out"]).float())
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    op=st.sampled_from(["sum", "mean", "max", "min", "var", "std"]),
+    shape=st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(2, 70), st.integers(2, 70)),
+    dim=st.sampled_from([-1, -2, 0, 1, (2, 3), (0, 1), None]),
+    keepdim=st.booleans(),
+    dtype=st.sampled_from([ttnn.bfloat16, ttnn.bfloat8_b, ttnn.float32]),
+)
+def test_reductions_are_close_to_torch(
+    card: ttnn.MeshDevice, op: str, shape: tuple[int, ...], dim: object, keepdim: bool, dtype: ttnn.DataType
+) -> None:
+    before = free(card)
+    tensor = put(card, random(*shape) + 1, dtype)
+    x = ttnn.to_torch(tensor).float()
+    count = x.numel() if dim is None else torch.ones(shape).sum(dim).max().item()
+    if op in ("var", "std") and count < 2:
+        return
+    out = getattr(ttnn, op)(tensor, dim=list(dim) if isinstance(dim, tuple) else dim, keepdim=keepdim)
+    dims = tuple(range(4)) if dim is None else dim
+    function = {"max": torch.amax, "min": torch.amin}.get(op) or getattr(torch, op)
+    expected = function(x, dims, keepdim=keepdim)
+    found = ttnn.to_torch(out).float().reshape(expected.shape)
+    assert tuple(out.shape) == tuple(expected.shape)
+    room = {ttnn.bfloat16: 0.02, ttnn.bfloat8_b: 0.06, ttnn.float32: 0.02}[dtype]
+    torch.testing.assert_close(found, expected, rtol=room, atol=room * max(1.0, float(expected.abs().max())))
+    del out, tensor
+    assert free(card) == before
+
+
+def test_argmax_and_topk_find_places(card: ttnn.MeshDevice) -> None:
+    x = random(1, 2, 33, 80).to(torch.bfloat16).float()
+    assert torch.equal(ttnn.to_torch(ttnn.argmax(put(card, x), dim=-1)).long(), x.argmax(-1))
+    values, indices = ttnn.topk(put(card, x), 5)
+    expected = x.topk(5)
+    assert torch.equal(ttnn.to_torch(values).float(), expected.values)
+    assert torch.equal(x.gather(-1, ttnn.to_torch(indices).long()), expected.values)
+
+
+def test_cumsum_and_prod_follow_torch(card: ttnn.MeshDevice) -> None:
+    x = random(1, 1, 40, 50)
+    assert pcc(ttnn.to_torch(ttnn.cumsum(put(card, x), dim=-1)), x.cumsum(-1)) > 0.9999
+    small = 1 + 0.01 * random(2, 3, 8, 16)
+    assert pcc(ttnn.to_torch(ttnn.prod(put(card, small, ttnn.float32), dim=1)), small.prod(1)) > 0.9999
+
+
+@pytest.mark.parametrize(("op", "message"), [("sum", "Unsupported dim 5 at index 0"), ("mean", "rank 4")])
+def test_bad_dimensions_are_refused(card: ttnn.MeshDevice, op: str, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        getattr(ttnn, op)(put(card, random(1, 1, 32, 32)), dim=5)
