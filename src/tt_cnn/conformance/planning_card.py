@@ -56,6 +56,7 @@ class PlanningCard(MeshDevice):
         )
         self.disable_and_clear_program_cache()
         self.no_dispatch = True
+        self.advises = False
         self.memory_listeners.append(self._note)
 
     def _note(self, what: str, here: Place, spec: Spec | None, by: str) -> None:

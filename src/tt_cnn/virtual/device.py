@@ -83,6 +83,8 @@ class MeshDevice:
         self.allocations = 0
         self.live: dict[int, LiveBuffer] = {}
         """Buffers in use by their serial, the newest last."""
+        self.advises = True
+        """Errors say what would fit, found by planning."""
         self.no_dispatch = False
         """Commands are planned and reported but not run (graph capture with NO_DISPATCH)."""
         self.listeners: list[Callable[[Command], None]] = []
@@ -181,7 +183,7 @@ class MeshDevice:
         self.allocations += 1
         buffer.serial = self.allocations
         buffer.made_by = made_by
-        self.live[buffer.serial] = LiveBuffer(here, made_by)
+        self.live[buffer.serial] = LiveBuffer(here, spec, made_by)
         if self.traces and self.capturing is None and not self._warned_active_trace:
             self._warned_active_trace = True
             log.warning(

@@ -16,6 +16,8 @@ class CardError(RuntimeError):
         super().__init__(f"{message}\n{advice}" if advice else message)
         self.message = message
         self.advice = advice
+        self.where = ""
+        """The step of a plan that failed, in words."""
 
 
 class HazardError(CardError):

@@ -6,8 +6,8 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 
 from tt_cnn.virtual.errors import CardError
-from tt_cnn.virtual.memory import Memory
-from tt_cnn.virtual.plan import Allocate, CircularBuffer, Free, Plan, Refuse, Step
+from tt_cnn.virtual.memory import Footprint, Memory
+from tt_cnn.virtual.plan import Action, Allocate, CircularBuffer, Free, Plan, Refuse, Step
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -68,66 +68,94 @@ def place(
     """
     before = memory.snapshot()
     try:
-        return _place(plan, memory, dict(inputs), cached, ids, keep_configs)
+        return _Placer(plan, memory, dict(inputs), cached, ids, keep_configs).run()
     except BaseException:
         memory.restore(before)
         raise
 
 
-def _place(
-    plan: Plan,
-    memory: Memory,
-    places: dict[int, Place],
-    cached: Container[tuple[object, ...]],
-    ids: ProgramIds,
-    keep_configs: bool,
-) -> Placement:
-    result = Placement(places, [])
-    fresh: list[tuple[Spec | None, Place]] = []
-    for action in plan.actions:
+class _Placer:
+    """Carries the actions of one plan out, in order."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        memory: Memory,
+        places: dict[int, Place],
+        cached: Container[tuple[object, ...]],
+        ids: ProgramIds,
+        keep_configs: bool,
+    ) -> None:
+        self.plan, self.memory, self.places = plan, memory, places
+        self.cached, self.ids, self.keep_configs = cached, ids, keep_configs
+        self.result = Placement(places, [])
+        self.fresh: list[tuple[Spec | None, Place]] = []
+
+    def run(self) -> Placement:
+        for at, action in enumerate(self.plan.actions):
+            try:
+                self._act(action)
+            except CardError as error:
+                error.where = _where(self.plan, at)
+                raise
+        return self.result
+
+    def _act(self, action: Action) -> None:
         if isinstance(action, Allocate):
-            need = memory.footprint(action.slot.spec)
-            here = Place(need.buffer_type, memory.allocate(need), need.bank_bytes)
-            places[action.slot.buffer] = here
-            fresh.append((action.slot.spec, here))
+            self.places[action.slot.buffer] = self._take(self.memory.footprint(action.slot.spec), action.slot.spec)
         elif isinstance(action, Free):
-            gone = places[action.slot.buffer]
-            memory.free(gone.buffer_type, gone.address)
+            gone = self.places[action.slot.buffer]
+            self.memory.free(gone.buffer_type, gone.address)
         elif isinstance(action, Refuse):
             raise CardError(action.error.message, action.error.advice)
-        else:
-            if action.moves and places[action.inputs[0].buffer].address == places[action.outputs[0].buffer].address:
-                continue
-            _place_configs(action, memory, cached, result, fresh)
-            addresses, regions = _buffer_addresses(action, memory, places)
-            placed = PlacedStep(action, addresses, fresh, memory.regions[BufferType.L1].lowest)
-            _check_program(regions, placed.lowest_l1, memory, ids)
-            result.steps.append(placed)
-            fresh = []
-            if not keep_configs:
-                for here in result.kept_configs.pop(action.program_key, ()):
-                    memory.free(here.buffer_type, here.address)
-    return result
+        elif not self._moves_nowhere(action):
+            self._dispatch(action)
+
+    def _take(self, need: Footprint, spec: Spec | None) -> Place:
+        here = Place(need.buffer_type, self.memory.allocate(need), need.bank_bytes)
+        self.fresh.append((spec, here))
+        return here
+
+    def _moves_nowhere(self, step: Step) -> bool:
+        """A move whose output got its input's address is not dispatched."""
+        return step.moves and (
+            self.places[step.inputs[0].buffer].address == self.places[step.outputs[0].buffer].address
+        )
+
+    def _dispatch(self, step: Step) -> None:
+        self._place_configs(step)
+        addresses, regions = _buffer_addresses(step, self.memory, self.places)
+        placed = PlacedStep(step, addresses, self.fresh, self.memory.regions[BufferType.L1].lowest)
+        _check_program(regions, placed.lowest_l1, self.memory, self.ids)
+        self.result.steps.append(placed)
+        self.fresh = []
+        if not self.keep_configs:
+            for here in self.result.kept_configs.pop(step.program_key, ()):
+                self.memory.free(here.buffer_type, here.address)
+
+    def _place_configs(self, step: Step) -> None:
+        kept = self.result.kept_configs
+        if not step.configs or step.program_key in self.cached or step.program_key in kept:
+            return
+        tables = kept.setdefault(step.program_key, [])
+        for config in step.configs:
+            total = config.bank_bytes * config.cores
+            here = self._take(Footprint(config.buffer_type, config.bank_bytes, config.cores, total), None)
+            tables.append(here)
+            self.places[config.buffer] = here
 
 
-def _place_configs(
-    step: Step,
-    memory: Memory,
-    cached: Container[tuple[object, ...]],
-    result: Placement,
-    fresh: list[tuple[Spec | None, Place]],
-) -> None:
-    if not step.configs or step.program_key in cached or step.program_key in result.kept_configs:
-        return
-    from tt_cnn.virtual.memory import Footprint
-
-    kept = result.kept_configs.setdefault(step.program_key, [])
-    for config in step.configs:
-        need = Footprint(config.buffer_type, config.bank_bytes, config.cores, config.bank_bytes * config.cores)
-        here = Place(config.buffer_type, memory.allocate(need), config.bank_bytes)
-        kept.append(here)
-        result.places[config.buffer] = here
-        fresh.append((None, here))
+def _where(plan: Plan, at: int) -> str:
+    """The step that an action belongs to, in words: an allocation belongs to the step after it."""
+    steps = plan.steps
+    done = sum(isinstance(action, Step) for action in plan.actions[:at])
+    if done >= len(steps):
+        return "after the last step" if steps else ""
+    action, step = plan.actions[at], steps[done]
+    part = ""
+    if isinstance(action, Allocate):
+        part = " output" if any(slot.buffer == action.slot.buffer for slot in step.outputs) else " temporary"
+    return f"step {done + 1} of {len(steps)}: {step.op}{part}"
 
 
 @dataclass

@@ -103,9 +103,10 @@ class Guard:
 
 
 class LiveBuffer(NamedTuple):
-    """What a replay must know of memory that is in use."""
+    """What replays and errors must know of memory that is in use."""
 
     place: Place
+    spec: Spec
     made_by: str
 
 

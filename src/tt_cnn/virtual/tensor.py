@@ -198,49 +198,49 @@ class Tensor:
         return self._host.get()
 
     def cpu(self, blocking: bool = True, cq_id: int | None = None) -> Tensor:
-        return OPERATORS["from_device"](self, blocking, queue_id=cq_id)  # type: ignore[no-any-return]
+        return OPERATORS["from_device"](self, blocking, queue_id=cq_id)
 
     def to(self, target: Any, memory_config: MemoryConfig | None = None, cq_id: int | None = None) -> Tensor:
         """To a device (or another layout, on the host)."""
         if isinstance(target, Layout):
-            return OPERATORS["to_layout"](self, target)  # type: ignore[no-any-return]
-        return OPERATORS["to_device"](self, target, memory_config, queue_id=cq_id)  # type: ignore[no-any-return]
+            return OPERATORS["to_layout"](self, target)
+        return OPERATORS["to_device"](self, target, memory_config, queue_id=cq_id)
 
     def to_torch(self, **kwargs: Any) -> torch.Tensor:
-        return OPERATORS["to_torch"](self, **kwargs)  # type: ignore[no-any-return]
+        return OPERATORS["to_torch"](self, **kwargs)
 
     def to_torch_with_padded_shape(self) -> torch.Tensor:
-        return OPERATORS["to_torch_with_padded_shape"](self)  # type: ignore[no-any-return]
+        return OPERATORS["to_torch_with_padded_shape"](self)
 
     def to_numpy(self) -> Any:
         values = self.to_torch()
         return (values.float() if values.dtype is torch.bfloat16 else values).numpy()
 
     def to_list(self) -> list[Any]:
-        return self.to_torch().tolist()  # type: ignore[no-any-return]
+        return self.to_torch().tolist()
 
     def item(self) -> float | int:
         fatal(self.logical_volume() == 1, f"item() needs a tensor of one element, not of shape {self.shape}")
-        return self.to_torch().reshape(()).item()  # type: ignore[no-any-return]
+        return self.to_torch().reshape(()).item()
 
     def reshape(self, *shape: Any) -> Tensor:
         dims = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return OPERATORS["reshape"](self, dims)  # type: ignore[no-any-return]
+        return OPERATORS["reshape"](self, dims)
 
     def pad(self, output_shape: Sequence[int], start: Sequence[int], value: float) -> Tensor:
-        return OPERATORS["host_pad"](self, output_shape, start, value)  # type: ignore[no-any-return]
+        return OPERATORS["host_pad"](self, output_shape, start, value)
 
     def pad_to_tile(self, value: float) -> Tensor:
-        return OPERATORS["host_pad_to_tile"](self, value)  # type: ignore[no-any-return]
+        return OPERATORS["host_pad_to_tile"](self, value)
 
     def unpad(self, start: Sequence[int], end: Sequence[int]) -> Tensor:
-        return OPERATORS["host_unpad"](self, start, end)  # type: ignore[no-any-return]
+        return OPERATORS["host_unpad"](self, start, end)
 
     def unpad_from_tile(self, shape: Sequence[int]) -> Tensor:
-        return OPERATORS["host_unpad_from_tile"](self, shape)  # type: ignore[no-any-return]
+        return OPERATORS["host_unpad_from_tile"](self, shape)
 
     def __getitem__(self, index: Any) -> Tensor:
-        return OPERATORS["getitem"](self, index)  # type: ignore[no-any-return]
+        return OPERATORS["getitem"](self, index)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -249,7 +249,7 @@ class Tensor:
         raise TypeError("a ttnn.Tensor is not iterable; use ttnn.split or slices")
 
     def __repr__(self) -> str:
-        return OPERATORS["print"](self)  # type: ignore[no-any-return]
+        return OPERATORS["print"](self)
 
     __hash__ = object.__hash__
 
@@ -262,7 +262,7 @@ def _describe(tensor: Tensor) -> str:
 def _operator(name: str, reflected: bool = False) -> Callable[[Tensor, Any], Tensor]:
     def call(self: Tensor, other: Any) -> Tensor:
         function = OPERATORS[name]
-        return function(other, self) if reflected else function(self, other)  # type: ignore[no-any-return]
+        return function(other, self) if reflected else function(self, other)
 
     return call
 

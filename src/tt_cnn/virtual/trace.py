@@ -141,7 +141,7 @@ def check_live_buffers(device: MeshDevice, trace: Trace) -> None:
         if serial <= trace.checked:
             break
         recent.append(device.live[serial])
-    for place, made_by in recent:
+    for place, _, made_by in recent:
         access = _written_over(trace, place)
         if access is not None:
             device.hazards.report(

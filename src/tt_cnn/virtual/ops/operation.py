@@ -17,17 +17,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
 from tt_cnn.virtual.accesses import accesses_of, temporaries
+from tt_cnn.virtual.advice import Alternative, explain
 from tt_cnn.virtual.conversion import pad_to, unpad
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.errors import CardError, current_layer, fatal
+from tt_cnn.virtual.errors import CardError, fatal
 from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.placement import Place, Placement
 from tt_cnn.virtual.plan import Allocate, Plan, Planner, Slot
@@ -35,6 +36,7 @@ from tt_cnn.virtual.queues import Command, current_queue
 from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.tensor import OPERATORS, Tensor
 from tt_cnn.virtual.typed import WRONG_ARGUMENT, mistyped, type_name
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -57,6 +59,8 @@ class Call:
         self.queue = current_queue.get() if queue is None else queue
         self.device = device
         self.attributes = {name: _hashable(value) for name, value in attributes.items()}
+        self.given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        """What the user wrote, for errors."""
 
 
 def _hashable(value: Any) -> Any:
@@ -116,6 +120,17 @@ class Operation:
         """What the user gets."""
         return outputs[0] if self.single else outputs
 
+    def describe(self, call: Call) -> str:
+        """The call in a few words, for errors."""
+        shapes = ", ".join("x".join(map(str, t.shape)) for t in call.tensors)
+        return f"ttnn.{self.name}({shapes})"
+
+    def alternatives(self, call: Call) -> Iterator[Alternative]:
+        """Changes of the call to try when it does not fit, the mildest first."""
+        config = call.attributes.get("memory_config", DRAM_MEMORY_CONFIG)
+        if config is None or config.is_l1():
+            yield Alternative("memory_config=ttnn.DRAM_MEMORY_CONFIG", {"memory_config": DRAM_MEMORY_CONFIG})
+
     def shortcut(self, call: Call) -> Any:
         """A result that needs no command (the same tensor back, host tensors), or None."""
         return None
@@ -124,9 +139,12 @@ class Operation:
         try:
             call = self.bind(args, kwargs)
             result = self.shortcut(call)
-            return result if result is not None else self.run(call)
         except WRONG_ARGUMENT as error:
             raise TypeError(_signature_message(self, args, kwargs)) from error
+        if not all(isinstance(tensor, Tensor) for tensor in call.tensors):
+            raise TypeError(_signature_message(self, args, kwargs))
+        call.given = args, kwargs
+        return result if result is not None else self.run(call)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call's arguments by TT-NN's signature; a wrong name or number of them is TT-NN's TypeError."""
@@ -147,7 +165,10 @@ class Operation:
             for buffer in buffers:
                 fatal(buffer.device is device, f"ttnn.{self.name} was given tensors of different devices.")
             numbering = _number(buffers)
-            plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
+            try:
+                plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
+            except WRONG_ARGUMENT as error:
+                raise TypeError(_signature_message(self, *call.given)) from error
             inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
             cached = device.programs_cached(plan)
             if device.capturing is not None and device.capturing.queue == queue:
@@ -157,7 +178,7 @@ class Operation:
                     "before capturing a trace.See the operation's hash signature for arguments that must match.",
                     f"  call ttnn.{self.name} once with these arguments before ttnn.begin_trace_capture",
                 )
-            placement = self._place(device, plan, inputs)
+            placement = self._place(device, call, numbering, plan, inputs)
             outputs = self._outputs(device, call, plan, placement.places, buffers)
             for slot in plan.consumed:
                 call.tensors[slot.id].consumed_by(self.name)
@@ -172,16 +193,24 @@ class Operation:
         call.device.check_open()
         return call.device
 
-    def _place(self, device: MeshDevice, plan: Plan, inputs: dict[int, Place]) -> Any:
+    def _place(
+        self, device: MeshDevice, call: Call, numbering: list[int], plan: Plan, inputs: dict[int, Place]
+    ) -> Placement:
         for action in plan.actions:
             if isinstance(action, Allocate):
                 check_shard_grid(device.card, action.slot.spec)
         try:
             return device.place(plan, inputs)
         except CardError as error:
-            layer = current_layer()
-            where = f"  ttnn.{self.name}" + (f" of {layer!r}" if layer else "")
-            error.args = (f"{error.args[0]}\n{where}",)
+            specs = [t.spec for t in call.tensors]
+            explain(
+                error,
+                device,
+                self.describe(call),
+                lambda changes: make_plan(device, self, specs, numbering, call.attributes | changes),
+                inputs,
+                self.alternatives(call),
+            )
             raise
 
     def _outputs(
@@ -316,6 +345,10 @@ def op(*names: str) -> Callable[[_Op], _Op]:
 
     def register(cls: _Op) -> _Op:
         for name in names:
+            if name in OPERATIONS:
+                raise ValueError(
+                    f"ttnn.{name} is registered twice: by {type(OPERATIONS[name]).__module__} and {cls.__module__}"
+                )
             variant = type(cls.__name__, (cls,), {"name": name, "__doc__": cls.__doc__})()
             OPERATIONS[name] = variant
             OPERATORS.setdefault(name, variant)

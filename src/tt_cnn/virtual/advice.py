@@ -1,0 +1,112 @@
+"""What an error says after TT-NN's own sentence: which step, who holds the memory, and changes that would fit.
+
+Every change that is named was planned and placed on the card's memory as it is now, and taken back, before it is said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.errors import CardError, current_layer
+from tt_cnn.virtual.placement import Place, Placement, ProgramIds, place
+from tt_cnn.virtual.plan import Plan
+from tt_cnn.virtual.types.enums import BufferType
+
+_MOST_HOLDERS = 4
+_MOST_SUGGESTIONS = 3
+_SEARCH_SECONDS = 1.0
+"""An error should come while the user still remembers the call."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A change of a call's arguments, in the words a user would type."""
+
+    words: str
+    attributes: dict[str, Any]
+
+
+def explain(
+    error: CardError,
+    device: MeshDevice,
+    what: str,
+    plan_of: Callable[[dict[str, Any]], Plan],
+    inputs: dict[int, Place],
+    alternatives: Iterable[Alternative],
+) -> CardError:
+    """The error with its place, the holders of L1, and what would fit."""
+    layer = current_layer()
+    lines = [f"  {what}" + (f" of {layer!r}" if layer else "") + (f", {error.where}" if error.where else "")]
+    if device.advises:
+        lines += _labelled("held by", _holders(device))
+        lines += _labelled("fits", _fitting(device, plan_of, inputs, alternatives))
+    error.args = ("\n".join([error.args[0], *lines]),)
+    return error
+
+
+def _labelled(label: str, entries: list[str]) -> list[str]:
+    indent = " " * (len(label) + 2)
+    return [f"  {f'{label}: ' if not i else indent}{entry}" for i, entry in enumerate(entries)]
+
+
+def _holders(device: MeshDevice) -> list[str]:
+    """The largest tensors in L1."""
+    held = [one for one in device.live.values() if one.place.buffer_type is BufferType.L1]
+    held.sort(key=lambda one: (-one.place.bank_bytes, one.place.address))
+    entries = [
+        f"{'x'.join(map(str, one.spec.shape))} {one.spec.dtype.name.lower()} from {one.made_by}, "
+        f"{one.place.bank_bytes} B a core"
+        for one in held[:_MOST_HOLDERS]
+    ]
+    rest = held[_MOST_HOLDERS:]
+    if rest:
+        entries.append(f"{len(rest)} smaller tensors, {sum(one.place.bank_bytes for one in rest)} B a core")
+    return entries
+
+
+def _fitting(
+    device: MeshDevice,
+    plan_of: Callable[[dict[str, Any]], Plan],
+    inputs: dict[int, Place],
+    alternatives: Iterable[Alternative],
+) -> list[str]:
+    deadline = time.monotonic() + _SEARCH_SECONDS
+    found: list[str] = []
+    room = device.card.l1_size - device.card.l1_base
+    for alternative in alternatives:
+        if len(found) == _MOST_SUGGESTIONS or time.monotonic() > deadline:
+            break
+        peak = _peak(device, plan_of, inputs, alternative)
+        if peak is not None:
+            found.append(f"{alternative.words:<48} needs {peak / 1024:5.0f} KB of {room / 1024:.0f} KB a core")
+    return found
+
+
+def _peak(
+    device: MeshDevice, plan_of: Callable[[dict[str, Any]], Plan], inputs: dict[int, Place], alternative: Alternative
+) -> int | None:
+    """Bytes of a core's L1 in use at the fullest step, or None where the change does not fit either."""
+    before = device.memory.snapshot()
+    try:
+        plan = plan_of(alternative.attributes)
+        placement = place(plan, device.memory, inputs, device.program_cache.programs, ProgramIds())
+    except CardError:
+        return None
+    finally:
+        device.memory.restore(before)
+    return peak_l1(placement, device)
+
+
+def peak_l1(placement: Placement, device: MeshDevice) -> int:
+    """Circular buffers from below and tensors from above, at the fullest step."""
+    base, top = device.card.l1_base, device.card.l1_size
+    peak = top - (device.memory.regions[BufferType.L1].lowest or top)
+    for placed in placement.steps:
+        pairs = zip(placed.step.buffers, placed.buffer_addresses, strict=True)
+        end = max((address + b.bytes for b, address in pairs if b.alias is None), default=base)
+        peak = max(peak, end - base + top - (placed.lowest_l1 or top))
+    return peak
