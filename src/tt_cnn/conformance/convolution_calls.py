@@ -157,7 +157,7 @@ def conv_transpose2d_plan(card: PlanningCard, case: Case) -> Tensor:
         "stride": a["s"],
         "padding": 0,
         "out_channels": a["co"],
-        "output_dtype": "bfloat16",
+        "output_dtype": case["dtype"],
         "weights_dtype": "bfloat8_b",
         "shard_layout": a["shard_layout"],
         "act_block_h_override": a["abh"],

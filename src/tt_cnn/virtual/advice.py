@@ -28,6 +28,8 @@ class Alternative:
 
     words: str
     attributes: dict[str, Any]
+    kind: str = ""
+    """Of several changes of one kind (block heights, say) the first that fits is named."""
 
 
 def explain(
@@ -75,15 +77,18 @@ def _fitting(
     alternatives: Iterable[Alternative],
 ) -> list[str]:
     deadline = time.monotonic() + _SEARCH_SECONDS
-    found: list[str] = []
+    found: dict[str, str] = {}
     room = device.card.l1_size - device.card.l1_base
     for alternative in alternatives:
         if len(found) == _MOST_SUGGESTIONS or time.monotonic() > deadline:
             break
+        kind = alternative.kind or alternative.words
+        if kind in found:
+            continue
         peak = _peak(device, plan_of, inputs, alternative)
         if peak is not None:
-            found.append(f"{alternative.words:<48} needs {peak / 1024:5.0f} KB of {room / 1024:.0f} KB a core")
-    return found
+            found[kind] = f"{alternative.words:<50} needs {peak / 1024:5.0f} KB of {room / 1024:.0f} KB a core"
+    return list(found.values())
 
 
 def _peak(

@@ -6,7 +6,7 @@ of its binary, hardswish and matmul cases in every element:
 * What is added is aligned to the largest exponent involved, 10 mantissa bits below it, and rounded there.
 * A product's exponent is the sum of its operands' exponents, whether or not the mantissas carry over, less 5 for the
   low part of source A and 7 for the low part of source B.
-* `add` and `sub` align both operands with ties away from zero.
+* `add` and `sub` align both operands with ties away from zero, in float32 registers too.
 * A matrix product takes 16 products at a time along the inner dimension: the halves of a tile, first both at the first
   phase, then both at the next. Each group of 8 is aligned to its own largest exponent, ties away from zero, and added
   up without error. A float32 register just adds the two sums. A bfloat16 register is aligned with them once more,
@@ -39,13 +39,14 @@ _CHUNK = 1 << 22  # products held at a time
 
 def add(a: Tensor, b: Tensor, *, fp32_dest: bool = False, exact: bool = True) -> Tensor:
     """a + b: register values."""
-    if fp32_dest or not exact:
+    if not exact:
         total = a + b
         return total if fp32_dest else round_away(total)
     a, b = (operand.contiguous() for operand in torch.broadcast_tensors(a, b))
     quantum = power_of_two(torch.maximum(exponent_bits(a), exponent_bits(b)) - 127 - _ADDER_BITS)
     total = (_nearest_away(a / quantum) + _nearest_away(b / quantum)) * quantum
-    return _sane(round_away(total.to(torch.float32)), a + b)
+    register = total.to(torch.float32)
+    return _sane(register if fp32_dest else round_away(register), a + b)
 
 
 def sub(a: Tensor, b: Tensor, *, fp32_dest: bool = False, exact: bool = True) -> Tensor:

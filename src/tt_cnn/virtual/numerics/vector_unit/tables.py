@@ -29,8 +29,8 @@ def _table(bounds: tuple[float, ...], lines: Sequence[tuple[float, float]]) -> T
 
 
 def half(value: float) -> float:
-    """A coefficient as half precision holds it; zero has its own encoding."""
-    return float(torch.tensor(value, dtype=torch.float16))
+    """A coefficient as the instruction decodes half precision: without denormals, so that zero reads as 2 ** -15."""
+    return float(torch.tensor(value, dtype=torch.float16)) or 2.0**-15
 
 
 def evaluate(unit: VectorUnit, x: Tensor, table: Table) -> Tensor:

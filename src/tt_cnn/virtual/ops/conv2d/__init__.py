@@ -1,0 +1,1 @@
+"""conv2d: configuration, plan, prepared weights and numbers."""

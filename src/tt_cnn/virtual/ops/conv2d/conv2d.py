@@ -1,0 +1,233 @@
+"""`ttnn.conv2d`: its arguments, its plan, what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tt_cnn.virtual.advice import Alternative
+from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.conv2d.alternatives import alternatives, describe
+from tt_cnn.virtual.ops.conv2d.blocks import Compute
+from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, SliceTypeEnum, Slicing
+from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall, Operand, values_of_call
+from tt_cnn.virtual.ops.conv2d.parameters import Parameters
+from tt_cnn.virtual.ops.conv2d.plan import plan_in_l1
+from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand, Request
+from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings
+from tt_cnn.virtual.plan import Plan, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@op("conv2d")
+class Conv2d(Operation):
+    """A 2D convolution; see TT-NN's `conv2d`."""
+
+    reads_free_memory = True
+
+    def arguments(
+        self,
+        *,
+        input_tensor: Tensor,
+        weight_tensor: Tensor,
+        device: MeshDevice,
+        in_channels: int,
+        out_channels: int,
+        batch_size: int,
+        input_height: int,
+        input_width: int,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0),
+        dilation: Sequence[int] = (1, 1),
+        groups: int = 1,
+        dtype: DataType | None = None,
+        bias_tensor: Tensor | None = None,
+        conv_config: Conv2dConfig | None = None,
+        compute_config: WormholeComputeKernelConfig | None = None,
+        memory_config: MemoryConfig | None = None,
+        slice_config: Op2DSliceConfig | None = None,
+        return_output_dim: bool = False,
+        return_weights_and_bias: bool = False,
+    ) -> ConvolutionCall:
+        conv = Convolution(
+            batch_size,
+            input_height,
+            input_width,
+            in_channels,
+            out_channels,
+            pair(kernel_size, "kernel_size"),
+            pair(stride, "stride"),
+            four_paddings(padding),
+            pair(dilation, "dilation"),
+            groups,
+        )
+        settings = (conv_config or Conv2dConfig()).frozen()
+        weights_dtype = settings.weights_dtype or weight_tensor.dtype
+        return ConvolutionCall(
+            device,
+            {"input": input_tensor, "weight": weight_tensor, "bias": bias_tensor},
+            conv=conv,
+            settings=settings,
+            compute=compute_choice(compute_config, input_tensor.dtype, weights_dtype),
+            dtype=dtype or input_tensor.dtype,
+            memory_config=memory_config,
+            slicing=slice_config.frozen() if slice_config is not None else None,
+            returns=(return_output_dim, return_weights_and_bias),
+        )
+
+    def plan(
+        self,
+        planner: Planner,
+        *slots: Slot,
+        conv: Convolution,
+        settings: Settings,
+        compute: ComputeChoice,
+        dtype: DataType,
+        memory_config: MemoryConfig | None,
+        slicing: Slicing | None,
+        input: Operand,
+        weight: Operand,
+        bias: Operand,
+        returns: tuple[bool, bool],
+    ) -> list[Slot]:
+        _check_sizes(conv)
+        source, host = given_operand(input, slots)
+        weight_slot, host_weight = given_operand(weight, slots)
+        bias_slot, host_bias = given_operand(bias, slots)
+        parameters = Parameters(host_weight, host_bias, weight_slot, bias_slot)
+        request = Request(settings, Compute(compute.fp32_accumulation, compute.packer_l1), dtype, memory_config)
+        if runs_in_l1(source, slicing):
+            output = plan_in_l1(planner, source, host, conv, parameters, request)
+        else:
+            output = plan_from_dram(planner, source, host, conv, parameters, request, slicing)
+        made = [p for p in (parameters.weight, parameters.bias) if p is not None and p not in slots]
+        return [output, *made]
+
+    def describe(self, call: Call) -> str:
+        return describe(call, self.name)
+
+    def alternatives(self, call: Call) -> Iterator[Alternative]:
+        return alternatives(call)
+
+    def run(self, call: Call) -> Any:
+        assert isinstance(call, ConvolutionCall)
+        if call.host:
+            device = self._device(call)
+            device.no_capture(device.queue(call.queue), "Writes are not supported during trace capture.")
+        return super().run(call)
+
+    def _enqueue(
+        self, device: MeshDevice, queue: int, call: Call, plan: Plan, outputs: list[Tensor], *rest: Any
+    ) -> None:
+        assert isinstance(call, ConvolutionCall)
+        call.settle(plan)
+        super()._enqueue(device, queue, call, plan, outputs, *rest)
+
+    def _job(
+        self, device: MeshDevice, call: Call, specs: list[Spec], buffers: list[Any], targets: list[Any]
+    ) -> Callable[[], None]:
+        """Like any op's, with the values of host tensors beside those of the card."""
+        assert isinstance(call, ConvolutionCall) and call.preparing is not None
+        sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
+        context = Context(device.engine, tuple(t.spec for t in call.tensors), tuple(specs))
+        preparing, attributes, host, chips = call.preparing, call.attributes, call.values(device), device.chips
+
+        def job() -> None:
+            values = [cell.read(spec, chips, context.engine.device) for cell, spec in sources]
+            results = [
+                values_of_call(context, preparing, tuple(v[chip] for v in values), host[chip], attributes)
+                for chip in range(chips)
+            ]
+            for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
+                target.values = [self._check(result[i], spec) for result in results]
+
+        return job
+
+    def results(self, outputs: list[Tensor], call: Call) -> Any:
+        assert isinstance(call, ConvolutionCall) and call.preparing is not None
+        made = dict(zip(call.preparing.names, outputs[1:], strict=True))
+        for name in ("weight", "bias"):
+            given = call.attributes[name]
+            if isinstance(given, int):
+                made.setdefault(name, call.tensors[given])
+        return _returned(outputs[0], call.attributes["conv"], made, *call.attributes["returns"])
+
+
+def _returned(
+    output: Tensor, conv: Convolution, parameters: dict[str, Tensor], with_size: bool, with_parameters: bool
+) -> Any:
+    """The four forms that `conv2d` returns."""
+    both = parameters["weight"], parameters.get("bias")
+    if with_size and with_parameters:
+        return output, conv.output_hw, both
+    if with_size:
+        return output, conv.output_hw
+    return (output, both) if with_parameters else output
+
+
+class ComputeChoice(tuple[MathFidelity, bool, bool, bool]):
+    """Fidelity, approximation, float32 accumulation, packer L1 accumulation."""
+
+    @property
+    def fidelity(self) -> MathFidelity:
+        return self[0]
+
+    @property
+    def fp32_accumulation(self) -> bool:
+        return self[2]
+
+    @property
+    def packer_l1(self) -> bool:
+        return self[3]
+
+
+def compute_choice(config: WormholeComputeKernelConfig | None, inputs: DataType, weights: DataType) -> ComputeChoice:
+    """The given choice, or the convolution's default: HiFi4, float32 accumulation for float32 operands."""
+    if config is None:
+        both = inputs is DataType.FLOAT32 and weights is DataType.FLOAT32
+        return ComputeChoice((MathFidelity.HiFi4, True, both, False))
+    return ComputeChoice((config.math_fidelity, config.math_approx_mode, config.fp32_dest_acc_en, config.packer_l1_acc))
+
+
+def given_operand(operand: Operand, slots: Sequence[Slot]) -> tuple[Slot | None, Spec | None]:
+    """An operand on the card, or the spec of one on the host."""
+    if isinstance(operand, HostOperand):
+        return None, operand.spec
+    return (slots[operand] if operand is not None else None), None
+
+
+def pair(values: Sequence[int], name: str) -> Pair:
+    numbers = tuple(int(v) for v in values)
+    if len(numbers) != 2:
+        raise TypeError(f"{name} is {numbers}; it takes two numbers (height, width)")
+    return numbers
+
+
+def runs_in_l1(source: Slot | None, slicing: Slicing | None) -> bool:
+    """`determine_conv2d_execution_path`: slices out of DRAM unless L1 is asked for or the input is there already."""
+    if slicing is not None:
+        return slicing.kind is SliceTypeEnum.L1Full
+    return source is not None and source.spec.memory_config.is_l1()
+
+
+def _check_sizes(conv: Convolution) -> None:
+    """Sizes for which the real library computes with wrapped-around numbers and fails somewhere, or crashes."""
+    sizes = (conv.batch, conv.height, conv.width, conv.in_channels, conv.out_channels, conv.groups)
+    fatal(
+        min(*sizes, *conv.kernel, *conv.stride, *conv.dilation) > 0,
+        "conv2d takes sizes, channels, kernel, stride, dilation and groups of 1 or more.",
+    )
+    height, width = conv.window.dilated
+    fatal(
+        conv.height + conv.window.pad_h >= height and conv.width + conv.window.pad_w >= width,
+        f"The kernel covers {height}x{width} pixels; the input has {conv.height + conv.window.pad_h}x"
+        f"{conv.width + conv.window.pad_w} with its padding.",
+    )

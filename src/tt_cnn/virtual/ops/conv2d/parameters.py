@@ -1,0 +1,118 @@
+"""Weights and bias of a call: given prepared on the card, or on the host and prepared when the plan needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.conv2d.blocks import Blocks
+from tt_cnn.virtual.ops.conv2d.config import Settings
+from tt_cnn.virtual.ops.conv2d.problem import Convolution
+from tt_cnn.virtual.ops.conv2d.weights import WeightLayout, bias_spec, weight_layout
+from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
+from tt_cnn.virtual.ops.sliding_window.window import Pair
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import div_up
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass
+class Parameters:
+    """What a plan has of its weights and bias so far. Slices of one call share what the first of them prepared."""
+
+    host_weight: Spec | None
+    host_bias: Spec | None
+    weight: Slot | None = None
+    bias: Slot | None = None
+    layout: WeightLayout | None = None
+    """In which the weights stand: that of the first slice."""
+    input_layout: Layout | None = None
+    """Weights that are prepared ahead go by the layout that the caller names, even where slices have another."""
+
+    @property
+    def has_bias(self) -> bool:
+        return self.bias is not None or self.host_bias is not None
+
+    @property
+    def weight_dtype(self) -> DataType:
+        spec = self.weight.spec if self.weight else self.host_weight
+        assert spec is not None
+        return spec.dtype
+
+    def layout_for(
+        self,
+        conv: Convolution,
+        fold: Pair,
+        alignment: int,
+        inputs: ParallelConfig,
+        outputs: ParallelConfig,
+        blocks: Blocks,
+        interleaved_matmul: bool,
+        settings: Settings,
+        depthwise_1d: bool,
+    ) -> WeightLayout:
+        """The prepared form of these weights. It follows from their own shape, whatever the call says of channels."""
+        out_channels, in_channels, kernel = conv.out_channels, conv.in_channels, conv.kernel
+        if self.host_weight is not None and len(self.host_weight.shape) == 4:
+            out_channels, in_channels, *given = self.host_weight.shape
+            in_channels *= conv.groups * fold[0] * fold[1]
+            kernel = div_up(given[0], fold[0]), div_up(given[1], fold[1])
+        return weight_layout(
+            out_channels,
+            in_channels,
+            kernel,
+            conv.groups,
+            alignment,
+            inputs,
+            outputs,
+            blocks,
+            interleaved_matmul,
+            settings,
+            depthwise_1d,
+            fold,
+        )
+
+    def prepare(self, planner: Planner, layout: WeightLayout, blocks: Blocks, dtype: DataType | None) -> None:
+        """Move to the card what is not there. A device tensor that is not in prepared form is prepared anew."""
+        self.layout = self.layout or layout
+        if self.weight is None or not is_prepared(self.weight.spec, layout.out_channels, dtype):
+            source = self.host_weight or (self.weight.spec if self.weight else None)
+            assert source is not None
+            _check_host_weight(source)
+            self.weight = planner.allocate(layout.spec(dtype or source.dtype))
+        wanted = self.weight.spec.dtype
+        if self.bias is not None and is_prepared_bias(self.bias.spec, layout.out_channels, dtype):
+            return
+        source = self.host_bias or (self.bias.spec if self.bias else None)
+        if source is not None:
+            _check_host_bias(source, layout.out_channels)
+            self.bias = planner.allocate(bias_spec(layout.out_channels, layout.columns, blocks, wanted))
+            self.host_bias = None
+
+
+def is_prepared(spec: Spec, out_channels: int, dtype: DataType | None) -> bool:
+    dims = tuple(spec.shape)
+    return (
+        spec.layout is Layout.TILE
+        and len(dims) == 4
+        and dims[:2] == (1, 1)
+        and dims[3] >= out_channels
+        and (dtype is None or spec.dtype is dtype)
+    )
+
+
+def is_prepared_bias(spec: Spec, out_channels: int, dtype: DataType | None) -> bool:
+    return spec.layout is Layout.TILE and spec.shape[3] >= out_channels and (dtype is None or spec.dtype is dtype)
+
+
+def _check_host_weight(spec: Spec) -> None:
+    fatal(spec.layout is Layout.ROW_MAJOR, "Host conv weights layout should be in row_major layout")
+    fatal(len(spec.shape) == 4, "Host conv weights should be 4D tensor")
+
+
+def _check_host_bias(spec: Spec, out_channels: int) -> None:
+    fatal(spec.shape[-1] == out_channels, "Bias must have the same length as output channels")
+    fatal(len(spec.shape) == 4, "Host conv bias should be 4D tensor")
+    fatal(spec.layout is Layout.ROW_MAJOR, "Host conv bias layout should be in row_major layout")
+    fatal(tuple(spec.shape)[:3] == (1, 1, 1), "Host conv bias shape is not correct")

@@ -1,0 +1,316 @@
+"""The convolution as the card runs it: shard the input, prepare the weights, halo, convolution; or a matmul."""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.conv2d.auto_shard import check_block_width, chosen_layout
+from tt_cnn.virtual.ops.conv2d.blocks import Blocks, blocks_of
+from tt_cnn.virtual.ops.conv2d.folding import plan_fold
+from tt_cnn.virtual.ops.conv2d.matmul import fuses_bias, plan_matmul, program_of_convolution
+from tt_cnn.virtual.ops.conv2d.moving import (
+    activated,
+    added,
+    is_freed,
+    moved,
+    moved_up,
+    placed,
+    release,
+    sharded,
+    tiled,
+)
+from tt_cnn.virtual.ops.conv2d.parameters import Parameters
+from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
+from tt_cnn.virtual.ops.conv2d.program import plan_program
+from tt_cnn.virtual.ops.conv2d.sharding import InputShards, channel_alignment, input_shards
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
+from tt_cnn.virtual.ops.shape.pad import plan_pad
+from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
+from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, WIDTH, sharded_memory_config
+from tt_cnn.virtual.ops.sliding_window.window import Pair
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+def plan_in_l1(
+    planner: Planner,
+    source: Slot | None,
+    host: Spec | None,
+    conv: Convolution,
+    parameters: Parameters,
+    request: Request,
+    folded_by: Pair = (1, 1),
+) -> Slot:
+    """The whole convolution through L1. `source` is the input on the card, or `host` the spec of one on the host.
+
+    `folded_by`: the stride by which the input was folded before.
+    """
+    matmul = conv.is_matmul(request.settings)
+    fold = plan_fold(planner, source, host, conv, request.settings)
+    if fold is None:
+        return _plan_unfolded(planner, source, host, conv, matmul, parameters, request, folded_by)
+    folded, folded_conv, matmul = fold
+    output = _plan_unfolded(planner, folded, None, folded_conv, matmul, parameters, request, conv.stride)
+    if not is_freed(planner, folded):
+        planner.free(folded)
+    return output
+
+
+def _plan_unfolded(
+    planner: Planner,
+    source: Slot | None,
+    host: Spec | None,
+    conv: Convolution,
+    matmul: bool,
+    parameters: Parameters,
+    request: Request,
+    fold: Pair,
+) -> Slot:
+    """`fold` is the stride that the weights' kernel is folded by, as the input was."""
+    settings, compute = request.settings, request.compute
+    spec = source.spec if source is not None else host
+    assert spec is not None
+    if settings.enable_activation_reuse:
+        settings = settings.but(enable_act_double_buffer=False, enable_weights_double_buffer=False)
+    auto = not spec.is_sharded and settings.shard_layout is None
+    if auto:
+        settings = settings.but(weights_dtype=settings.weights_dtype or parameters.weight_dtype)
+        layout = chosen_layout(
+            planner.card, conv, settings, compute, spec.layout, spec.dtype, request.dtype, parameters.has_bias, matmul
+        )
+        settings = settings.but(shard_layout=layout)
+    gives_back = settings.deallocate_activation and source is not None and not spec.memory_config.is_dram()
+    fatal(
+        not (settings.override_sharding_config and settings.reshard_if_not_optimal),
+        "Incorrect config provided: reshard_if_not_optimal and override_sharding_config cannot both be set.",
+    )
+    shards = input_shards(
+        source.spec if source else None,
+        host,
+        settings,
+        conv.output_pixels,
+        conv.in_channels,
+        conv.out_channels,
+        matmul,
+        planner.card.grid,
+    )
+    held, owned = brought(planner, source, host, shards, settings.deallocate_activation, matmul, auto)
+    config = held.spec.memory_config
+    input_layout = parameters.input_layout or held.spec.layout
+    alignment = channel_alignment(config.memory_layout, input_layout, False, matmul, config)
+    channels = round_up(conv.in_channels, shards.inputs.cores_c * alignment)
+    depthwise = conv.is_depthwise_1d(parameters.has_bias)
+    out_channels = round_up(conv.out_channels, shards.outputs.cores_c * TILE_SIZE)
+    output_config = sharded_memory_config(conv.output_pixels, out_channels, shards.outputs, TILE_SIZE)
+    blocks = blocks_of(
+        output_config,
+        shards.inputs,
+        channels,
+        conv.kernel,
+        conv.output_hw[1],
+        settings,
+        compute.fp32_accumulation,
+        depthwise,
+    )
+    check_block_width(blocks.act_w, settings)
+    layout_of_weights = parameters.layout_for(
+        conv,
+        fold,
+        alignment,
+        shards.inputs,
+        shards.outputs,
+        blocks,
+        matmul and auto,
+        settings,
+        depthwise and conv.groups > 1,
+    )
+    parameters.prepare(planner, layout_of_weights, blocks, settings.weights_dtype)
+    request = Request(settings, compute, request.dtype, request.memory_config)
+    if matmul:
+        return as_matmul(planner, held, owned, parameters, request, output_config, blocks, gives_back)
+    return _as_convolution(planner, held, owned, conv, parameters, request, shards, output_config, blocks)
+
+
+def brought(
+    planner: Planner,
+    source: Slot | None,
+    host: Spec | None,
+    shards: InputShards,
+    deallocate: bool,
+    matmul: bool,
+    auto: bool,
+) -> tuple[Slot, bool]:
+    """The input where the convolution takes it from, and whether that tensor is the plan's own."""
+    if source is None:
+        assert host is not None
+        return _uploaded(planner, host, shards, auto and matmul), True
+    flat = _flattened(planner, source)
+    owned = flat.buffer != source.buffer
+    if not shards.reshard:
+        return flat, owned
+    spec = flat.spec
+    if matmul and spec.layout is Layout.ROW_MAJOR and shards.inputs.layout is not HEIGHT:
+        tiles = tiled(planner, flat)
+        gives_back = deallocate and not spec.memory_config.is_dram()
+        if gives_back or owned:
+            release(planner, flat)
+        if gives_back:
+            tiles = moved_up(planner, tiles, flat)
+        flat, owned = tiles, True
+    if auto and matmul:
+        return flat, owned
+    alignment = () if flat.spec.is_sharded else tuple(shards.config.shard_spec.shape)  # type: ignore[union-attr]
+    target = Spec(flat.spec.shape, flat.spec.dtype, flat.spec.layout, shards.config, alignment)
+    shards_of_input = sharded(planner, flat, target)
+    gives_back = deallocate and not flat.spec.memory_config.is_dram()
+    if gives_back or owned:
+        release(planner, flat)
+    if gives_back:
+        shards_of_input = moved(planner, shards_of_input)
+    return shards_of_input, True
+
+
+def _uploaded(planner: Planner, host: Spec, shards: InputShards, interleaved: bool) -> Slot:
+    """A host input on the card. Rows that other than height shards need are padded there, and then count as rows.
+
+    Height shards and tiles are padded on the host. Channels that other row-major shards lack come by way of DRAM.
+    """
+    rows, channels = host.logical_2d
+    shard = shards.config.shard_spec
+    assert shard is not None
+    height, width = shard.shape[0] * shards.inputs.cores_nhw, shard.shape[1] * shards.inputs.cores_c
+    config = DRAM_MEMORY_CONFIG if interleaved else shards.config
+    shape = Shape((1, 1, rows, channels))
+    if host.layout is Layout.TILE:
+        return planner.allocate(Spec(shape, host.dtype, host.layout, config))
+    if shards.inputs.layout is HEIGHT:
+        return planner.allocate(Spec(shape, host.dtype, host.layout, config, (height, width)))
+    if width != channels:
+        target = planner.allocate(Spec(shape, host.dtype, host.layout, shards.config, tuple(shard.shape)))
+        whole = planner.allocate(Spec(shape, host.dtype, host.layout, DRAM_MEMORY_CONFIG))
+        plan_to_memory_config(planner, whole, shards.config, None, target)
+        planner.free(whole)
+        return target
+    given = planner.allocate(Spec(shape, host.dtype, host.layout, config))
+    if height == rows:
+        return given
+    padded = plan_pad(planner, given, [(0, 0), (0, 0), (0, height - rows), (0, 0)], 0.0)
+    planner.free(given)
+    return padded
+
+
+def _flattened(planner: Planner, source: Slot) -> Slot:
+    """(1, 1, N*H*W, C); a tiled image whose rows are no whole tiles is made anew."""
+    fatal(len(source.spec.shape) == 4, "Expected 4D shape")
+    return plan_reshape(planner, source, _flat(source.spec.shape), _flat(source.spec.padded_shape))
+
+
+def _flat(shape: Shape) -> Shape:
+    n, h, w, c = shape
+    return Shape((1, 1, n * h * w, c))
+
+
+def _as_convolution(
+    planner: Planner,
+    held: Slot,
+    owned: bool,
+    conv: Convolution,
+    parameters: Parameters,
+    request: Request,
+    shards: InputShards,
+    output_config: MemoryConfig,
+    blocks: Blocks,
+) -> Slot:
+    settings = request.settings
+    window = conv.window
+    needs_halo = (
+        shards.inputs.layout is not WIDTH or held.spec.layout is not Layout.ROW_MAJOR or window.pad_h or window.pad_w
+    )
+    if needs_halo:
+        halo = plan_halo(planner, held, window, tables_in_dram=settings.config_tensors_in_dram)
+        if owned or (settings.deallocate_activation and not held.spec.memory_config.is_dram()):
+            release(planner, held)
+        held, owned = halo, True
+        if settings.reallocate_halo_output:
+            held = moved(planner, held)
+    assert parameters.weight is not None and parameters.layout is not None
+    output = plan_program(
+        planner,
+        held,
+        parameters.weight,
+        parameters.layout,
+        parameters.bias,
+        window,
+        conv,
+        shards.inputs,
+        shards.outputs,
+        output_config,
+        blocks,
+        request,
+    )
+    output = _placed(planner, output, request.memory_config)
+    if owned:
+        release(planner, held)
+    return output
+
+
+def as_matmul(
+    planner: Planner,
+    held: Slot,
+    owned: bool,
+    parameters: Parameters,
+    request: Request,
+    output_config: MemoryConfig,
+    blocks: Blocks,
+    gives_back: bool,
+) -> Slot:
+    settings = request.settings
+    if held.spec.layout is not Layout.TILE:
+        tiles = tiled(planner, held)
+        if owned or gives_back:
+            release(planner, held)
+        held, owned = tiles, True
+    in_shards = held.spec.is_sharded
+    program = program_of_convolution(held.spec, output_config, blocks, settings.activation) if in_shards else None
+    weight, bias = parameters.weight, parameters.bias
+    assert weight is not None and parameters.layout is not None
+    target = output_config if in_shards else DRAM_MEMORY_CONFIG
+    fused = fuses_bias(held.spec, weight.spec, target, program)
+    activation = settings.activation if in_shards else None
+    output = plan_matmul(
+        planner,
+        held,
+        weight,
+        bias if fused else None,
+        request.dtype,
+        target,
+        program,
+        request.compute,
+        activation,
+        parameters.layout,
+    )
+    if bias is not None and not fused:
+        output = added(planner, output, bias)
+    if settings.activation is not None and not in_shards:
+        output = activated(planner, output, settings.activation)
+    if gives_back or not owned:
+        if gives_back:
+            release(planner, held)
+        owned = False
+    output = _placed(planner, output, request.memory_config)
+    if owned:
+        release(planner, held)
+    return output
+
+
+def _placed(planner: Planner, output: Slot, config: MemoryConfig | None) -> Slot:
+    """The result where the caller wants it."""
+    if config is None or config == output.spec.memory_config:
+        return output
+    elsewhere = placed(planner, output, config)
+    if elsewhere.buffer != output.buffer:
+        planner.free(output)
+    return elsewhere

@@ -1,0 +1,107 @@
+"""From a dispatched step to the recipe of its numbers. Slices of a convolution share one: rows do not matter to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.numerics.convolution import Inner, Recipe, Window
+from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute, partial_dtype
+from tt_cnn.virtual.ops.conv2d.matmul import SIMPLE, Program
+from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH
+from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
+from tt_cnn.virtual.types.geometry import TILE_SIZE
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_SCHEMES = {HEIGHT: "height", BLOCK: "block", WIDTH: "width"}
+
+
+def multiplying_step(steps: Iterable[Step]) -> Step:
+    """The (first) step of a plan that multiplies."""
+    step = next((step for step in steps if step.op in ("Conv2d", "Matmul")), None)
+    fatal(step is not None, "The plan of this convolution has no step that multiplies.")
+    assert step is not None
+    return step
+
+
+def kernel_of_step(step: Step) -> tuple[int, int]:
+    """Of a convolution whose stride was folded into channels it is smaller than the call's."""
+    kernel: tuple[int, int] = dict(step.attributes)["window"].window if step.op == "Conv2d" else (1, 1)
+    return kernel
+
+
+@lru_cache(maxsize=4096)
+def recipe_of(step: Step, fidelity: MathFidelity, window: Window, channels: int, groups: int) -> Recipe:
+    """`window` and `channels` are those through which and with which the step sees the whole image."""
+    attributes = dict(step.attributes)
+    source, weight, *rest = (slot.spec for slot in step.inputs)
+    output = step.outputs[0].spec.dtype
+    if step.op == "Matmul":
+        recipe = _of_matmul(attributes["program"], attributes["compute"], window, channels, source, output, bool(rest))
+    else:
+        recipe = _of_convolution(attributes, window, channels, source, weight, output, bool(rest))
+    return recipe.but(fidelity=fidelity, groups=groups)
+
+
+def _of_convolution(
+    attributes: dict[str, Any],
+    window: Window,
+    channels: int,
+    source: Spec,
+    weight: Spec,
+    output: DataType,
+    bias: bool,
+) -> Recipe:
+    """Activations are tilized into the output's format, which is that of partial sums too unless the packer adds."""
+    blocks: Blocks = attributes["blocks"]
+    compute: Compute = attributes["compute"]
+    full_inner, reuses, _ = attributes["options"]
+    layout = source.memory_config.memory_layout
+    shard = source.shard.shape[1]
+    height, width = window.kernel
+    inner = Inner(
+        _SCHEMES[layout],
+        window.kernel,
+        channels,
+        shard,
+        cores=1 if layout is HEIGHT else source.physical[1] // shard,
+        whole={HEIGHT: reuses, BLOCK: full_inner, WIDTH: False}[layout],
+        parts=shard * height * width // (blocks.act_w * TILE_SIZE) if layout is WIDTH else 1,
+    )
+    rows, columns = weight.physical
+    return Recipe(
+        window,
+        inner,
+        activations=output,
+        output=output,
+        partials=partial_dtype(layout, blocks, rows, columns, output, bias, compute),
+        fp32_dest=compute.fp32_accumulation,
+        packer_adds=compute.packer_l1 and len(inner.pieces()) > (1 if bias else 2),
+        bias=bias,
+        untilizes=attributes["row_major"],
+    )
+
+
+def _of_matmul(
+    program: Program, compute: Compute, window: Window, channels: int, source: Spec, output: DataType, bias: bool
+) -> Recipe:
+    """Activations keep their format; partial sums are float32 with float32 registers."""
+    inner = Inner.of_matmul(channels)
+    block = inner.shard if program.factory == SIMPLE else program.block_k * TILE_SIZE
+    adds = compute.packer_l1 and inner.shard > block
+    narrow = DataType.BFLOAT16 if adds else output
+    return Recipe(
+        window,
+        inner,
+        activations=source.dtype,
+        output=output,
+        partials=DataType.FLOAT32 if compute.fp32_accumulation else narrow,
+        fp32_dest=compute.fp32_accumulation,
+        packer_adds=adds,
+        bias=bias,
+        block=block,
+        reloads_whole=True,
+    )

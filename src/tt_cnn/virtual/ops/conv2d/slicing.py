@@ -1,0 +1,146 @@
+"""Convolutions out of DRAM: whole through L1 where that fits, slice after slice where not. The output is in DRAM."""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.conv2d.config import SliceTypeEnum, Slicing
+from tt_cnn.virtual.ops.conv2d.folding import plan_fold
+from tt_cnn.virtual.ops.conv2d.moving import is_freed, placed, release
+from tt_cnn.virtual.ops.conv2d.parameters import Parameters
+from tt_cnn.virtual.ops.conv2d.plan import plan_in_l1
+from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
+from tt_cnn.virtual.ops.conv2d.slice_steps import plan_padded_slice, plan_slice_write
+from tt_cnn.virtual.ops.conv2d.slices import Part, Sliced
+from tt_cnn.virtual.ops.layout.untilize import plan_untilize
+from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT
+from tt_cnn.virtual.ops.sliding_window.slicing import check_count
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import Shape
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, L1_MEMORY_CONFIG
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+def plan_from_dram(
+    planner: Planner,
+    source: Slot | None,
+    host: Spec | None,
+    conv: Convolution,
+    parameters: Parameters,
+    request: Request,
+    slicing: Slicing | None,
+    folds_weights: bool = False,
+) -> Slot:
+    """`folds_weights`: where the input's stride is folded, so is the weights' kernel.
+
+    The real library forgets that in a convolution (the stride is one by then) and remembers it in
+    `prepare_conv_weights`.
+    """
+    settings, stride = request.settings, conv.stride
+    matmul = conv.is_matmul(settings)
+    fatal(
+        not settings.override_output_sharding_config,
+        "Conv2D DRAM slicing doesn't support override_output_sharding_config.",
+    )
+    fold = plan_fold(planner, source, host, conv, settings)
+    owned = fold is not None or source is None
+    if fold is not None:
+        source, conv, matmul = fold
+    elif source is None:
+        assert host is not None
+        source = planner.allocate(Spec(host.shape, host.dtype, host.layout, DRAM_MEMORY_CONFIG))
+    if matmul:
+        fold_of_weights = stride if fold is not None and folds_weights else (1, 1)
+        output = plan_in_l1(planner, source, None, conv, parameters, request, fold_of_weights)
+        if owned and not is_freed(planner, source):
+            planner.free(source)
+        return output
+    fatal(
+        not (settings.output_layout is Layout.ROW_MAJOR and request.dtype is DataType.BFLOAT8_B),
+        "Conv output can't be in Row Major if output dtype is BFloat8_B.",
+    )
+    gives_back = settings.deallocate_activation and not source.spec.memory_config.is_dram()
+    settings = settings.but(weights_dtype=settings.weights_dtype or parameters.weight_dtype)
+    image = Shape((conv.batch, conv.height, conv.width, conv.in_channels))
+    given, source = source, plan_reshape(planner, source, image, image)
+    made_anew = source.buffer != given.buffer
+    if made_anew and owned:
+        release(planner, given)
+    fatal(source.spec.memory_config.is_dram(), "Conv DRAM expects the input tensor to be in DRAM.")
+    fatal(not source.spec.is_sharded, "Input Tensor to Conv DRAM should be in Interleaved Memory Layout")
+    out_h, out_w = conv.output_hw
+    shape = Shape((conv.batch, out_h, out_w, conv.out_channels))
+    output = planner.allocate(Spec(shape, request.dtype, settings.output_layout, DRAM_MEMORY_CONFIG))
+    sliced = Sliced(
+        conv,
+        Request(settings, request.compute, request.dtype),
+        given.spec.layout,
+        given.spec.dtype,
+        parameters.has_bias,
+    )
+    output = _run(planner, source, output, sliced, parameters, slicing)
+    if gives_back:
+        release(planner, source)
+    flat = plan_reshape(planner, output, _flat(output.spec.shape), _flat(output.spec.padded_shape))
+    if flat.buffer != output.buffer:
+        planner.free(output)
+    if (made_anew or owned) and not gives_back:
+        release(planner, source)
+    return flat
+
+
+def _flat(shape: Shape) -> Shape:
+    n, h, w, c = shape
+    return Shape((1, 1, n * h * w, c))
+
+
+def _run(
+    planner: Planner, source: Slot, output: Slot, sliced: Sliced, parameters: Parameters, given: Slicing | None
+) -> Slot:
+    """`run_sliced_op`."""
+    slicing = sliced.chosen_slicing(planner, given)
+    layout = output.spec.layout
+    if not (given is not None and given.count) and slicing.count == 1:
+        slicing = Slicing(SliceTypeEnum.L1Full, 1)
+    height, width = sliced.conv.output_hw
+    check_count(slicing, (height, width), layout)
+    if slicing.count == 1:
+        planner.free(output)
+        result = _through_l1(planner, source, sliced, sliced.part((0, height), (0, width)), parameters)
+        copied = placed(planner, result, DRAM_MEMORY_CONFIG)
+        if copied.buffer != result.buffer:
+            planner.free(result)
+        return copied
+    for part in sliced.parts(slicing):
+        piece = plan_padded_slice(planner, source, part, sliced.input_config(planner, part))
+        result = _through_l1(planner, piece, sliced, part, parameters)
+        result = _as_rows(planner, result, layout)
+        plan_slice_write(planner, result, output, part)
+        planner.free(result)
+        if not is_freed(planner, piece):  # width shards that need no halo
+            planner.free(piece)
+    return output
+
+
+def _through_l1(planner: Planner, piece: Slot, sliced: Sliced, part: Part, parameters: Parameters) -> Slot:
+    """One part: always tiled, its input given back as soon as possible."""
+    settings = sliced.request.settings
+    if settings.shard_layout is None and piece.spec.is_sharded:
+        settings = settings.but(shard_layout=piece.spec.memory_config.memory_layout)
+    settings = settings.but(deallocate_activation=True, reallocate_halo_output=True, output_layout=Layout.TILE)
+    request = Request(settings, sliced.request.compute, sliced.request.dtype)
+    return plan_in_l1(planner, piece, None, part.of(sliced.conv), parameters, request)
+
+
+def _as_rows(planner: Planner, result: Slot, layout: Layout) -> Slot:
+    """Row-major outputs are untilized slice by slice; width shards are made interleaved first."""
+    if layout is not Layout.ROW_MAJOR:
+        return result
+    if result.spec.memory_config.memory_layout not in (HEIGHT, BLOCK):
+        collected = placed(planner, result, L1_MEMORY_CONFIG)
+        planner.free(result)
+        result = collected
+    rows = plan_untilize(planner, result, None)
+    planner.free(result)
+    return rows

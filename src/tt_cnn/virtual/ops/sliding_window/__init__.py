@@ -1,0 +1,1 @@
+"""What convolutions, pools and bilinear upsampling share: window geometry, cores, and the halo step."""

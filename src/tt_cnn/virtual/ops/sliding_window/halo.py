@@ -1,0 +1,120 @@
+"""The halo step: every core fetches the sticks that its windows touch, with padding, row-major.
+
+It stands before convolutions, pools and bilinear upsampling. Sizes and buffers are those of TT-NN's
+halo_device_operation.cpp and untilize_with_halo_program_factory.cpp.
+"""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
+from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
+from tt_cnn.virtual.ops.sliding_window.tables import halo_tables
+from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
+from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
+from tt_cnn.virtual.types.memory_config import ShardSpec
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_KEPT = (DataType.FLOAT32, DataType.UINT16)
+"""Dtypes that the halo keeps; all others come out as bfloat16."""
+
+
+def halo_dtype(dtype: DataType) -> DataType:
+    return dtype if dtype in _KEPT else DataType.BFLOAT16
+
+
+def halo_spec(source: Spec, window: SlidingWindow, cores_nhw: int, snap_to_tile: bool = True) -> Spec:
+    """The output of the halo: as many sticks on every core as the neediest core has."""
+    sticks = shard_boundaries(window, cores_nhw, snap_to_tile).most_sticks
+    dims = list(source.padded_shape)
+    dims[2] = div_up(cores_nhw * sticks, dims[0])
+    shard = source.shard
+    height = div_up(dims[0] * dims[2], cores_nhw)
+    config = source.memory_config.with_shard_spec(ShardSpec(shard.grid, (height, shard.shape[1]), shard.orientation))
+    return Spec(Shape(dims), halo_dtype(source.dtype), Layout.ROW_MAJOR, config)
+
+
+def plan_halo(
+    planner: Planner,
+    source: Slot,
+    window: SlidingWindow,
+    *,
+    snap_to_tile: bool = True,
+    tables_in_dram: bool = False,
+    padding_value: int = 0,
+) -> Slot:
+    """Dispatch the halo; the input stays as it is."""
+    spec = source.spec
+    fatal(spec.is_sharded, "Halo expects sharded input tensor")
+    layout = spec.memory_config.memory_layout
+    fatal(layout in (HEIGHT, WIDTH, BLOCK), "Only height, width or block sharded tensors are supported.")
+    parallel = ParallelConfig.of(spec.memory_config)
+    cores_nhw = parallel.cores_nhw
+    tiled = spec.layout is Layout.TILE
+    output = planner.allocate(halo_spec(spec, window, cores_nhw, snap_to_tile))
+    cores = spec.shard.grid
+    columns = 0 if layout is BLOCK else cores.bounding_box().grid_size().x
+    table_bytes = halo_tables(window, cores_nhw, snap_to_tile, spec.shard.shape[0], tiled, columns)
+    stick = round_up(spec.shard.shape[1] * output.spec.dtype.element_bytes, planner.card.l1_alignment)
+    width = div_up(spec.shard.shape[1], TILE_SIZE)
+    buffers = [
+        CircularBuffer(_source_bytes(spec, cores_nhw, planner.card.l1_alignment), cores, source),
+        CircularBuffer(output.spec.shard.shape[0] * stick, cores, output),
+        CircularBuffer(stick, cores),
+        CircularBuffer(stick, cores),
+    ]
+    if tiled:
+        untilized = 2 * width * output.spec.dtype.tile_bytes
+        buffers += [CircularBuffer(untilized, cores), CircularBuffer(untilized, cores)]
+    tables, own = _tables(planner, table_bytes, parallel, tables_in_dram)
+    buffers += own
+    planner.step(
+        "Halo",
+        "UntilizeWithHaloProgramFactory",
+        cores,
+        [source],
+        [output],
+        buffers,
+        attributes={"window": window, "padding_value": padding_value, "tables_in_dram": tables_in_dram},
+        work=_work(spec, output.spec),
+        configs=tables,
+    )
+    return output
+
+
+def _source_bytes(spec: Spec, cores_nhw: int, alignment: int) -> int:
+    """Of the input as the program sees it: tiled rows are counted by their share of the tensor, not by the shard."""
+    if spec.layout is Layout.TILE:
+        rows = div_up(spec.physical[0] // TILE_SIZE, cores_nhw)
+        return rows * div_up(spec.shard.shape[1], TILE_SIZE) * spec.page_bytes
+    return spec.shard_pages * round_up(spec.page_bytes, alignment)
+
+
+def _tables(
+    planner: Planner, sizes: tuple[int, ...], parallel: ParallelConfig, in_dram: bool
+) -> tuple[list[AllocateConfig], list[CircularBuffer]]:
+    cores = parallel.grid
+    if in_dram:
+        tables = [table_in_dram(planner, size, parallel.cores_nhw) for size in sizes]
+        return tables, [CircularBuffer(size, cores) for size in sizes]
+    tables = [table_in_l1_small(planner, size, cores) for size in sizes]
+    return tables, [CircularBuffer(s, cores, t) for s, t in zip(sizes, tables, strict=True)]
+
+
+def table_in_l1_small(planner: Planner, size: int, cores: CoreRangeSet) -> AllocateConfig:
+    return planner.config_tensor(round_up(size, planner.card.l1_alignment), cores.num_cores())
+
+
+def table_in_dram(planner: Planner, size: int, cores_nhw: int) -> AllocateConfig:
+    """A row of the table for each core along the height, dealt to the banks; programs copy the rows to their cores."""
+    banks = planner.card.dram_banks
+    bank_bytes = div_up(cores_nhw, banks) * round_up(size, planner.card.dram_alignment)
+    return planner.config_tensor(bank_bytes, banks, BufferType.DRAM)
+
+
+def _work(source: Spec, output: Spec) -> Work:
+    moved = output.shard.num_cores() * output.shard.shape[0] * output.shard.shape[1] * output.dtype.element_bytes
+    read = source.shard.num_cores() * source.shard_pages * source.page_bytes
+    return Work(l1_read=read, l1_write=moved, noc=moved, transaction=output.shard.shape[1] * output.dtype.element_bytes)
