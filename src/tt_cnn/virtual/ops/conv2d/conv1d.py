@@ -1,0 +1,80 @@
+"""`ttnn.conv1d`: a line of pixels seen as an image of height 1 (TT-NN reshapes, then calls conv2d)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig
+from tt_cnn.virtual.ops.conv2d.conv2d import Conv2d
+from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
+from tt_cnn.virtual.ops.operation import Call, op
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
+from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+
+@op("conv1d")
+class Conv1d(Conv2d):
+    """A 1D convolution; see TT-NN's `conv1d`."""
+
+    def arguments(  # type: ignore[override]
+        self,
+        *,
+        input_tensor: Tensor,
+        weight_tensor: Tensor,
+        device: MeshDevice,
+        in_channels: int,
+        out_channels: int,
+        batch_size: int,
+        input_length: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int = 1,
+        groups: int = 1,
+        dtype: DataType | None = None,
+        bias_tensor: Tensor | None = None,
+        conv_config: Conv2dConfig | None = None,
+        compute_config: WormholeComputeKernelConfig | None = None,
+        memory_config: MemoryConfig | None = None,
+        slice_config: Op2DSliceConfig | None = None,
+        return_output_dim: bool = False,
+        return_weights_and_bias: bool = False,
+    ) -> ConvolutionCall:
+        before, after = (padding, padding) if isinstance(padding, int) else tuple(padding)
+        if len(weight_tensor.shape) == 3:
+            weight_tensor = weight_tensor.reshape(*list(weight_tensor.shape)[:2], 1, kernel_size)
+        return super().arguments(
+            input_tensor=input_tensor.reshape(batch_size, 1, input_length, input_tensor.shape[-1]),
+            weight_tensor=weight_tensor,
+            device=device,
+            in_channels=in_channels,
+            out_channels=out_channels,
+            batch_size=batch_size,
+            input_height=1,
+            input_width=input_length,
+            kernel_size=(1, kernel_size),
+            stride=(1, stride),
+            padding=(0, 0, before, after),
+            dilation=(1, dilation),
+            groups=groups,
+            dtype=dtype,
+            bias_tensor=bias_tensor,
+            conv_config=conv_config,
+            compute_config=compute_config,
+            memory_config=memory_config,
+            slice_config=slice_config,
+            return_output_dim=return_output_dim,
+            return_weights_and_bias=return_weights_and_bias,
+        )
+
+    def results(self, outputs: list[Tensor], call: Call) -> Any:
+        """As conv2d's, with a length instead of a height and a width."""
+        found = super().results(outputs, call)
+        if not call.attributes["returns"][0]:
+            return found
+        output, (_, length), *rest = found
+        return (output, length, *rest)
