@@ -175,7 +175,10 @@ class MeshDevice:
             here = Place(need.buffer_type, self.memory.allocate(need), need.bank_bytes)
             for listener in self.memory_listeners:
                 listener("allocate", here, spec, made_by)
-            return self.adopt(here, spec, made_by)
+            buffer = self.adopt(here, spec, made_by)
+            if self.capturing is not None:
+                buffer.cell = self.capturing.given_back.pop((here, spec), buffer.cell)
+            return buffer
 
     def adopt(self, here: Place, spec: Spec, made_by: str) -> Buffer:
         """A buffer for memory that a placement has already taken."""

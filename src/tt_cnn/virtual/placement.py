@@ -189,19 +189,31 @@ def _buffer_addresses(
 ) -> tuple[tuple[int, ...], dict[str, dict[CoreRange, int]]]:
     """Addresses of the step's buffers, and where each kind's static region ends on each core range.
 
-    Scratchpads stand above all other dataflow buffers. A buffer that borrows a table of a program that is cached has no
-    address of this placement.
+    A buffer that borrows a table of a program that is cached has no address of this placement.
     """
-    stacks = {kind: _Stack(memory.card.l1_base, memory.card.dram_alignment) for kind in ("circular", "dataflow")}
+    static, regions = _static_addresses(step, memory.card.l1_base, memory.card.dram_alignment)
+    addresses = list(static)
+    for i, buffer in enumerate(step.buffers):
+        if buffer.alias is not None and buffer.alias.buffer in places:
+            addresses[i] = places[buffer.alias.buffer].address
+    return tuple(addresses), regions
+
+
+def _static_addresses(step: Step, base: int, alignment: int) -> tuple[list[int], dict[str, dict[CoreRange, int]]]:
+    """The same wherever the tensors stand, so worked out once for a step. Scratchpads stand above all others."""
+    known = step.__dict__.get("_static_addresses")
+    if known is not None and known[0] == (base, alignment):
+        return known[1]
+    stacks = {kind: _Stack(base, alignment) for kind in ("circular", "dataflow")}
     for buffer in step.buffers:
         stacks[_kind(buffer)].name(buffer.cores)
     addresses = [0] * len(step.buffers)
     for i, buffer in sorted(enumerate(step.buffers), key=lambda item: item[1].scratch):
         if buffer.alias is None:
             addresses[i] = stacks[_kind(buffer)].put(buffer)
-        elif buffer.alias.buffer in places:
-            addresses[i] = places[buffer.alias.buffer].address
-    return tuple(addresses), {kind: stack.ends for kind, stack in stacks.items()}
+    found = addresses, {kind: stack.ends for kind, stack in stacks.items()}
+    step.__dict__["_static_addresses"] = (base, alignment), found  # a frozen dataclass, as cached_property does it
+    return found
 
 
 def _check_program(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tt_cnn.virtual.arch import Card
@@ -99,7 +100,7 @@ class Step:
     moves: bool = False
     """It brings a tensor to another address, and is not dispatched where the new memory is the old (`ttnn.move`)."""
 
-    @property
+    @cached_property
     def program_key(self) -> tuple[Any, ...]:
         """What makes two steps the same program: the program cache compares this."""
         return (

@@ -148,6 +148,8 @@ class Buffer:
         self.allocated = False
         self.freed_by = by
         self.device.live.pop(self.serial, None)
+        if self.device.capturing is not None:
+            self.device.capturing.given_back[self.place, self.spec] = self.cell
 
     def __del__(self) -> None:
         if self.allocated:

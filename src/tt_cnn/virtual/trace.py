@@ -18,6 +18,7 @@ from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import div_up, round_up
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.device import MeshDevice
@@ -54,6 +55,9 @@ class Trace:
     commands: list[Command] = field(default_factory=list)
     fills: list[Cell] = field(default_factory=list)
     """Cells that were empty before: what is in them comes with the first replay."""
+    given_back: dict[tuple[Place, Spec], Cell] = field(default_factory=dict)
+    """Cells of buffers freed during the capture. A model may free its input; the caller then allocates the input again,
+    at the address that the trace reads, before the capture ends: that is the same memory, so the same cell."""
     size: int = 0
     place: Place | None = None
     accesses: Accesses = field(default_factory=Accesses)
@@ -67,6 +71,7 @@ class Trace:
         self.accesses = Accesses(_merged([a for c in self.commands for a in c.accesses]))
         for cell in self.fills:
             cell.written = False
+        self.given_back.clear()
 
     def fill(self) -> None:
         if self.fills:

@@ -150,10 +150,10 @@ class Operation:
         """The call's arguments by TT-NN's signature; a wrong name or number of them is TT-NN's TypeError."""
         kwargs = current_spelling(self.name, kwargs)
         try:
-            given = _signature(_class(self)).bind(self, *args, **kwargs).arguments
+            names = _bound_names(_class(self), len(args), tuple(kwargs))
         except TypeError as error:
             raise TypeError(_signature_message(self, args, kwargs)) from error
-        if mistyped(type(self).arguments, given) is not None:
+        if mistyped(type(self).arguments, dict(zip(names, args, strict=False)) | kwargs) is not None:
             raise TypeError(_signature_message(self, args, kwargs))
         return self.arguments(*args, **kwargs)
 
@@ -320,6 +320,15 @@ def _class(operation: Operation) -> Any:
 @functools.cache
 def _signature(cls: Any) -> inspect.Signature:
     return inspect.signature(cls.arguments)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bound_names(cls: Any, count: int, keywords: tuple[str, ...]) -> list[str]:
+    """The names that `count` positional arguments get; a TypeError where these do not go with the keywords."""
+    signature = _signature(cls)
+    signature.bind(None, *[None] * count, **dict.fromkeys(keywords))
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds][1 : count + 1]
 
 
 def _signature_message(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from tt_cnn.virtual.ops.conv2d.config import Op2DDRAMSliceHeight as Op2DDRAMSlic
 from tt_cnn.virtual.ops.conv2d.config import Op2DDRAMSliceWidth as Op2DDRAMSliceWidth
 from tt_cnn.virtual.ops.conv2d.config import Op2DL1FullSliceConfig as Op2DL1FullSliceConfig
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig as Op2DSliceConfig
+from tt_cnn.virtual.ops.experimental.attention_config import SDPAProgramConfig as SDPAProgramConfig
 from tt_cnn.virtual.ops.matmul.configs import (
     MatmulMultiCoreReuseMultiCast1DProgramConfig as MatmulMultiCoreReuseMultiCast1DProgramConfig,
 )

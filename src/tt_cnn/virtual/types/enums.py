@@ -12,6 +12,7 @@ class NativeEnum(enum.Enum):
         return f"{type(self).__name__}.{self.name}"
 
     __str__ = __repr__
+    __hash__ = object.__hash__  # members are one of a kind; plans hash them by the thousand
 
     def __int__(self) -> int:
         return int(self.value)

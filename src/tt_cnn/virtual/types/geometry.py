@@ -55,6 +55,8 @@ class CoreCoord:
 
 
 def natural(value: object, name: str) -> int:
+    if type(value) is int and value >= 0:
+        return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} is {value!r}; it must be a whole number, 0 or more")
     number = value.__index__()
@@ -116,8 +118,9 @@ class CoreRange:
 class CoreRangeSet:
     """Rectangles of cores that do not overlap, in the order in which shards are dealt to them."""
 
-    __slots__ = ("_count", "_hash", "_ranges")
+    __slots__ = ("_box", "_count", "_hash", "_ranges")
     _ranges: tuple[CoreRange, ...]
+    _box: CoreRange | None
 
     def __init__(self, core_ranges: Iterable[CoreRange] | CoreRange | CoreRangeSet = ()) -> None:
         if isinstance(core_ranges, CoreRange):
@@ -137,6 +140,7 @@ class CoreRangeSet:
         self._ranges = ranges
         self._count = sum(r.size() for r in ranges)
         self._hash = hash(ranges)
+        self._box = None
 
     def ranges(self) -> list[CoreRange]:
         return list(self._ranges)
@@ -153,10 +157,12 @@ class CoreRangeSet:
     def bounding_box(self) -> CoreRange:
         if not self._ranges:
             raise RuntimeError("Cannot get bounding_box of an empty CoreRangeSet!")
-        return CoreRange(
-            CoreCoord(min(r.start.x for r in self._ranges), min(r.start.y for r in self._ranges)),
-            CoreCoord(max(r.end.x for r in self._ranges), max(r.end.y for r in self._ranges)),
-        )
+        if self._box is None:
+            self._box = CoreRange(
+                CoreCoord(min(r.start.x for r in self._ranges), min(r.start.y for r in self._ranges)),
+                CoreCoord(max(r.end.x for r in self._ranges), max(r.end.y for r in self._ranges)),
+            )
+        return self._box
 
     def contains(self, other: CoreCoord | CoreRange | CoreRangeSet) -> bool:
         mine = set(self.cores())
@@ -334,9 +340,10 @@ class Shape:
         if isinstance(index, slice):
             raise TypeError("a Shape takes a whole number as index, not a slice; use list(shape)[...]")
         rank = len(self._dims)
-        if not -rank <= index < rank:
-            raise RuntimeError(f"ShapeBase[] index out of range. {index} not in [{-rank}, {rank})")
-        return self._dims[index]
+        kept = max(rank, 4)  # the real Shape has ones before the first of fewer dimensions
+        if not -kept <= index < rank:
+            raise RuntimeError(f"ShapeBase[] index out of range. {index} not in [{-kept}, {rank})")
+        return self._dims[index] if index >= -rank else 1
 
     def __len__(self) -> int:
         return len(self._dims)

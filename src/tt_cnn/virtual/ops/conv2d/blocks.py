@@ -102,6 +102,7 @@ def _block_width(inputs: ParallelConfig, channels: int, kernel: tuple[int, int],
     if inputs.layout is BLOCK:
         rows = height if settings.full_inner_dim else 1
         return round_up(channels // inputs.cores_c * width * rows, TILE_SIZE)
+    fatal(settings.act_block_w_div > 0, "act_block_w_div is 0; it must be 1 or more.")  # the library ends here
     return channels * height * width // (inputs.grid.num_cores() * settings.act_block_w_div)
 
 

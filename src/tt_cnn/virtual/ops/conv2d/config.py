@@ -41,7 +41,7 @@ class Conv2dConfig:
         kinds = _KINDS.get(name)
         if kinds is None:
             raise AttributeError(f"'Conv2dConfig' object has no attribute {name!r}")
-        wrong_number = kinds == (int,) and (isinstance(value, bool) or (isinstance(value, int) and value < 0))
+        wrong_number = kinds == (int,) and isinstance(value, int) and not 0 <= value < 2**32
         if wrong_number or not isinstance(value, kinds):
             raise TypeError(
                 f"__init__(): incompatible function arguments: Conv2dConfig.{name} is {value!r}; it takes "

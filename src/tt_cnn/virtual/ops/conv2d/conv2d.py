@@ -17,7 +17,7 @@ from tt_cnn.virtual.ops.conv2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand, Request
 from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings
+from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings, whole
 from tt_cnn.virtual.plan import Plan, Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
@@ -58,16 +58,16 @@ class Conv2d(Operation):
         return_weights_and_bias: bool = False,
     ) -> ConvolutionCall:
         conv = Convolution(
-            batch_size,
-            input_height,
-            input_width,
-            in_channels,
-            out_channels,
+            whole(batch_size, "batch_size"),
+            whole(input_height, "input_height"),
+            whole(input_width, "input_width"),
+            whole(in_channels, "in_channels"),
+            whole(out_channels, "out_channels"),
             pair(kernel_size, "kernel_size"),
             pair(stride, "stride"),
             four_paddings(padding),
             pair(dilation, "dilation"),
-            groups,
+            whole(groups, "groups"),
         )
         settings = (conv_config or Conv2dConfig()).frozen()
         weights_dtype = settings.weights_dtype or weight_tensor.dtype
@@ -205,7 +205,7 @@ def given_operand(operand: Operand, slots: Sequence[Slot]) -> tuple[Slot | None,
 
 
 def pair(values: Sequence[int], name: str) -> Pair:
-    numbers = tuple(int(v) for v in values)
+    numbers = tuple(whole(v, name) for v in values)
     if len(numbers) != 2:
         raise TypeError(f"{name} is {numbers}; it takes two numbers (height, width)")
     return numbers
@@ -231,3 +231,12 @@ def _check_sizes(conv: Convolution) -> None:
         f"The kernel covers {height}x{width} pixels; the input has {conv.height + conv.window.pad_h}x"
         f"{conv.width + conv.window.pad_w} with its padding.",
     )
+    rows, columns = conv.batch * (conv.height + conv.window.pad_h), conv.width + conv.window.pad_w
+    fatal(
+        rows <= _MOST_ROWS and rows * columns <= _MOST_PIXELS,
+        f"conv2d was asked for {rows} rows of {columns} pixels with their padding; no card holds that many.",
+    )
+
+
+_MOST_ROWS, _MOST_PIXELS = 2**20, 2**27
+"""Above any image that fits into a card's DRAM. The real library counts in 32 bits and wraps around."""

@@ -198,7 +198,7 @@ def _planned(
         if in_l1:
             plan_in_l1(planner, image, None, conv, prepared, request)
         else:
-            _refuse_block_formats(conv, source, settings)
+            refuse_block_formats(conv, source, settings)
             plan_from_dram(planner, image, None, conv, prepared, request, slicing, folds_weights=True)
     except CardError:
         if prepared.layout is None:  # what fails behind the weights is the convolution's own affair
@@ -206,7 +206,7 @@ def _planned(
     return prepared
 
 
-def _refuse_block_formats(conv: Convolution, source: Spec, settings: Settings) -> None:
+def refuse_block_formats(conv: Convolution, source: Spec, settings: Settings) -> None:
     """For slices out of DRAM the real library makes a row-major tensor of the weights' dtype, which not all can be."""
     is_matmul = folded(conv)[1] if folds(conv, source, settings) else conv.is_matmul(settings)
     dtype = settings.weights_dtype

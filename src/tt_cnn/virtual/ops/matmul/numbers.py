@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.numerics import matrix_unit
+from tt_cnn.virtual.numerics.convolution.compute import packer_sum
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
 from tt_cnn.virtual.ops.matmul.buffers import accumulates_in_l1, partials_dtype
@@ -96,8 +97,7 @@ def _blocked(engine: Engine, p: Problem, program: Program, a: Tensor, b: Tensor)
             register=loaded,
         )
         if in_l1 and partial is not None and not (last and p.bias is None):
-            # the order of rounding inside the packer's adder is not documented; this rounds the sum once more
-            register = engine.pack(register, stored) + partial
+            register = packer_sum(partial, register, stored)
         partial = engine.pack(register, stored)
     return register
 

@@ -86,18 +86,24 @@ def map_segments(card: Card, before: tuple[int, ...], after: tuple[int, ...]) ->
     width = after[-1]
     period = before[2] * (TILE_SIZE if before[1] % TILE_SIZE == 0 else before[1])
     seen: dict[tuple[int, int, int], None] = {}
-    for start, rows, columns in _tiles(after):
+    for start, rows, columns in _tiles(after, columns_alike=width == before[2]):
         seen.setdefault((start % period, rows, columns))  # tiles that begin alike in the input have alike pieces
     most = max(_pieces(before, width, *tile) for tile in seen)
     return most + most % card.l1_alignment
 
 
-def _tiles(shape: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
-    """Each tile's first element, counted through the whole tensor, and its valid rows and columns."""
+def _tiles(shape: tuple[int, ...], columns_alike: bool) -> Iterator[tuple[int, int, int]]:
+    """Each tile's first element, counted through the whole tensor, and its valid rows and columns.
+
+    Where rows stay whole (`columns_alike`), the tiles beside each other are made alike; the last may be narrower.
+    """
     channels, height, width = shape
+    firsts = range(0, width, TILE_SIZE)
+    if columns_alike:
+        firsts = range(0, width, firsts[-1] or TILE_SIZE)
     for channel in range(channels):
         for h in range(0, height, TILE_SIZE):
-            for w in range(0, width, TILE_SIZE):
+            for w in firsts:
                 yield (channel * height + h) * width + w, min(TILE_SIZE, height - h), min(TILE_SIZE, width - w)
 
 

@@ -89,7 +89,8 @@ def _source_bytes(spec: Spec, cores_nhw: int, alignment: int) -> int:
     if spec.layout is Layout.TILE:
         rows = div_up(spec.physical[0] // TILE_SIZE, cores_nhw)
         return rows * div_up(spec.shard.shape[1], TILE_SIZE) * spec.page_bytes
-    return spec.shard_pages * round_up(spec.page_bytes, alignment)
+    whole = 4 if spec.dtype is DataType.FLOAT32 else 2  # bytes of an element, integers too
+    return spec.shard_pages * round_up(spec.page_shape[1] * whole, alignment)
 
 
 def _tables(

@@ -31,7 +31,7 @@ ROW_MAJOR, COL_MAJOR = ShardOrientation.ROW_MAJOR, ShardOrientation.COL_MAJOR
 
 def largest_divisor(value: int, start: int, other: int | None = None) -> int:
     """The largest number up to `start` that divides `value` (and `other`)."""
-    divisor = start
+    divisor = min(start, value) if value else start
     while value % divisor or (other is not None and other % divisor):
         divisor -= 1
     return divisor

@@ -31,7 +31,7 @@ class Op2DSliceConfig:
     __slots__ = ("num_slices", "slice_type")
 
     def __init__(self, *, slice_type: _SliceType, num_slices: int = 0) -> None:
-        if not isinstance(slice_type, _SliceType) or not isinstance(num_slices, int) or num_slices < 0:
+        if not isinstance(slice_type, _SliceType) or not isinstance(num_slices, int) or not 0 <= num_slices < 2**32:
             raise TypeError(
                 "__init__(): incompatible function arguments: Op2DSliceConfig takes slice_type: SliceTypeEnum and "
                 f"num_slices: int; it was given {slice_type!r} and {num_slices!r}"

@@ -13,11 +13,18 @@ Padding = tuple[int, int, int, int]
 """Top, bottom, left, right."""
 
 
+def whole(value: object, name: str) -> int:
+    """A number as TT-NN's bindings take it: unsigned, of 32 bits."""
+    if not hasattr(value, "__index__") or not 0 <= (number := value.__index__()) < 2**32:
+        raise TypeError(f"incompatible function arguments: {name} is {value!r}; it takes 0 to 2**32 - 1")
+    return int(number)
+
+
 def four_paddings(padding: int | Sequence[int]) -> Padding:
     """(height, width) or (top, bottom, left, right) as the latter."""
     if isinstance(padding, int):
-        return padding, padding, padding, padding
-    values = tuple(int(p) for p in padding)
+        padding = (padding,) * 4
+    values = tuple(whole(p, "padding") for p in padding)
     if len(values) == 2:
         return values[0], values[0], values[1], values[1]
     if len(values) == 4:
