@@ -80,7 +80,9 @@ def test_what_is_not_said_does_not_fit(card: ttnn.MeshDevice) -> None:
 
 def test_the_holders_are_named_largest_first(card: ttnn.MeshDevice) -> None:
     def tensor(rows: int) -> Any:
-        return ttnn.from_torch(torch.zeros(1, 1, rows, 64), dtype=BF16, device=card, memory_config=ttnn.L1_MEMORY_CONFIG)
+        return ttnn.from_torch(
+            torch.zeros(1, 1, rows, 64), dtype=BF16, device=card, memory_config=ttnn.L1_MEMORY_CONFIG
+        )
 
     small, large = tensor(64 * 1024), tensor(64 * 4096)
     kept = [small]

@@ -35,8 +35,8 @@ Activate = Callable[[Tensor, bool], Tensor]
 FOLLOWED = 1 << 23
 """Products up to which quick numerics follow the register too (some 25 ms; layers of whole models are larger). Its
 roundings make up most of a small result's error; only following them gives the same ones, and what the next layers make
-of them. Measured on the recorded networks, last outputs that agree: 18 of 27 without following, 25 with 1 << 23, 26 with
-1 << 25, which would cost small layers 90 ms each."""
+of them. Measured on the recorded networks, last outputs that agree: 18 of 27 without following, 25 with 1 << 23, 26
+with 1 << 25, which would cost small layers 90 ms each."""
 
 _WINDOW_VALUES = 1 << 24
 
