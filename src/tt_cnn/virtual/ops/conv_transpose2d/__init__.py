@@ -1,0 +1,1 @@
+"""Transposed convolutions: convolutions over an input with zeros put between its pixels."""

@@ -1,0 +1,75 @@
+"""The numbers of a transposed convolution: those of a convolution over the input with zeros between its pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.conversion import unpad
+from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.ops.conv2d.numbers import image_of
+from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
+from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
+from tt_cnn.virtual.ops.operation import Context
+from tt_cnn.virtual.types.geometry import Shape
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+def spread_context(engine: Engine, call: ConvolutionCall, outputs: Sequence[Spec]) -> Context:
+    """The context of the convolution over the spread input, which is another shape than the call's."""
+    inputs = [tensor.spec for tensor in call.tensors]
+    at = call.attributes["input"]
+    if isinstance(at, int):
+        inputs[at] = Spec(_spread_shape(call.attributes["conv"]), inputs[at].dtype, inputs[at].layout)
+    return Context(engine, tuple(inputs), tuple(outputs))
+
+
+def spread_operands(
+    attributes: Mapping[str, Any],
+    specs: Sequence[Spec],
+    values: Sequence[torch.Tensor],
+    host: Mapping[str, torch.Tensor],
+    conv: TransposedConvolution,
+    mirror: bool,
+) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+    """Values of the card and of the host as the convolution takes them: a spread input, weights (out, in, ...)."""
+    on_card, on_host = list(values), dict(host)
+    at = attributes["input"]
+    if isinstance(at, int):
+        on_card[at] = spread(unpad(on_card[at], specs[at].shape), conv)
+    else:
+        on_host["input"] = spread(on_host["input"], conv)
+    if "weight" in on_host:
+        on_host["weight"] = turned(on_host["weight"], conv.groups, mirror)
+    return tuple(on_card), on_host
+
+
+def spread(value: torch.Tensor, conv: TransposedConvolution) -> torch.Tensor:
+    """The input with its zeros: between pixels by the stride, and around them."""
+    image = image_of(value, conv)
+    height, width = conv.window.padded_hw
+    top, left = conv.window.first_pixel
+    wide = image.new_zeros(conv.batch, height, width, conv.in_channels)
+    rows = slice(top, top + (conv.height - 1) * conv.stride[0] + 1, conv.stride[0])
+    columns = slice(left, left + (conv.width - 1) * conv.stride[1] + 1, conv.stride[1])
+    wide[:, rows, columns] = image
+    return wide.reshape(tuple(_spread_shape(conv)))
+
+
+def _spread_shape(conv: TransposedConvolution) -> Shape:
+    height, width = conv.window.padded_hw
+    return Shape((1, 1, conv.batch * height * width, conv.in_channels))
+
+
+def turned(weight: torch.Tensor, groups: int, mirror: bool) -> torch.Tensor:
+    """(in, out / groups, height, width) as (out, in, height, width), the kernel turned round where asked for."""
+    if groups > 1:
+        inner, outer, height, width = weight.shape
+        dense = weight.new_zeros(groups, inner // groups, groups, outer, height, width)
+        own = torch.arange(groups, device=weight.device)
+        dense[own, :, own] = weight.reshape(groups, inner // groups, outer, height, width)
+        weight = dense.reshape(inner, groups * outer, height, width)
+    weight = weight.permute(1, 0, 2, 3)
+    return weight.flip(2, 3) if mirror else weight

@@ -1,0 +1,44 @@
+"""What a transposed convolution is asked to compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tt_cnn.virtual.ops.conv2d.problem import Convolution
+from tt_cnn.virtual.ops.sliding_window.window import Pair, SlidingWindow
+
+
+@dataclass(frozen=True)
+class TransposedConvolution(Convolution):
+    """As a convolution, with the roles of its sizes as TT-NN's `conv_transpose2d` names them."""
+
+    output_padding: Pair = (0, 0)
+
+    @property
+    def window(self) -> SlidingWindow:
+        return SlidingWindow(
+            self.batch,
+            (self.height, self.width),
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.output_padding,
+            transposed=True,
+        )
+
+    def direct(self, stride: Pair = (1, 1), padding: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Convolution:
+        """The convolution over the spread and padded input; estimates give it another stride and padding."""
+        height, width = self.window.padded_hw
+        return Convolution(
+            self.batch,
+            height,
+            width,
+            self.in_channels,
+            self.out_channels,
+            self.kernel,
+            stride,
+            padding,
+            self.dilation,
+            self.groups,
+        )

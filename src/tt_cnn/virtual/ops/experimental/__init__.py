@@ -1,0 +1,1 @@
+"""Ops that TT-NN keeps in `ttnn.experimental` and `ttnn.transformer`: layouts of images, attention heads."""

@@ -1,0 +1,101 @@
+"""`ttnn.experimental.convert_to_hwc`: channels by pixels become pixels by channels, in shards."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_ROW_BYTES = 16
+"""A pixel's channels fill whole transfers of this size."""
+_TRANSPOSING = 3
+"""Buffers between the kernels: tiles before, and two halves of them after the transposition."""
+
+
+@op("experimental.convert_to_hwc")
+class ConvertToHWC(Operation):
+    """(1, B, C, H * W) in width shards to (1, 1, B * H * W, C) in height shards; channels are padded to 16 bytes."""
+
+    def arguments(
+        self, input: Tensor, *, memory_config: MemoryConfig | None = None, dtype: DataType | None = None
+    ) -> Call:
+        return Call([input], memory_config=memory_config, dtype=dtype or input.dtype)
+
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, dtype: DataType) -> list[Slot]:
+        output = planner.allocate(_output(x.spec, memory_config, dtype))
+        _check(x.spec, output.spec)
+        rows = output.spec.shard.shape[0]
+        fatal(rows % TILE_SIZE == 0, f"Shard height {rows} must be multiple of tile width (32)")
+        cores = output.spec.shard.grid
+        channels, element = x.spec.shape[-2], x.spec.dtype.element_bytes
+        in_dram = x.spec.memory_config.is_dram()
+        held = (channels if in_dram else x.spec.shard.shape[0]) * x.spec.shard.shape[1] * element
+        buffers = (
+            CircularBuffer(held, cores, alias=None if in_dram else x),
+            CircularBuffer(channels * rows * element, cores),
+            *(CircularBuffer(rows // TILE_SIZE * DataType.BFLOAT16.tile_bytes, cores) for _ in range(_TRANSPOSING)),
+            CircularBuffer(rows * output.spec.shard.shape[1] * dtype.element_bytes, cores, alias=output),
+        )
+        work = traffic([x.spec], [output.spec], vector_ops=0)
+        planner.step("ConvertToHWC", "ConvertToHWCProgramFactory", cores, [x], [output], buffers, None, work)
+        return [output]
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, memory_config: MemoryConfig | None, dtype: DataType
+    ) -> list[torch.Tensor]:
+        value = context.logical(x)
+        pixels = value.permute(0, 1, 3, 2).reshape(1, 1, -1, value.shape[2])
+        return [context.store(F.pad(pixels, (0, context.outputs[0].shape[-1] - pixels.shape[-1])))]
+
+
+def _aligned(channels: int, dtype: DataType) -> tuple[int, int]:
+    """Channels of the output, and the number that they are a multiple of."""
+    step = _ROW_BYTES // dtype.element_bytes
+    return round_up(channels, step), step
+
+
+def _output(spec: Spec, config: MemoryConfig | None, dtype: DataType) -> Spec:
+    _, batch, channels, pixels = (spec.shape[i] for i in range(4))
+    if config is None:
+        config = _inferred(spec)
+    shape = Shape((1, 1, batch * pixels, _aligned(channels, spec.dtype)[0]))
+    shard = config.shard_spec
+    if shard is not None:
+        width, step = _aligned(shard.shape[1], spec.dtype)
+        fatal(
+            shard.shape[1] == width,
+            f"Output shard width must be rounded up to next multiple of {step} to satisfy alignment constraints "
+            f"(width was {shard.shape[1]})",
+        )
+    return Spec(shape, dtype, Layout.ROW_MAJOR, config)
+
+
+def _inferred(spec: Spec) -> MemoryConfig:
+    given = spec.memory_config
+    fatal(not given.is_dram(), "When input tensor is in DRAM, output memory_config must be explicitly specified")
+    fatal(spec.is_sharded, "Input tensor must be sharded to infer output memory config")
+    fatal(given.memory_layout is TensorMemoryLayout.WIDTH_SHARDED, "Input tensor must be width sharded")
+    rows, width = spec.shape[-3] * spec.shard.shape[1], _aligned(spec.shape[-2], spec.dtype)[0]
+    shard = ShardSpec(spec.shard.grid, [rows, width], spec.shard.orientation)
+    return MemoryConfig(TensorMemoryLayout.HEIGHT_SHARDED, given.buffer_type, shard)
+
+
+def _check(spec: Spec, output: Spec) -> None:
+    shape = spec.shape
+    fatal(len(shape) == 4, f"Input shape must be rank 4 (was rank {len(shape)})")
+    fatal(shape[0] == 1, f"Expected input tensor to be shape [1, B, C, HW] (shape was {shape})")
+    fatal(shape[-2] <= TILE_SIZE, f"C must be less than or equal to 32 (was {shape[-2]})")
+    fatal(spec.layout is Layout.ROW_MAJOR, "Input tensor must be in row-major layout")
+    fatal(spec.is_sharded, "Input tensor must be sharded")
+    layouts = spec.memory_config.memory_layout, output.memory_config.memory_layout
+    fatal(layouts[0] is TensorMemoryLayout.WIDTH_SHARDED, "Input tensor must be width sharded")
+    fatal(layouts[1] is TensorMemoryLayout.HEIGHT_SHARDED, "Output tensor must be height sharded")

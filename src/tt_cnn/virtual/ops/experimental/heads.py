@@ -1,0 +1,126 @@
+"""Attention heads: taken apart (`nlp_create_qkv_heads_segformer`) and put side by side again (`concatenate_heads`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.layout.work_split import grid_cores
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.shape.programs import cores_for
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, cores_to_ranges
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_DOUBLE_BUFFERED = 2
+_ROW_MAJOR = "Input tensor layout must be TILE but got Layout::ROW_MAJOR"
+
+
+def plan_concat_heads(planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> Slot:
+    """(B, heads, S, D) as (B, 1, S, heads * D)."""
+    spec = x.spec
+    batch, heads, rows, width = (spec.shape[i] for i in range(4))
+    shape = Shape((batch, 1, rows, heads * width))
+    output = planner.allocate(Spec(shape, spec.dtype, Layout.TILE, memory_config or spec.memory_config))
+    _check_heads(spec)
+    _, _, padded_rows, padded_width = spec.padded_shape
+    tiles = heads * (padded_width // TILE_SIZE)
+    blocks = batch * heads * (padded_rows // TILE_SIZE)
+    cores = cores_to_ranges(grid_cores(planner.card, None)[:blocks])
+    buffer = CircularBuffer(_DOUBLE_BUFFERED * tiles * spec.dtype.tile_bytes, cores, dataflow=True)
+    work = traffic([spec], [output.spec], vector_ops=0)
+    planner.step("NLPConcatHeads", "NLPConcatHeadsProgramFactory", cores, [x], [output], [buffer], None, work)
+    return output
+
+
+def _check_heads(spec: Spec) -> None:
+    fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
+    fatal(not spec.is_sharded, "Heads in shards are not put together on this card: bring them to DRAM or L1 first.")
+
+
+@op("experimental.nlp_concat_heads")
+class NlpConcatHeads(Operation):
+    """Heads side by side: (B, heads, S, D) to (B, 1, S, heads * D)."""
+
+    def arguments(self, input_tensor: Tensor, *, memory_config: MemoryConfig | None = None) -> Call:
+        return Call([input_tensor], memory_config=memory_config)
+
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> list[Slot]:
+        return [plan_concat_heads(planner, x, memory_config)]
+
+    def numbers(self, context: Context, x: torch.Tensor, memory_config: MemoryConfig | None) -> list[torch.Tensor]:
+        value = context.logical(x)
+        together = value.permute(0, 2, 1, 3).reshape(tuple(context.outputs[0].shape))
+        return [context.store(together)]
+
+
+@op("transformer.concatenate_heads")
+class ConcatenateHeads(NlpConcatHeads):
+    """Heads side by side: (B, heads, S, D) to (B, S, heads * D)."""
+
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> list[Slot]:
+        shape = x.spec.shape
+        fatal(len(shape) == 4, f"Input tensor must have rank 4. Shape: {shape}")
+        fatal(
+            shape[3] % TILE_SIZE == 0,
+            f"Head size must be a multiple of 32 but was found to be {shape[3]}. Update the matmul that uses the "
+            "output of this operation to include padding in the weights.",
+        )
+        together = plan_concat_heads(planner, x, memory_config)
+        batch, _, rows, width = together.spec.shape
+        return [planner.view(together, together.spec.with_(shape=Shape((batch, rows, width))))]
+
+
+@op("experimental.nlp_create_qkv_heads_segformer")
+class NlpCreateQkvHeadsSegformer(Operation):
+    """(B, 1, S, heads * 32) as heads (B, heads, S, 32). Query, key and value come from one tensor: all three alike."""
+
+    single = False
+
+    def arguments(
+        self,
+        input: Tensor,
+        *,
+        memory_config: MemoryConfig | None = None,
+        output_tensors: Sequence[Tensor | None] | None = None,
+    ) -> Call:
+        if output_tensors is not None and any(tensor is not None for tensor in output_tensors):
+            raise TypeError("nlp_create_qkv_heads_segformer makes its outputs itself: output_tensors are not taken")
+        return Call([input], memory_config=memory_config)
+
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> list[Slot]:
+        spec = x.spec
+        width, rows, batch = (spec.padded_shape[i] for i in (3, 2, 0))
+        heads = width // TILE_SIZE
+        shape = Shape((batch, heads, rows, TILE_SIZE))
+        config = memory_config or spec.memory_config
+        fatal(not config.is_sharded(), f"Sharded output memory config is not supported for {self.name.split('.')[1]}")
+        outputs = [planner.allocate(Spec(shape, spec.dtype, Layout.TILE, config)) for _ in range(3)]
+        _check_query(spec)
+        cores = cores_for(planner.card, batch * spec.shape[1] * rows // TILE_SIZE)
+        buffer = CircularBuffer(_DOUBLE_BUFFERED * heads * spec.dtype.tile_bytes, cores)
+        work = traffic([spec], [output.spec for output in outputs], vector_ops=0)
+        planner.step("NlpCreateHeadsSegformer", "DirectDescriptorFactory", cores, [x], outputs, [buffer], None, work)
+        return outputs
+
+    def results(self, outputs: list[Tensor], call: Call) -> tuple[Tensor, ...]:
+        return tuple(outputs)
+
+    def numbers(self, context: Context, x: torch.Tensor, memory_config: MemoryConfig | None) -> list[torch.Tensor]:
+        batch, _, rows, width = x.shape
+        heads = x[:, 0].reshape(batch, rows, width // TILE_SIZE, TILE_SIZE).permute(0, 2, 1, 3)
+        return [context.store(heads, i) for i in range(3)]
+
+
+def _check_query(spec: Spec) -> None:
+    fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
+    fatal(not spec.is_sharded, "Heads are not taken out of shards on this card: bring the tensor to DRAM or L1 first.")
+
+
+__all__ = ["ConcatenateHeads", "NlpConcatHeads", "NlpCreateQkvHeadsSegformer", "plan_concat_heads"]

@@ -1,0 +1,1 @@
+"""Pools: max, average, global and adaptive."""

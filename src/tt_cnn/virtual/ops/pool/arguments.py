@@ -1,0 +1,20 @@
+"""What max and average pools are called with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tt_cnn.virtual.ops.sliding_window.window import Pair
+from tt_cnn.virtual.tensor import Tensor
+
+
+def pair(values: Sequence[int], name: str) -> Pair:
+    numbers = tuple(int(v) for v in values)
+    if len(numbers) != 2:
+        raise TypeError(f"{name} is {list(numbers)}; it takes two numbers (height, width)")
+    return numbers
+
+
+def grid_of(tensor: Tensor) -> Pair:
+    """The cores of the tensor's card."""
+    return tensor.buffer("pool").device.card.grid

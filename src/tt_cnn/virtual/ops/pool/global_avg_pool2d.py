@@ -1,0 +1,65 @@
+"""`ttnn.global_avg_pool2d`: the mean of every image, as TT-NN's Python function makes it out of `avg_pool2d`."""
+
+from __future__ import annotations
+
+import torch
+
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.pool.arguments import grid_of
+from tt_cnn.virtual.ops.pool.numbers import pooled
+from tt_cnn.virtual.ops.pool.paths import plan_pool
+from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
+from tt_cnn.virtual.ops.pool.sharding import channel_cores
+from tt_cnn.virtual.ops.pool.whole_image import averaged, is_whole_image
+from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.sliding_window.window import Pair
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import Shape
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@op("global_avg_pool2d")
+class GlobalAvgPool2d(Operation):
+    """(N, H, W, C) to (N, 1, 1, C), tiled."""
+
+    reads_free_memory = True
+
+    def arguments(
+        self, input_tensor: Tensor, *, memory_config: MemoryConfig | None = None, dtype: DataType | None = None
+    ) -> Call:
+        shape = list(input_tensor.shape)
+        if len(shape) not in (2, 3, 4):
+            raise ValueError(f"global_avg_pool2d expects rank 2, 3, or 4 input, got rank {len(shape)}")
+        n, h, w, c = {4: shape, 3: [1, *shape], 2: [1, *shape, 1]}[len(shape)]
+        pool = Pool(Kind.AVERAGE, n, h, w, c, (h, w), (1, 1), (0, 0, 0, 0))
+        wish = Wish(Layout.TILE, dtype or DataType.BFLOAT16, memory_config)
+        return Call([input_tensor], pool=pool, wish=wish, grid=grid_of(input_tensor))
+
+    def plan(self, planner: Planner, source: Slot, pool: Pool, wish: Wish, grid: Pair) -> list[Slot]:
+        scope = Temporaries(planner)
+        current = source
+        if source.spec.is_sharded:
+            current = scope.add(plan_to_memory_config(planner, source, _interleaved(source.spec), None))
+        (averages,) = plan_pool(planner, current, pool, wish, None)
+        averages = scope.add(averages)
+        result = scope.add(plan_reshape(planner, averages, Shape((pool.batch, 1, 1, pool.channels))))
+        scope.leave(result)
+        return [result]
+
+    def numbers(self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, grid: Pair) -> list[torch.Tensor]:
+        spec = context.inputs[0]
+        if spec.is_sharded:
+            spec = Spec(spec.shape, spec.dtype, spec.layout, _interleaved(spec))
+        shape = tuple(context.outputs[0].shape)
+        if is_whole_image(pool, wish, spec):
+            return [context.store(averaged(context, context.logical(x), pool, wish).reshape(shape))]
+        return pooled(context, context.logical(x), pool, wish, channel_cores(spec, pool, wish, grid))
+
+
+def _interleaved(spec: Spec) -> MemoryConfig:
+    return MemoryConfig(TensorMemoryLayout.INTERLEAVED, spec.memory_config.buffer_type)

@@ -1,0 +1,98 @@
+"""`ttnn.max_pool2d`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig, Slicing
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.pool.arguments import grid_of, pair
+from tt_cnn.virtual.ops.pool.numbers import pooled
+from tt_cnn.virtual.ops.pool.paths import plan_pool
+from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
+from tt_cnn.virtual.ops.pool.sharding import channel_cores
+from tt_cnn.virtual.ops.pool.whole_image import averaged, is_whole_image
+from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+
+class Pooling(Operation):
+    """Max and average pools: one plan, one way to compute."""
+
+    reads_free_memory = True
+
+    def plan(
+        self, planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None, grid: Pair
+    ) -> list[Slot]:
+        return plan_pool(planner, source, pool, wish, slicing)
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, slicing: Slicing | None, grid: Pair
+    ) -> list[torch.Tensor]:
+        if is_whole_image(pool, wish, context.inputs[0]):
+            value = averaged(context, context.logical(x), pool, wish)
+            return [context.store(value.reshape(tuple(context.outputs[0].shape)))]
+        cores_c = channel_cores(context.inputs[0], pool, wish, grid)
+        return pooled(context, context.logical(x), pool, wish, cores_c)
+
+
+@op("max_pool2d")
+class MaxPool2d(Pooling):
+    """The largest value of each window; with `return_indices` also where it stands in its image."""
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        batch_size: int,
+        input_h: int,
+        input_w: int,
+        channels: int,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        ceil_mode: bool = False,
+        *,
+        memory_config: MemoryConfig | None = None,
+        dram_slice_config: Op2DSliceConfig | None = None,
+        applied_shard_scheme: TensorMemoryLayout | None = None,
+        deallocate_input: bool = False,
+        reallocate_halo_output: bool = True,
+        return_indices: bool = False,
+        dtype: DataType = DataType.BFLOAT16,
+        output_layout: Layout = Layout.ROW_MAJOR,
+        config_tensor_in_dram: bool = False,
+    ) -> Call:
+        pool = Pool(
+            Kind.MAX,
+            batch_size,
+            input_h,
+            input_w,
+            channels,
+            pair(kernel_size, "kernel_size"),
+            pair(stride, "stride"),
+            four_paddings(padding),
+            pair(dilation, "dilation"),
+            ceil_mode,
+        )
+        wish = Wish(
+            output_layout,
+            dtype,
+            memory_config,
+            applied_shard_scheme,
+            return_indices,
+            deallocate_input,
+            reallocate_halo_output,
+            config_tensor_in_dram,
+        )
+        slicing = dram_slice_config.frozen() if dram_slice_config is not None else None
+        return Call([input_tensor], pool=pool, wish=wish, slicing=slicing, grid=grid_of(input_tensor))
+
+    def results(self, outputs: list[Tensor], call: Call) -> Any:
+        return (outputs[0], outputs[1]) if call.attributes["wish"].indices else outputs[0]

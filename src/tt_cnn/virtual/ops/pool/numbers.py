@@ -1,0 +1,106 @@
+"""The numbers of pools: the largest value, or a sum on the matrix unit times a scalar in bfloat16."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tt_cnn.virtual.numerics import matrix_unit
+from tt_cnn.virtual.numerics.bits import keep_mantissa
+from tt_cnn.virtual.ops.operation import Context
+from tt_cnn.virtual.ops.pool.buffers import is_large
+from tt_cnn.virtual.ops.pool.problem import Pool, Wish
+from tt_cnn.virtual.ops.pool.program import window_areas
+from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
+
+_FACE = 16
+"""Rows of a window that are summed up at a time."""
+_BFLOAT16_MANTISSA = 7
+
+
+def pooled(context: Context, x: Tensor, pool: Pool, wish: Wish, cores_c: int) -> list[Tensor]:
+    """The outputs of a pool, stored. Results are bfloat16 before they are packed to the output's dtype.
+
+    `cores_c` are the cores that channels are dealt to: how sums are kept depends on how many a core has.
+    """
+    image = image_of(x, pool).permute(0, 3, 1, 2)
+    if pool.is_average:
+        values = [_averages(context, image, pool, wish, is_large(pool, cores_c))]
+    else:
+        values = _maxima(image, pool, wish.indices)
+    stored = []
+    for i, value in enumerate(values):
+        spec = context.outputs[i]
+        flat = value.permute(0, 2, 3, 1).reshape(tuple(spec.shape)).to(CARRIER[spec.dtype])
+        stored.append(context.store(context.engine.pack(flat, DataType.BFLOAT16) if not i else flat, i))
+    return stored
+
+
+def image_of(x: Tensor, pool: Pool) -> Tensor:
+    """(N, H, W, C) of an input of any shape; rows and channels beyond those asked for are left out."""
+    flat = x.reshape(-1, x.shape[-1] if x.dim() == 4 else pool.channels)
+    rows = pool.batch * pool.height * pool.width
+    return flat[:rows, : pool.channels].reshape(pool.batch, pool.height, pool.width, pool.channels)
+
+
+def _padded(image: Tensor, pool: Pool, value: float) -> Tensor:
+    top, bottom, left, right = pool.padding
+    more_h, more_w = pool.window.ceil_padding
+    return F.pad(image, (left, right + more_w, top, bottom + more_h), value=value)
+
+
+def _maxima(image: Tensor, pool: Pool, indices: bool) -> list[Tensor]:
+    padded = _padded(image, pool, float("-inf"))
+    if not indices:
+        return [F.max_pool2d(padded, pool.kernel, pool.stride, dilation=pool.dilation)]
+    value, place = F.max_pool2d(padded, pool.kernel, pool.stride, dilation=pool.dilation, return_indices=True)
+    width = padded.shape[3]
+    row, column = place // width - pool.padding[0], place % width - pool.padding[2]
+    return [value, row * pool.width + column]
+
+
+def _averages(context: Context, image: Tensor, pool: Pool, wish: Wish, large: bool) -> Tensor:
+    scalars = _scalars(pool, image.device)
+    padded = _padded(image, pool, 0.0)
+    out_h, out_w = pool.window.output_hw
+    if context.engine.numerics == "native":
+        return F.avg_pool2d(padded, pool.kernel, pool.stride, divisor_override=1) * scalars
+    scalars = keep_mantissa(scalars, _BFLOAT16_MANTISSA)
+    if not context.exact:
+        return F.avg_pool2d(padded, pool.kernel, pool.stride, divisor_override=1) * scalars
+    windows = F.unfold(padded, pool.kernel, stride=pool.stride).reshape(
+        pool.batch, pool.channels, pool.window_size, out_h * out_w
+    )
+    result = image.new_empty(pool.batch, pool.channels, out_h * out_w)
+    flat = scalars.reshape(-1)
+    for scalar in flat.unique():
+        chosen = flat == scalar
+        rows = windows[..., chosen].movedim(2, 0)
+        result[..., chosen] = _summed(rows, float(scalar), wish, large).reshape(rows.shape[1:])
+    return result.reshape(pool.batch, pool.channels, out_h, out_w)
+
+
+def _summed(rows: Tensor, scalar: float, wish: Wish, large: bool) -> Tensor:
+    """Sums over the first dimension, sixteen rows after sixteen, each times the scalar."""
+    fidelity, fp32 = MathFidelity.HiFi4, large
+    if wish.compute is not None:
+        fidelity, fp32 = wish.compute.math_fidelity, wish.compute.fp32_dest_acc_en
+    stacked = rows.reshape(rows.shape[0], -1)
+    register: Tensor | None = None
+    for start in range(0, stacked.shape[0], _FACE):
+        block = stacked[start : start + _FACE]
+        row = torch.full((1, block.shape[0]), scalar, device=rows.device)
+        register = matrix_unit.matmul(row, block, fidelity, fp32_dest=fp32, register=register)
+    assert register is not None
+    return register
+
+
+def _scalars(pool: Pool, device: torch.device) -> Tensor:
+    """By output row and column: one over the divisor, in float32."""
+    if pool.divisor is not None or pool.has_one_scalar:
+        divisor = float(pool.divisor or pool.window_size)
+        return torch.full(pool.window.output_hw, 1.0, device=device) / divisor
+    areas = torch.from_numpy(window_areas(pool)).to(device=device, dtype=torch.float32)
+    return torch.where(areas > 0, 1.0 / areas, areas)

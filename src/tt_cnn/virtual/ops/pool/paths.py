@@ -1,0 +1,50 @@
+"""Which way a pool takes: through L1, out of DRAM in slices, or as one sum over the whole image."""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.conv2d.config import Slicing
+from tt_cnn.virtual.ops.pool.plan import plan_in_l1
+from tt_cnn.virtual.ops.pool.problem import Pool, Wish
+from tt_cnn.virtual.ops.pool.slicing import plan_from_dram, runs_in_l1
+from tt_cnn.virtual.ops.pool.whole_image import is_whole_image, plan_whole_image
+from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.types.geometry import Shape
+
+
+def plan_pool(planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None) -> list[Slot]:
+    source = _as_image(planner, source, pool)
+    if is_whole_image(pool, wish, source.spec):
+        return [plan_whole_image(planner, source, pool, wish)]
+    if runs_in_l1(source.spec, wish, slicing):
+        return plan_in_l1(planner, source, pool, wish)
+    return plan_from_dram(planner, source, pool, wish, slicing)
+
+
+def _as_image(planner: Planner, source: Slot, pool: Pool) -> Slot:
+    """Inputs (H, W) and (H, W, C) are images too."""
+    shape = source.spec.shape
+    rank = len(shape)
+    fatal(2 <= rank <= 4, f"Pool2D: Input tensor must be rank 2, 3, or 4, got rank {rank}")
+    if rank == 4:
+        rows, needed = shape[0] * shape[1] * shape[2], pool.batch * pool.height * pool.width
+        fatal(
+            rows >= needed,
+            f"Pool2D: the input has {rows} pixels, batch_size * input_h * input_w asks for {needed}",
+            "  TT-NN ends the process here",
+        )
+        return source
+    if rank == 3:
+        fatal(
+            tuple(shape) == (pool.height, pool.width, pool.channels),
+            f"Pool2D: For rank-3 input [H, W, C], dimensions must match: input_h={pool.height}, "
+            f"input_w={pool.width}, channels={pool.channels}, but got shape {shape}",
+        )
+    else:
+        fatal(
+            pool.batch == 1 and pool.channels == 1,
+            "Pool2D: For rank-2 input [H, W], batch_size and channels must be 1, got "
+            f"batch_size={pool.batch}, channels={pool.channels}",
+        )
+    return plan_reshape(planner, source, Shape((1, pool.height, pool.width, pool.channels)))

@@ -1,0 +1,148 @@
+"""The pool's own program: its output, its circular buffers, its tables of windows and scalars."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from tt_cnn.virtual.ops.pool.buffers import PoolBuffers, buffers_of, index_dtype, output_width
+from tt_cnn.virtual.ops.pool.checks import check_program
+from tt_cnn.virtual.ops.pool.problem import Pool, Wish
+from tt_cnn.virtual.ops.sliding_window.halo import table_in_dram, table_in_l1_small
+from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
+from tt_cnn.virtual.ops.sliding_window.tables import reader_table
+from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_ENTRY = 2
+_SCALAR_ENTRIES = 3
+"""First output row, scalar, row behind the last."""
+
+
+def output_spec(pool: Pool, wish: Wish, parallel: ParallelConfig) -> Spec:
+    window = pool.window
+    rows = round_up(window.output_pixels, parallel.cores_nhw * (TILE_SIZE if wish.tiled else 1))
+    width = output_width(div_up(pool.channels, parallel.cores_c), wish.tiled)
+    shard = ShardSpec(parallel.grid, (rows // parallel.cores_nhw, width), parallel.orientation)
+    return Spec(
+        Shape((1, 1, window.output_pixels, pool.channels)),
+        wish.dtype,
+        wish.layout,
+        MemoryConfig(parallel.layout, BufferType.L1, shard),
+    )
+
+
+def plan_program(planner: Planner, halo: Slot, pool: Pool, wish: Wish, parallel: ParallelConfig) -> list[Slot]:
+    """Dispatch the pool on the halo's output; its result, and the indices where they are asked for."""
+    spec = output_spec(pool, wish, parallel)
+    outputs = [planner.allocate(spec)]
+    if wish.indices:
+        outputs.append(planner.allocate(spec.with_(dtype=index_dtype(pool))))
+    check_program(pool, wish, halo.spec, parallel.cores_c)
+    shard = spec.shard.shape
+    buffers = buffers_of(pool, wish, parallel.cores_c, (shard[0], shard[1]), wish.dtype)
+    cores = parallel.grid
+    table = reader_table(pool.window, parallel.cores_nhw, wish.tiled, pool.window.output_pixels, 0)
+    tables: list[AllocateConfig] = []
+    if wish.tables_in_dram:
+        tables.append(table_in_dram(planner, table, parallel.cores_nhw))
+        indices = CircularBuffer(table, cores)
+    else:
+        tables.append(table_in_l1_small(planner, table, cores))
+        indices = CircularBuffer(round_up(table // _ENTRY, 4), cores, tables[0])
+    scalars = None
+    if not pool.has_one_scalar:
+        size = scalar_table(pool, shard[0], parallel.cores_nhw)
+        if wish.tables_in_dram:
+            tables.append(table_in_dram(planner, size, parallel.cores_nhw))
+            scalars = CircularBuffer(shard[0] * _SCALAR_ENTRIES * _ENTRY, cores)
+        else:
+            tables.append(table_in_l1_small(planner, size, cores))
+            scalars = CircularBuffer(size, cores, tables[1])
+    planner.step(
+        "Pool2D",
+        "MultiCore",
+        cores,
+        [halo],
+        outputs,
+        _circular_buffers(planner, buffers, pool, parallel, halo, outputs, indices, scalars),
+        {"pool": pool, "indices": wish.indices, "layout": wish.layout, "compute": wish.compute},
+        _work(pool, halo.spec, spec),
+        tables,
+    )
+    return outputs
+
+
+def _circular_buffers(
+    planner: Planner,
+    buffers: PoolBuffers,
+    pool: Pool,
+    parallel: ParallelConfig,
+    halo: Slot,
+    outputs: list[Slot],
+    indices: CircularBuffer,
+    scalars: CircularBuffer | None,
+) -> list[CircularBuffer]:
+    cores = parallel.grid
+    sizes = [*buffers.scalars, buffers.clear_value]
+    made = [CircularBuffer(size, cores) for size in sizes]
+    made += [CircularBuffer(_window_source(pool, parallel, halo.spec), cores, halo), indices]
+    made += [CircularBuffer(size, cores) for size in (*buffers.windows, *buffers.indices) if size]
+    if buffers.untiled_output:
+        made.append(CircularBuffer(buffers.untiled_output, cores))
+    made.append(CircularBuffer(buffers.output, cores, outputs[0]))
+    if buffers.output_indices:
+        made.append(CircularBuffer(buffers.output_indices, cores, outputs[1]))
+    if scalars is not None:
+        made.append(scalars)
+    return made
+
+
+def _window_source(pool: Pool, parallel: ParallelConfig, halo: Spec) -> int:
+    """The halo's rows as the program sees them: the channels with data, whatever the shard's width."""
+    height, width = halo.shard.shape
+    channels, shards = pool.channels, parallel.cores_c
+    a_shard = (channels - channels % width) // (shards - 1) if channels % width and shards > 1 else channels // shards
+    return height * a_shard * halo.dtype.element_bytes
+
+
+@lru_cache(maxsize=1024)
+def scalar_table(pool: Pool, rows: int, cores_nhw: int) -> int:
+    """Bytes a core of the divisors: an entry wherever the number of pixels in a window changes along the rows."""
+    areas = window_areas(pool).reshape(-1)
+    longest = 1
+    whole = pool.batch * areas.size
+    for core in range(cores_nhw):
+        start = core * rows % whole
+        own = areas[(np.arange(rows) + start) % areas.size]
+        longest = max(longest, 1 + int(np.count_nonzero(np.diff(own))))
+    return longest * _SCALAR_ENTRIES * _ENTRY
+
+
+def window_areas(pool: Pool) -> np.ndarray:
+    """By output row and column: the number of pixels that an average divides by."""
+    sides = []
+    for axis, size in enumerate((pool.height, pool.width)):
+        before, after = pool.padding[2 * axis], pool.padding[2 * axis + 1]
+        start = np.arange(pool.window.output_hw[axis]) * pool.stride[axis] - before
+        end = np.minimum(start + pool.kernel[axis], size + after)
+        if not pool.count_include_pad:
+            start, end = np.maximum(start, 0), np.minimum(end, size)
+        sides.append(np.maximum(end - start, 0))
+    return np.asarray(np.multiply.outer(*sides))
+
+
+def _work(pool: Pool, halo: Spec, output: Spec) -> Work:
+    values = pool.window.output_pixels * pool.channels
+    read = values * pool.window_size * halo.dtype.element_bytes
+    return Work(
+        macs=values * pool.window_size if pool.is_average else 0,
+        vector_ops=0 if pool.is_average else values * pool.window_size,
+        l1_read=read,
+        l1_write=output.num_pages * output.page_bytes,
+        transaction=halo.shard.shape[1] * halo.dtype.element_bytes,
+    )

@@ -1,0 +1,1 @@
+"""Upsampling: nearest and bilinear."""

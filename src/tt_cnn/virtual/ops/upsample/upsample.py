@@ -1,0 +1,54 @@
+"""`ttnn.upsample`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.upsample.bilinear import plan_bilinear
+from tt_cnn.virtual.ops.upsample.nearest import plan_nearest
+from tt_cnn.virtual.ops.upsample.numbers import upsampled
+from tt_cnn.virtual.ops.upsample.problem import Upsampling
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+
+@op("upsample")
+class Upsample(Operation):
+    """Images (N, H, W, C) enlarged by whole or broken factors."""
+
+    reads_free_memory = True
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        scale_factor: float | Sequence[float],
+        *,
+        mode: str = "nearest",
+        memory_config: MemoryConfig | None = None,
+        compute_kernel_config: WormholeComputeKernelConfig | None = None,
+    ) -> Call:
+        both = (scale_factor, scale_factor) if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
+        if len(both) != 2 or not isinstance(mode, str):
+            raise TypeError(f"scale_factor is {scale_factor!r}; it takes one number, or two (height, width)")
+        scale_h, scale_w = (_single(float(value)) for value in both)
+        return Call([input_tensor], ups=Upsampling(scale_h, scale_w, mode, memory_config, compute_kernel_config))
+
+    def plan(self, planner: Planner, source: Slot, ups: Upsampling) -> list[Slot]:
+        output = (plan_bilinear if ups.mode == "bilinear" else plan_nearest)(planner, source, ups)
+        rank = len(source.spec.shape)
+        fatal(rank == 4, f"upsample takes images (N, H, W, C), not tensors of rank {rank}", "  TT-NN mixes them up")
+        return [output]
+
+    def numbers(self, context: Context, x: torch.Tensor, ups: Upsampling) -> list[torch.Tensor]:
+        return [context.store(upsampled(context, context.logical(x), ups))]
+
+
+def _single(value: float) -> float:
+    """A factor as the library keeps it: in single precision."""
+    return float(torch.tensor(value, dtype=torch.float32))
