@@ -1,0 +1,92 @@
+"""Layers from configurations: what to run is data, how TT-NN is called is here.
+
+configuration = Conv2dConfiguration.from_torch(torch_layer, input_height=224, input_width=224, batch_size=1)
+layer = TtConv2d(configuration, device)
+output = layer(x)
+"""
+
+from tt_cnn.builder.avg_pool2d import TtAvgPool2d
+from tt_cnn.builder.avg_pool2d_configuration import AvgPool2dConfiguration
+from tt_cnn.builder.configuration import Configuration, configuration_from_dict
+from tt_cnn.builder.conv2d import TtConv2d
+from tt_cnn.builder.conv2d_configuration import Conv2dConfiguration
+from tt_cnn.builder.conv_transpose2d import TtConvTranspose2d
+from tt_cnn.builder.conv_transpose2d_configuration import ConvTranspose2dConfiguration
+from tt_cnn.builder.global_avg_pool2d import TtGlobalAvgPool2d
+from tt_cnn.builder.global_avg_pool2d_configuration import GlobalAvgPool2dConfiguration
+from tt_cnn.builder.layer import Layer
+from tt_cnn.builder.linear import TtLinear
+from tt_cnn.builder.linear_configuration import LinearConfiguration
+from tt_cnn.builder.lowering import (
+    sharding_strategy_to_conv2d_config,
+    to_compute_config,
+    to_conv2d_config,
+    to_slice_config,
+)
+from tt_cnn.builder.max_pool2d import TtMaxPool2d
+from tt_cnn.builder.max_pool2d_configuration import MaxPool2dConfiguration
+from tt_cnn.builder.sharding import (
+    AutoShardedStrategyConfiguration,
+    BlockShardedStrategyConfiguration,
+    HeightShardedStrategyConfiguration,
+    ShardedStrategyConfiguration,
+    ShardingStrategy,
+    WidthShardedStrategyConfiguration,
+)
+from tt_cnn.builder.slicing import (
+    ChannelSliceStrategyConfiguration,
+    HeightSliceStrategyConfiguration,
+    L1FullSliceStrategyConfiguration,
+    SliceStrategy,
+    SliceStrategyConfiguration,
+    WidthSliceStrategyConfiguration,
+)
+from tt_cnn.builder.upsample import TtUpsample
+from tt_cnn.builder.upsample_configuration import UpsampleConfiguration
+
+LayerConfiguration = (
+    Conv2dConfiguration
+    | ConvTranspose2dConfiguration
+    | MaxPool2dConfiguration
+    | AvgPool2dConfiguration
+    | GlobalAvgPool2dConfiguration
+    | UpsampleConfiguration
+    | LinearConfiguration
+)
+
+__all__ = [
+    "AutoShardedStrategyConfiguration",
+    "AvgPool2dConfiguration",
+    "BlockShardedStrategyConfiguration",
+    "ChannelSliceStrategyConfiguration",
+    "Configuration",
+    "Conv2dConfiguration",
+    "ConvTranspose2dConfiguration",
+    "GlobalAvgPool2dConfiguration",
+    "HeightShardedStrategyConfiguration",
+    "HeightSliceStrategyConfiguration",
+    "L1FullSliceStrategyConfiguration",
+    "Layer",
+    "LayerConfiguration",
+    "LinearConfiguration",
+    "MaxPool2dConfiguration",
+    "ShardedStrategyConfiguration",
+    "ShardingStrategy",
+    "SliceStrategy",
+    "SliceStrategyConfiguration",
+    "TtAvgPool2d",
+    "TtConv2d",
+    "TtConvTranspose2d",
+    "TtGlobalAvgPool2d",
+    "TtLinear",
+    "TtMaxPool2d",
+    "TtUpsample",
+    "UpsampleConfiguration",
+    "WidthShardedStrategyConfiguration",
+    "WidthSliceStrategyConfiguration",
+    "configuration_from_dict",
+    "sharding_strategy_to_conv2d_config",
+    "to_compute_config",
+    "to_conv2d_config",
+    "to_slice_config",
+]

@@ -1,0 +1,77 @@
+"""The configuration of an average pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tt_cnn import ttnn
+from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.pool_configuration import pool_rules
+from tt_cnn.builder.rules import Rule, flags, instance, is_whole
+from tt_cnn.builder.slicing import SliceStrategyConfiguration
+from tt_cnn.builder.windows import window_output
+
+
+@dataclass(frozen=True, eq=False)
+class AvgPool2dConfiguration(Configuration):
+    input_height: int
+    input_width: int
+    channels: int
+    batch_size: int
+    kernel_size: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+
+    deallocate_input: bool = False
+    reallocate_halo_output: bool = True
+
+    dtype: Any = ttnn.bfloat16
+    output_layout: Any = ttnn.ROW_MAJOR_LAYOUT
+
+    math_fidelity: Any = ttnn.MathFidelity.HiFi4
+    """Full by default: the weights of the average (1/9, say) have no short form."""
+    fp32_dest_acc_en: bool = False
+    packer_l1_acc: bool = False
+
+    slice_strategy: SliceStrategyConfiguration | None = None
+
+    applied_shard_scheme: Any = None
+    """How an input that is not sharded is spread over the cores; None leaves it to TT-NN."""
+    config_tensor_in_dram: bool = False
+
+    pairs = ("kernel_size", "stride", "padding")
+    rules = (
+        *flags("count_include_pad", "fp32_dest_acc_en", "packer_l1_acc"),
+        *pool_rules("AvgPool2d"),
+        Rule(
+            "divisor_override",
+            lambda c: c.divisor_override is None or is_whole(c.divisor_override, 1),
+            "None or a whole number, at least 1",
+        ),
+        instance("math_fidelity", ttnn.MathFidelity),
+    )
+
+    @property
+    def output_size(self) -> tuple[int, int]:
+        """(height, width) of the output."""
+        return window_output(self, ceil=self.ceil_mode)
+
+    @classmethod
+    def from_torch(
+        cls,
+        torch_layer: torch.nn.AvgPool2d,
+        input_height: int,
+        input_width: int,
+        batch_size: int,
+        channels: int,
+        **settings: Any,
+    ) -> AvgPool2dConfiguration:
+        names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
+        window = {name: getattr(torch_layer, name) for name in names}
+        return cls(input_height, input_width, channels, batch_size, **{**window, **settings})

@@ -1,0 +1,100 @@
+"""What layers of convolutions and transposed convolutions share: weights prepared once, and channel slicing."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tt_cnn import ttnn
+from tt_cnn.builder.channel_slices import free, slices_of_channels, to_dram
+from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.layer import Layer
+from tt_cnn.builder.lowering import to_compute_config, to_conv2d_config, to_slice_config
+from tt_cnn.builder.slicing import channel_slices
+from tt_cnn.builder.weights import replicated, to_one_torch
+
+
+class ConvolutionLayer(Layer):
+    """`weight` and `bias` are the configuration's until the first call; from then on TT-NN's prepared ones."""
+
+    configuration: ConvolutionConfiguration
+    takes_host_tensors = True
+    input_channels_axis: ClassVar[int]
+    """Where the weight has the input's channels."""
+
+    def __init__(self, configuration: Any, device: Any, name: str = "") -> None:
+        super().__init__(configuration, device, name)
+        self.conv2d_config = to_conv2d_config(configuration)
+        self.compute_config = to_compute_config(configuration, device)
+        self.slice_config = to_slice_config(configuration.slice_strategy)
+        self.weight = configuration.weight
+        self.bias = configuration.bias
+        self.weight_slices: list[Any] = []
+        """One weight for each slice of the channels; empty without channel slicing."""
+        if channel_slices(configuration.slice_strategy) > 1:
+            self._prepare_for_slices()
+
+    def run(self, x: Any) -> Any:
+        if self.weight_slices:
+            return self._sum_over_slices(x)
+        output, (self.weight, self.bias) = self.convolve(x, self.configuration.in_channels, self.weight, self.bias)
+        return output
+
+    def convolve(self, x: Any, in_channels: int, weight: Any, bias: Any) -> Any:
+        """The op: its output, and the weight and bias as the device holds them."""
+        raise NotImplementedError
+
+    def _prepare_for_slices(self) -> None:
+        """Only the sum of the slices is the layer's value: the activation and the layout come after it."""
+        whole = to_one_torch(self.weight)
+        parts = whole.chunk(channel_slices(self.configuration.slice_strategy), dim=self.input_channels_axis)
+        self.weight_slices = [
+            ttnn.from_torch(part.contiguous(), dtype=self.weight.dtype, mesh_mapper=replicated(self.device))
+            for part in parts
+        ]
+        self.conv2d_config.activation = None
+        self.conv2d_config.output_layout = ttnn.TILE_LAYOUT
+
+    def _sum_over_slices(self, x: Any) -> Any:
+        config = self.configuration
+        on_device = ttnn.is_tensor_storage_on_device(x)
+        source = x if on_device else ttnn.to_device(x, self.device, memory_config=ttnn.DRAM_MEMORY_CONFIG)
+        count = len(self.weight_slices)
+        total = None
+        for i, part in enumerate(slices_of_channels(source, config.in_channels, count)):
+            output, (self.weight_slices[i], _) = self.convolve(
+                part, config.in_channels // count, self.weight_slices[i], None
+            )
+            output = ttnn.move(output)  # away from the holes that the convolution left in L1
+            if total is None:
+                total = to_dram(output)
+                continue
+            last = i == count - 1 and self.bias is None
+            total = self._added(total, output, last)
+            free(output)
+        if not on_device or (config.deallocate_activation and x.memory_config().buffer_type == ttnn.BufferType.L1):
+            free(source)
+        if self.bias is not None:
+            self.bias = self._bias_on_device()
+            total = self._added(total, self.bias, last=True)
+        return total if config.output_layout == ttnn.TILE_LAYOUT else self._untiled(total)
+
+    def _added(self, total: Any, term: Any, last: bool) -> Any:
+        """total + term in place of total, through the activation when it is complete."""
+        activations = [self.configuration.activation] if last and self.configuration.activation is not None else []
+        return ttnn.add(total, term, output_tensor=total, activations=activations)
+
+    def _bias_on_device(self) -> Any:
+        """The bias as an element-wise sum needs it; made once."""
+        dtype = self.configuration.output_dtype
+        bias = self.bias
+        if not ttnn.is_tensor_storage_on_device(bias):
+            bias = ttnn.to_device(bias, self.device)
+        if bias.layout != ttnn.TILE_LAYOUT or bias.dtype != dtype:
+            bias = ttnn.to_layout(bias, ttnn.TILE_LAYOUT, dtype=dtype)
+        return bias
+
+    @staticmethod
+    def _untiled(total: Any) -> Any:
+        rows = ttnn.to_layout(total, ttnn.ROW_MAJOR_LAYOUT)
+        free(total)
+        return rows

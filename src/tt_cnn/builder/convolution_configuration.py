@@ -1,0 +1,152 @@
+"""What convolutions and transposed convolutions have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import torch
+
+from tt_cnn import ttnn
+from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.rules import Rule, border, check, flags, instance, pair, wholes
+from tt_cnn.builder.sharding import AutoShardedStrategyConfiguration, ShardedStrategyConfiguration
+from tt_cnn.builder.slicing import SliceStrategyConfiguration, any_slicing, channel_slices, divided_channels
+from tt_cnn.builder.weights import random_values, to_host_tensors
+
+Self = TypeVar("Self", bound="ConvolutionConfiguration")
+
+BLOCK_FLOATS = (ttnn.bfloat8_b, ttnn.bfloat4_b)
+_AUTOMATIC = AutoShardedStrategyConfiguration()
+
+WEIGHT_RULES = (
+    Rule(
+        "weight",
+        lambda c: isinstance(c.weight, ttnn.Tensor),
+        lambda c: f"a ttnn.Tensor; {type(c).__name__}.convert_torch_weight_and_bias_to_ttnn makes one",
+    ),
+    Rule(
+        "weight",
+        lambda c: tuple(c.weight.shape) == c.weight_shape,
+        lambda c: f"of shape {c.weight_shape}, for {c.in_channels} to {c.out_channels} channels in {c.groups} group(s)",
+    ),
+    Rule(
+        "bias",
+        lambda c: c.bias is None or isinstance(c.bias, ttnn.Tensor),
+        lambda c: f"None or a ttnn.Tensor; {type(c).__name__}.convert_torch_weight_and_bias_to_ttnn makes one",
+    ),
+    Rule(
+        "bias",
+        lambda c: c.bias is None or tuple(c.bias.shape) == (1, 1, 1, c.out_channels),
+        lambda c: f"of shape {(1, 1, 1, c.out_channels)}",
+    ),
+)
+
+CONVOLUTION_RULES = (
+    *wholes("input_height", "input_width", "in_channels", "out_channels", "batch_size", "groups"),
+    pair("kernel_size"),
+    pair("stride"),
+    border("padding"),
+    pair("dilation"),
+    Rule("groups", lambda c: c.in_channels % c.groups == 0, lambda c: f"a divisor of in_channels ({c.in_channels})"),
+    Rule("groups", lambda c: c.out_channels % c.groups == 0, lambda c: f"a divisor of out_channels ({c.out_channels})"),
+    instance("activation", None, ttnn.UnaryWithParam, ttnn.UnaryOpType),
+    instance("activation_dtype", ttnn.DataType),
+    instance("weights_dtype", ttnn.DataType),
+    instance("output_dtype", ttnn.DataType),
+    instance("output_layout", ttnn.Layout),
+    Rule(
+        "output_layout",
+        lambda c: c.output_layout == ttnn.TILE_LAYOUT or c.output_dtype not in BLOCK_FLOATS,
+        lambda c: f"ttnn.TILE_LAYOUT with output_dtype {c.output_dtype}: block formats exist only as tiles",
+    ),
+    instance("sharding_strategy", ShardedStrategyConfiguration),
+    any_slicing(),
+    divided_channels("in_channels"),
+    Rule(
+        "groups",
+        lambda c: c.groups == 1 or channel_slices(c.slice_strategy) == 1,
+        "1 with channel slicing: the slices are summed, so each must reach every output channel",
+    ),
+    instance("math_fidelity", ttnn.MathFidelity),
+    *flags(
+        "fp32_dest_acc_en",
+        "packer_l1_acc",
+        "enable_act_double_buffer",
+        "enable_weights_double_buffer",
+        "deallocate_activation",
+        "reallocate_halo_output",
+        "config_tensors_in_dram",
+    ),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolutionConfiguration(Configuration):
+    input_height: int
+    input_width: int
+    in_channels: int
+    out_channels: int
+    batch_size: int
+    kernel_size: tuple[int, int]
+    weight: Any = field(repr=False)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    groups: int = 1
+    dilation: tuple[int, int] = (1, 1)
+    activation: Any = None
+    bias: Any = field(default=None, repr=False)
+
+    activation_dtype: Any = ttnn.bfloat16
+    """The dtype that the input is expected in. The layer does not convert: the layer before it makes it so."""
+    weights_dtype: Any = ttnn.bfloat16
+    output_dtype: Any = ttnn.bfloat16
+    output_layout: Any = ttnn.TILE_LAYOUT
+
+    sharding_strategy: ShardedStrategyConfiguration = _AUTOMATIC
+    slice_strategy: SliceStrategyConfiguration | None = None
+
+    math_fidelity: Any = ttnn.MathFidelity.LoFi
+    fp32_dest_acc_en: bool = False
+    packer_l1_acc: bool = False
+
+    enable_act_double_buffer: bool = False
+    enable_weights_double_buffer: bool = True
+
+    deallocate_activation: bool = False
+    reallocate_halo_output: bool = True
+    config_tensors_in_dram: bool = False
+
+    pairs: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding", "dilation")
+    tensors = ("weight", "bias")
+    rules = CONVOLUTION_RULES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.validate_weights()
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """The shape that `weight` must have, as PyTorch lays it out."""
+        raise NotImplementedError
+
+    @property
+    def output_size(self) -> tuple[int, int]:
+        """(height, width) of the output."""
+        raise NotImplementedError
+
+    def validate_weights(self) -> None:
+        check(self, WEIGHT_RULES)
+
+    @staticmethod
+    def convert_torch_weight_and_bias_to_ttnn(
+        weight: torch.Tensor, bias: torch.Tensor | None = None, mesh_mapper: Any = None
+    ) -> tuple[Any, Any]:
+        return to_host_tensors(weight, bias, mesh_mapper)
+
+    @classmethod
+    def _with_random_weights(cls: type[Self], weight_shape: tuple[int, ...], mesh_mapper: Any, **settings: Any) -> Self:
+        weight, bias = to_host_tensors(
+            random_values(weight_shape), random_values((settings["out_channels"],)), mesh_mapper
+        )
+        return cls(weight=weight, bias=bias, **settings)

@@ -1,0 +1,49 @@
+"""The fully connected layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn import ttnn
+from tt_cnn.builder.layer import Layer
+from tt_cnn.builder.linear_configuration import LinearConfiguration
+from tt_cnn.builder.lowering import to_compute_config
+
+
+class TtLinear(Layer):
+    """`weight` and `bias` are the configuration's until the first call; from then on they are tiles on the device."""
+
+    configuration: LinearConfiguration
+    configured_by = LinearConfiguration
+
+    def __init__(self, configuration: Any, device: Any, name: str = "") -> None:
+        super().__init__(configuration, device, name)
+        self.compute_config = to_compute_config(configuration, device)
+        self.weight = configuration.weight
+        self.bias = configuration.bias
+
+    def __call__(self, x: Any) -> Any:  # type: ignore[override]
+        """(..., in_features) to (..., out_features): there is no image, so no output size."""
+        return super().__call__(x)
+
+    def run(self, x: Any) -> Any:
+        config = self.configuration
+        self.weight = self._on_device(self.weight)
+        self.bias = None if self.bias is None else self._on_device(self.bias)
+        return ttnn.linear(
+            x if x.layout == ttnn.TILE_LAYOUT else ttnn.to_layout(x, ttnn.TILE_LAYOUT),
+            self.weight,
+            bias=self.bias,
+            memory_config=config.memory_config,
+            dtype=config.output_dtype,
+            activation=config.activation,
+            compute_kernel_config=self.compute_config,
+            core_grid=config.core_grid,
+        )
+
+    def _on_device(self, tensor: Any) -> Any:
+        """In the layer's dtype and in tiles; a tensor that is on the device already is taken as prepared."""
+        if ttnn.is_tensor_storage_on_device(tensor):
+            return tensor
+        tiles = ttnn.to_layout(tensor, ttnn.TILE_LAYOUT)
+        return ttnn.to_device(ttnn.to_dtype(tiles, self.configuration.weights_dtype), self.device)

@@ -1,0 +1,25 @@
+"""What layers of pools share: channel slicing, and giving the input back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn.builder.channel_slices import concatenated_over_slices, free
+from tt_cnn.builder.layer import Layer
+from tt_cnn.builder.slicing import channel_slices
+
+
+class PoolLayer(Layer):
+    def run(self, x: Any) -> Any:
+        config = self.configuration
+        slices = channel_slices(config.slice_strategy)
+        if slices == 1:
+            return self.pool(x)
+        output = concatenated_over_slices(x, config.channels, slices, self.pool)
+        if config.deallocate_input and x.is_sharded():  # TT-NN's own pools give back no other input
+            free(x)
+        return output
+
+    def pool(self, x: Any) -> Any:
+        """The op, on as many channels as a slice has."""
+        raise NotImplementedError
