@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -95,3 +96,64 @@ def test_other_imports_are_left_alone() -> None:
     compat.install()
     with pytest.raises(ModuleNotFoundError, match="ttnn_other"):
         importlib.import_module("ttnn_other")
+
+
+def test_modules_beside_the_card_are_ours() -> None:
+    from tt_cnn import preprocessing
+    from tt_cnn.preprocessing import dot_access
+
+    compat.install()
+    namespace: dict[str, object] = {}
+    exec(
+        "import ttnn\n"
+        "whole = ttnn.model_preprocessing\n"
+        "from ttnn.model_preprocessing import fold_batch_norm2d_into_conv2d as fold\n"
+        "from ttnn.dot_access import make_dot_access_dict as make\n",
+        namespace,
+    )
+    assert namespace["whole"] is preprocessing
+    assert namespace["fold"] is preprocessing.fold_batch_norm2d_into_conv2d
+    assert namespace["make"] is dot_access.make_dot_access_dict
+    assert preprocessing.__spec__ is not None and preprocessing.__spec__.name == "tt_cnn.preprocessing"
+    compat.uninstall()
+    assert not hasattr(virtual, "model_preprocessing") and not hasattr(virtual, "dot_access")
+
+
+def test_everything_is_ours_where_it_is_asked_for() -> None:
+    compat.install()
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("models.tt_cnn.tt.builder")
+    compat.install(everything=True)
+    compat.install(everything=True)
+    for name, ours in compat.EVERYTHING.items():
+        assert importlib.import_module(name) is importlib.import_module(ours)
+    namespace: dict[str, object] = {}
+    exec(
+        "from models.tt_cnn.tt.builder import Conv2dConfiguration, TtConv2d\n"
+        "from models.tt_cnn.tt.executor import ModelExecutor\n"
+        "from models.tt_cnn.tt.pipeline import PipelineConfig, create_pipeline_from_config\n"
+        "from models.tt_cnn.tt.testing import create_random_input_tensor, verify_conv2d_from_config\n"
+        "from models.common.utility_functions import comp_pcc, divup, is_wormhole_b0\n"
+        "from tests.ttnn.utils_for_testing import assert_with_pcc\n",
+        namespace,
+    )
+    from tt_cnn.testing import assert_with_pcc
+
+    assert namespace["assert_with_pcc"] is assert_with_pcc
+    compat.uninstall()
+    assert not [name for name in sys.modules if name.startswith("models")]
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("models.tt_cnn.tt.builder")
+
+
+def test_a_package_of_the_users_own_keeps_its_other_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "models" / "demos"
+    package.mkdir(parents=True)
+    (package / "mine.py").write_text("from models.tt_cnn.tt.builder import TtConv2d\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    compat.install(everything=True)
+    from tt_cnn.builder import TtConv2d
+
+    assert importlib.import_module("models.demos.mine").TtConv2d is TtConv2d
+    for name in [name for name in sys.modules if name.startswith("models")]:
+        del sys.modules[name]
