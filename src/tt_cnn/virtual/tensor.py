@@ -61,6 +61,7 @@ class Tensor:
         self._host = host
         self._buffer = buffer
         self._deallocated = False
+        self._is_view = buffer is not None and buffer.owners > 0
         self.tensor_id = next(_ids)
         if buffer is not None:
             buffer.owners += 1
@@ -126,7 +127,11 @@ class Tensor:
         return self._spec.is_sharded
 
     def is_allocated(self) -> bool:
-        return self._buffer is None or not (self._deallocated or self._buffer.device.closed)
+        """A view that is deallocated takes its source along; the other way round it stays (recorded)."""
+        buffer = self._buffer
+        if buffer is None:
+            return True
+        return (buffer.allocated or self._is_view) and not self._deallocated and not buffer.device.closed
 
     def device(self) -> MeshDevice | None:
         return None if self._buffer is None or self._deallocated else self._buffer.device

@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import torch
@@ -103,6 +104,8 @@ class AsTensor(Operation):
         mesh_mapper: TensorToMesh | None = None,
         cache_dump_mode: Any = None,
     ) -> Call:
+        if not isinstance(cache_file_name, (str, Path, NoneType)):
+            raise TypeError(f"cache_file_name is a {type(cache_file_name).__name__}; it must be a path or None")
         fatal(device is None or memory_config is not None, "memory_config must be specified when device is specified")
         return Call(
             [],

@@ -1,0 +1,229 @@
+"""The verbs that all executors share, what they keep on the card, and how they give it back.
+
+write    host tensor to the persistent input in DRAM
+stage    persistent input to L1, where the model takes it
+run      call the model, or replay its trace
+spill    outputs to persistent tensors in DRAM
+read     outputs to the host, without waiting
+record   mark what a queue has so far, under a name; `wait` makes the other queue wait for the last mark of a name
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from tt_cnn import ttnn
+from tt_cnn.pipeline.executors.timing import Timing, time_verbs
+from tt_cnn.pipeline.outputs import leaves_of, map_outputs, one_for_each, schema_of
+
+COMPUTE = 0
+"""The queue that models run on."""
+TRANSFERS = 1
+"""The second queue, of executors that have one."""
+
+
+class Reading(NamedTuple):
+    """Outputs on their way to the host: they are there once `done` is reached."""
+
+    outputs: Any
+    done: Any
+
+
+class Executor(ABC):
+    """One schedule over the verbs. `push` takes an input in, `flush` brings out what is still inside."""
+
+    traced: ClassVar[bool] = False
+    """The model is captured once and replayed."""
+    spills: ClassVar[bool] = False
+    """Outputs go to persistent DRAM tensors before they are read."""
+    read_queue: ClassVar[int] = COMPUTE
+    fewest_inputs: ClassVar[int] = 0
+    """Inputs that `Pipeline.enqueue` needs."""
+
+    def __init__(
+        self,
+        model: Callable[[Any], Any],
+        device: Any,
+        *,
+        l1_input_memory_config: Any,
+        dram_input_memory_config: Any = None,
+        dram_output_memory_config: Any = None,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.l1_input_memory_config = l1_input_memory_config
+        self.dram_input_memory_config = dram_input_memory_config
+        self.dram_output_memory_config = dram_output_memory_config
+        self.timing = Timing()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.dram_input: Any = None
+        self.l1_input: Any = None
+        self.traced_outputs: Any = None
+        self.dram_outputs: Any = None
+        self.trace_id: Any = None
+        self.output_schema: Any = None
+        self.marks: dict[str, Any] = {}
+
+    # --- the schedule -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
+        """Enqueue one input. Returns the outputs whose reads were enqueued with it, of this input or of earlier ones.
+
+        Outputs go to `slot`, host tensors in the structure of the outputs, or to new host tensors.
+        """
+
+    def flush(self) -> list[Reading]:
+        """Enqueue the reads of what was pushed and not yet read."""
+        return []
+
+    # --- the verbs ----------------------------------------------------------------------------------------------
+
+    def write(self, host_input: Any, queue: int) -> None:
+        ttnn.copy_host_to_device_tensor(host_input, self.dram_input, cq_id=queue)
+
+    def stage(self) -> None:
+        """Into the tensor that the trace reads; without a trace into a new one, which the model may give back."""
+        config = self.l1_input_memory_config
+        if self.l1_input is None:
+            self.l1_input = ttnn.to_memory_config(self.dram_input, config)
+        else:
+            ttnn.to_memory_config(self.dram_input, config, output_tensor=self.l1_input)
+
+    def run(self) -> Any:
+        if self.trace_id is not None:
+            ttnn.execute_trace(self.device, self.trace_id, cq_id=COMPUTE, blocking=False)
+            return self.traced_outputs
+        l1_input, self.l1_input = self.l1_input, None  # gone with the call, unless the model keeps it
+        return self.model(l1_input)
+
+    def spill(self, outputs: Any) -> None:
+        map_outputs(
+            lambda output, kept: ttnn.to_memory_config(output, kept.memory_config(), output_tensor=kept),
+            outputs,
+            self.dram_outputs,
+        )
+
+    def read(self, outputs: Any, slot: Any = None) -> Reading:
+        """Enqueue the read and say so: what comes after `signal_read_complete` may overwrite the outputs."""
+        queue = self.read_queue
+        if slot is None:
+            host = map_outputs(lambda output: output.cpu(blocking=False, cq_id=queue), outputs)
+        else:
+            host = slot
+            map_outputs(
+                lambda output, into: ttnn.copy_device_to_host_tensor(output, into, blocking=False, cq_id=queue),
+                outputs,
+                slot,
+            )
+        self.signal_read_complete()
+        return Reading(host, self.marks["read"])
+
+    def signal_read_complete(self) -> None:
+        """Called once for each input, after the reads of all its outputs were enqueued."""
+        self.record(self.read_queue, "read")
+
+    def record(self, queue: int, name: str) -> None:
+        self.marks[name] = ttnn.record_event(self.device, queue)
+
+    def wait(self, queue: int, name: str) -> None:
+        """A name without a mark, as before the first input, is nothing to wait for."""
+        if name in self.marks:
+            ttnn.wait_for_event(queue, self.marks[name])
+
+    # --- compiling ----------------------------------------------------------------------------------------------
+
+    def compile(self, host_input: Any) -> None:
+        """Run once so that every program is built, capture the trace, and time the verbs. All or nothing."""
+        try:
+            self._allocate_input(host_input)
+            self._warm_up(host_input)
+            if self.traced:
+                self._capture(host_input)
+            self.timing = time_verbs(self, host_input)
+            self.marks.clear()
+        except BaseException:
+            self.cleanup()
+            raise
+
+    def _allocate_input(self, host_input: Any) -> None:
+        self.dram_input = ttnn.allocate_tensor_on_device(
+            host_input.shape, host_input.dtype, host_input.layout, self.device, self.dram_input_memory_config
+        )
+
+    def prepare(self, host_input: Any) -> None:
+        """The input in L1, all on the queue that computes."""
+        self.write(host_input, COMPUTE)
+        self.stage()
+
+    def _warm_up(self, host_input: Any) -> None:
+        self.prepare(host_input)
+        outputs = self.run()
+        self.output_schema = schema_of(outputs)
+        if self.spills:
+            configs = one_for_each(self.dram_output_memory_config, self.output_schema, "dram_output_memory_config")
+            self.dram_outputs = map_outputs(
+                lambda spec, config: ttnn.allocate_tensor_on_device(*spec, self.device, config),
+                self.output_schema,
+                configs,
+            )
+            self.spill(outputs)
+        ttnn.synchronize_device(self.device)
+
+    def _capture(self, host_input: Any) -> None:
+        """Capture the model on an input that stays in L1, at the address that every replay will read.
+
+        A model may give its input back. Then it is allocated again, before the capture ends, and has to come to lie
+        where it was: the trace has its address.
+        """
+        self.prepare(host_input)
+        l1_input, self.l1_input = self.l1_input, None
+        spec, address = l1_input.spec, l1_input.buffer_address()
+        ttnn.synchronize_device(self.device)
+        trace_id = ttnn.begin_trace_capture(self.device, cq_id=COMPUTE)
+        try:
+            self.traced_outputs = self.model(l1_input)
+            if not l1_input.is_allocated():
+                l1_input = ttnn.allocate_tensor_on_device(spec, self.device)
+            self.l1_input = l1_input
+        finally:
+            ttnn.end_trace_capture(self.device, trace_id, cq_id=COMPUTE)
+            self.trace_id = trace_id
+        actual = l1_input.buffer_address()
+        if actual != address:
+            raise RuntimeError(
+                f"L1 input tensor address mismatch: trace captured {address}, but persistent tensor allocated at "
+                f"{actual}\n  the model gave its input's memory back and an output took the place; let it keep its "
+                f"input, or move its outputs to DRAM"
+            )
+
+    def get_output_schema(self) -> Any:
+        """Shape, dtype and layout of each output, in the structure that the model returns."""
+        if self.output_schema is None:
+            raise RuntimeError("Executor must be compiled before getting the output schema.")
+        return self.output_schema
+
+    def get_read_cq(self) -> int:
+        return self.read_queue
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def cleanup(self) -> None:
+        """Wait for the device and give back trace and tensors; harmless when there is nothing (left) to give back."""
+        trace_id, kept = self.trace_id, [self.dram_input, self.l1_input, *leaves_of(self.dram_outputs)]
+        if trace_id is None and all(tensor is None for tensor in kept):
+            self._forget()
+            return
+        try:
+            ttnn.synchronize_device(self.device)
+        finally:
+            self._forget()
+            if trace_id is not None:
+                ttnn.release_trace(self.device, trace_id)
+            for tensor in kept:
+                if tensor is not None and tensor.is_allocated():
+                    ttnn.deallocate(tensor, force=True)

@@ -1,0 +1,23 @@
+"""Two queues, no trace: the next input is written while the model runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn.pipeline.executors.base import COMPUTE, TRANSFERS, Executor, Reading
+
+# queue 1   write n ──▶ record(written)          wait(staged) ──▶ write n+1 ──▶ record(written)
+# queue 0   wait(written) ─▶ stage ─▶ record(staged) ─▶ run ─▶ read n ─▶ wait(written) ─▶ stage ─▶ ...
+
+
+class MultiCQModelOverlappedInputExecutor(Executor):
+    """For models that cannot be traced and whose inputs are large."""
+
+    def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
+        self.wait(TRANSFERS, "staged")
+        self.write(host_input, TRANSFERS)
+        self.record(TRANSFERS, "written")
+        self.wait(COMPUTE, "written")
+        self.stage()
+        self.record(COMPUTE, "staged")
+        return [self.read(self.run(), slot)]

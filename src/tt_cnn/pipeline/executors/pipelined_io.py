@@ -1,0 +1,50 @@
+"""Two queues and a trace, all transfers on their own queue: writes and reads both go on while the trace replays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn.pipeline.executors.base import COMPUTE, TRANSFERS, Executor, Reading
+
+# queue 1   wait(staged) ─▶ write n ─▶ record(written) ─▶ wait(spilled) ─▶ read n-1 ─▶ record(read) ─▶ wait(staged) ...
+# queue 0   wait(written) ─▶ stage ─▶ record(staged) ─▶ replay n ─▶ wait(read) ─▶ spill n ─▶ record(spilled) ─▶ ...
+
+
+class MultiCQTracedModelPipelinedIOExecutor(Executor):
+    """For models whose outputs are large as well.
+
+    The outputs of an input are read behind the write of the next one, so that queue 1 does not wait for the model
+    with a write that could go on; `flush` reads the last ones.
+    """
+
+    traced = True
+    spills = True
+    read_queue = TRANSFERS
+    fewest_inputs = 2
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._unread: list[Any] = []
+        """The slot of the input that was pushed last and is not read yet."""
+
+    def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
+        self.wait(TRANSFERS, "staged")
+        self.write(host_input, TRANSFERS)
+        self.record(TRANSFERS, "written")
+        readings = self.flush()
+        self.wait(COMPUTE, "written")
+        self.stage()
+        self.record(COMPUTE, "staged")
+        outputs = self.run()
+        self.wait(COMPUTE, "read")
+        self.spill(outputs)
+        self.record(COMPUTE, "spilled")
+        self._unread = [slot]
+        return readings
+
+    def flush(self) -> list[Reading]:
+        unread, self._unread = self._unread, []
+        if not unread:
+            return []
+        self.wait(TRANSFERS, "spilled")
+        return [self.read(self.dram_outputs, slot) for slot in unread]

@@ -1,0 +1,25 @@
+"""Two queues and a trace: the next input is written while the trace replays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn.pipeline.executors.base import COMPUTE, TRANSFERS, Executor, Reading
+
+# queue 1   write n ──▶ record(written)          wait(staged) ──▶ write n+1 ──▶ record(written)
+# queue 0   wait(written) ─▶ stage ─▶ record(staged) ─▶ replay ─▶ read n ─▶ wait(written) ─▶ stage ─▶ ...
+
+
+class MultiCQTracedModelOverlappedInputExecutor(Executor):
+    """The one to start with: inputs are large, outputs are small."""
+
+    traced = True
+
+    def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
+        self.wait(TRANSFERS, "staged")
+        self.write(host_input, TRANSFERS)
+        self.record(TRANSFERS, "written")
+        self.wait(COMPUTE, "written")
+        self.stage()
+        self.record(COMPUTE, "staged")
+        return [self.read(self.run(), slot)]

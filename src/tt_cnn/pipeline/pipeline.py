@@ -1,0 +1,280 @@
+"""Driving an executor: batches, streams, outputs, the end, from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from tt_cnn import ttnn
+from tt_cnn.pipeline.executors import Executor
+from tt_cnn.pipeline.executors.base import COMPUTE, Reading
+from tt_cnn.pipeline.inputs import InputSpec, check_host_tensor
+from tt_cnn.pipeline.outputs import map_outputs
+from tt_cnn.pipeline.progress import track
+from tt_cnn.pipeline.statistics import PipelineStats, StatsBook
+
+
+class _Pending(NamedTuple):
+    """An input in the pipeline, and the reading that will bring its outputs."""
+
+    reading: Reading
+    handed_over: float
+    thread: int
+
+
+class Pipeline:
+    """Inputs in, outputs out, in order. `with` cleans up at the end, whatever happens.
+
+    Threads may share it: each gets from `pop_all` the outputs of its own `enqueue`s; a thread that enqueued none gets
+    those of all. While one thread streams, the inputs of others wait.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.output_tensors: list[Any] = []
+        """The preallocated host tensors, or what the last `pop_all` returned."""
+        self.preallocated_output_tensors = False
+        self._input: InputSpec | None = None
+        self._cleaned_up = False
+        self._pending: list[_Pending] = []
+        self._handed_over: deque[float] = deque()
+        """When inputs were handed over whose reads are not enqueued yet."""
+        self._slots_used = 0
+        self._stats = StatsBook()
+        self._lock = threading.RLock()
+        self._turn = threading.Condition(self._lock)
+        self._streaming: int | None = None
+        """The thread whose stream has the executor."""
+
+    # --- compiling ----------------------------------------------------------------------------------------------
+
+    def compile(self, host_input: Any) -> Pipeline:
+        """Build all programs and capture the trace, with an input like those to come."""
+        with self._lock:
+            self._refuse_after_cleanup("compile")
+            if self._input is not None:
+                raise RuntimeError("The pipeline is compiled already; create another one for another input.")
+            check_host_tensor(host_input, "Input tensor must be on host", "the input")
+            with ttnn.command_queue(COMPUTE):
+                self.executor.compile(host_input)
+            self._input = InputSpec.of(host_input)
+            self._stats = StatsBook()
+        return self
+
+    @property
+    def output_schema(self) -> Any:
+        return self.executor.output_schema
+
+    def preallocate_output_tensors_on_host(self, number_of_tensors_to_allocate: int) -> Pipeline:
+        """Host tensors for the outputs of so many inputs. From now on `enqueue` fills them, from the first one on."""
+        number = number_of_tensors_to_allocate
+        with self._lock:
+            self._refuse_after_cleanup("preallocate_output_tensors_on_host")
+            if self._input is None:
+                raise RuntimeError("Pipeline must be compiled before pre-allocating output tensors.")
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise ValueError(f"number_of_tensors_to_allocate is {number!r}; it must be 1 or more")
+            if self._pending:
+                raise RuntimeError("Outputs are pending; take them with pop_all before pre-allocating output tensors.")
+            schema, device = self.executor.get_output_schema(), self.executor.device
+            self.output_tensors = [
+                map_outputs(lambda spec: ttnn.allocate_tensor_on_host(*spec, device), schema) for _ in range(number)
+            ]
+            self.preallocated_output_tensors = True
+            self._slots_used = 0
+        return self
+
+    # --- batches ------------------------------------------------------------------------------------------------
+
+    def enqueue(self, host_inputs: Sequence[Any]) -> Pipeline:
+        """Hand over host tensors; the device works on them while the host goes on. `pop_all` brings the outputs.
+
+        All inputs are checked before the first one is handed over.
+        """
+        if isinstance(host_inputs, ttnn.Tensor):
+            raise TypeError("enqueue takes a list of host tensors; it was given one tensor: put it into a list")
+        inputs = list(host_inputs)
+        with self._turn:
+            self._take_turn("enqueue")
+            self._check_batch(inputs)
+            try:
+                with ttnn.command_queue(COMPUTE):
+                    for host_input in inputs:
+                        self._pending += self._paired(self._push(host_input, self._next_slot()))
+                    self._pending += self._paired(self.executor.flush())
+            except BaseException:
+                self._drop_unread()
+                raise
+        return self
+
+    def _check_batch(self, inputs: list[Any]) -> None:
+        expected = self._compiled_for("enqueue")
+        for index, host_input in enumerate(inputs):
+            check_host_tensor(host_input, "All input tensors must be on host", f"input {index}")
+            expected.check(host_input, index)
+        if len(inputs) < self.executor.fewest_inputs:
+            raise ValueError(
+                f"Pipelined I/O executor requires at least {self.executor.fewest_inputs} inputs for pipelining "
+                f"(got {len(inputs)})"
+            )
+        if self.preallocated_output_tensors and self._slots_used + len(inputs) > len(self.output_tensors):
+            waiting = f" {self._slots_used} of them wait for pop_all." if self._slots_used else ""
+            raise ValueError(
+                f"Number of inputs ({len(inputs)}) exceeds the number of pre-allocated output slots "
+                f"({len(self.output_tensors)}).{waiting}"
+            )
+
+    def _next_slot(self) -> Any:
+        if not self.preallocated_output_tensors:
+            return None
+        self._slots_used += 1
+        return self.output_tensors[self._slots_used - 1]
+
+    def _push(self, host_input: Any, slot: Any = None) -> list[Reading]:
+        self._handed_over.append(self._stats.handed_over())
+        return self.executor.push(host_input, slot)
+
+    def _paired(self, readings: list[Reading]) -> list[_Pending]:
+        thread = threading.get_ident()
+        return [_Pending(reading, self._handed_over.popleft(), thread) for reading in readings]
+
+    def pop_all(self, *, progress: bool = False) -> list[Any]:
+        """Wait for the outputs of what was enqueued and return them in order.
+
+        With preallocated outputs these are the preallocated tensors, and the next `enqueue` fills them again.
+        """
+        with self._lock:
+            self._compiled_for("pop_all")
+            thread = threading.get_ident()
+            mine = [one for one in self._pending if one.thread == thread] or list(self._pending)
+            for one in track(mine, "reading outputs", len(mine), progress):
+                ttnn.event_synchronize(one.reading.done)
+                self._stats.has_finished(one.handed_over)
+            self._pending = [one for one in self._pending if not any(one is taken for taken in mine)]
+            if not self._pending:
+                ttnn.synchronize_device(self.executor.device)
+            outputs = [one.reading.outputs for one in mine]
+            if not self.preallocated_output_tensors:
+                self.output_tensors = outputs
+                return outputs
+            if not self._pending:
+                self._slots_used = 0
+            return self.output_tensors if len(outputs) == len(self.output_tensors) else outputs
+
+    # --- streams ------------------------------------------------------------------------------------------------
+
+    def stream(self, host_inputs: Iterable[Any], *, in_flight: int = 3, progress: bool = False) -> Iterator[Any]:
+        """Outputs in order, while inputs are still arriving.
+
+        At most `in_flight` inputs are in the pipeline, so memory does not grow with the stream; 1 waits for each
+        output before the next input is taken. Stopping early is fine: what is in the pipeline is dropped.
+        """
+        if isinstance(host_inputs, ttnn.Tensor):
+            raise TypeError("stream takes an iterable of host tensors; it was given one tensor: put it into a list")
+        if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
+            raise ValueError(f"in_flight is {in_flight!r}; it must be 1 or more")
+        with self._lock:
+            self._compiled_for("stream")
+        total = len(host_inputs) if isinstance(host_inputs, Sequence) else None
+        return self._stream(track(host_inputs, "streaming", total, progress), in_flight)
+
+    def _stream(self, host_inputs: Iterable[Any], in_flight: int) -> Iterator[Any]:
+        with self._turn:
+            self._take_turn("stream")
+            self._streaming = threading.get_ident()
+        inside: deque[_Pending] = deque()
+        try:
+            for index, host_input in enumerate(host_inputs):
+                with self._lock, ttnn.command_queue(COMPUTE):
+                    expected = self._compiled_for("stream")
+                    check_host_tensor(host_input, "Input tensor must be on host", f"input {index}")
+                    expected.check(host_input, index)
+                    inside += self._paired(self._push(host_input))
+                    if in_flight == 1:
+                        inside += self._paired(self.executor.flush())
+                while len(inside) + len(self._handed_over) >= in_flight and inside:
+                    yield self._finish(inside.popleft())
+            with self._lock:
+                self._compiled_for("stream")
+                inside += self._paired(self.executor.flush())
+            while inside:
+                yield self._finish(inside.popleft())
+        finally:
+            self._end_stream(len(inside))
+
+    def _finish(self, one: _Pending) -> Any:
+        ttnn.event_synchronize(one.reading.done)
+        with self._lock:
+            self._compiled_for("stream")
+            self._stats.has_finished(one.handed_over)
+        return one.reading.outputs
+
+    def _end_stream(self, unread: int) -> None:
+        """Leave the executor as it was found: nothing half done, nothing running on tensors that are gone."""
+        with self._turn:
+            self._streaming = None
+            self._turn.notify_all()
+            if not self._cleaned_up:
+                self._stats.were_dropped(unread)
+                self._drop_unread()
+                ttnn.synchronize_device(self.executor.device)
+
+    def _drop_unread(self) -> None:
+        """Inputs that were handed over and whose outputs nobody will ask for."""
+        self.executor.flush()
+        self._stats.were_dropped(len(self._handed_over))
+        self._handed_over.clear()
+
+    # --- order between threads ----------------------------------------------------------------------------------
+
+    def _take_turn(self, verb: str) -> None:
+        """Wait until no other thread streams; the lock is held. One's own stream would never end."""
+        self._compiled_for(verb)
+        while self._streaming is not None:
+            if self._streaming == threading.get_ident():
+                raise RuntimeError(f"{verb} was called inside a stream; finish the stream or close it first.")
+            self._turn.wait()
+            self._compiled_for(verb)
+
+    def _compiled_for(self, verb: str) -> InputSpec:
+        self._refuse_after_cleanup(verb)
+        if self._input is None:
+            raise RuntimeError(f"The pipeline must be compiled before {verb}.")
+        return self._input
+
+    def _refuse_after_cleanup(self, verb: str) -> None:
+        if self._cleaned_up:
+            raise RuntimeError(f"The pipeline was cleaned up; {verb} needs a new one.")
+
+    # --- numbers, and the end -----------------------------------------------------------------------------------
+
+    def stats(self) -> PipelineStats:
+        """What went through since compiling; also after cleanup."""
+        with self._lock:
+            return self._stats.summary(self.executor.timing)
+
+    def cleanup(self) -> None:
+        """Wait for the device and give back the trace and all persistent tensors. Doing it twice is harmless."""
+        with self._turn:
+            if self._cleaned_up:
+                return
+            self._cleaned_up = True
+            self._stats.all_were_dropped()
+            self._pending.clear()
+            self._handed_over.clear()
+            self._turn.notify_all()
+            self.executor.cleanup()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            self.cleanup()
+        else:
+            with suppress(Exception):  # what left the block is the news, not what it leads to here
+                self.cleanup()
