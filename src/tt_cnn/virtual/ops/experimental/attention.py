@@ -33,6 +33,7 @@ _UNPLANNED = (
     "cu_window_seqlens",
     "windowed_q_token_offset_tensor",
     "attn_mask_block_map",
+    "output_concat_heads",
 )
 
 
@@ -61,12 +62,10 @@ class ScaledDotProductAttention(Operation):
         attn_mask_block_map: Tensor | None = None,
     ) -> Call:
         given = locals()
-        unplanned = [name for name in _UNPLANNED if given[name] is not None]
+        unplanned = [name for name in _UNPLANNED if given[name] not in (None, False)]
         fatal(
-            not unplanned and not output_concat_heads,
-            "scaled_dot_product_attention is planned without "
-            + ", ".join(unplanned + ["output_concat_heads"] * output_concat_heads)
-            + " on this card.",
+            not unplanned,
+            f"scaled_dot_product_attention is planned without {', '.join(unplanned)} on this card.",
         )
         program = SDPAProgram() if program_config is None else program_config.frozen()
         tensors = [input_tensor_q, input_tensor_k, input_tensor_v] + ([] if attn_mask is None else [attn_mask])

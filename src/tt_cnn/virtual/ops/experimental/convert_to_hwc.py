@@ -59,6 +59,7 @@ class ConvertToHWC(Operation):
 
 def _aligned(channels: int, dtype: DataType) -> tuple[int, int]:
     """Channels of the output, and the number that they are a multiple of."""
+    fatal(not dtype.is_block_float, "Only TILE layout is supported for BFLOAT8_B dtype!")
     step = _ROW_BYTES // dtype.element_bytes
     return round_up(channels, step), step
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.conv2d.config import Slicing
+from tt_cnn.virtual.ops.conv2d.moving import is_freed
 from tt_cnn.virtual.ops.pool.plan import plan_in_l1
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.pool.slicing import plan_from_dram, runs_in_l1
@@ -14,7 +15,14 @@ from tt_cnn.virtual.types.geometry import Shape
 
 
 def plan_pool(planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None) -> list[Slot]:
-    source = _as_image(planner, source, pool)
+    image = _as_image(planner, source, pool)
+    outputs = _plan_image(planner, image, pool, wish, slicing)
+    if image.buffer != source.buffer and not is_freed(planner, image):
+        planner.free(image)
+    return outputs
+
+
+def _plan_image(planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None) -> list[Slot]:
     if is_whole_image(pool, wish, source.spec):
         return [plan_whole_image(planner, source, pool, wish)]
     if runs_in_l1(source.spec, wish, slicing):
