@@ -183,3 +183,18 @@ def test_impossible_pools_are_refused(options: dict[str, Any], message: str) -> 
 def test_wrong_arguments_are_type_errors() -> None:
     with card() as device, pytest.raises(TypeError, match="max_pool2d"):
         ttnn.max_pool2d(input_tensor=put(device, image(1, 1, 64, 32)), kernel=3)
+
+
+@pytest.mark.parametrize(("shape", "means"), [((40, 33), (0, 1)), ((8, 8, 32), (0, 1))])
+def test_images_of_fewer_dimensions_are_taken_and_nothing_is_left(
+    shape: tuple[int, ...], means: tuple[int, ...]
+) -> None:
+    x = image(*shape)
+    with card() as device:
+        start = in_use(device)
+        source = put(device, x, layout=ttnn.TILE_LAYOUT)
+        found = ttnn.global_avg_pool2d(source)
+        assert (ttnn.to_torch(found).float().flatten() - x.mean(means).flatten()).abs().max() < 0.01
+        ttnn.deallocate(found)
+        ttnn.deallocate(source)
+        assert in_use(device) == start

@@ -62,7 +62,7 @@ class ScaledDotProductAttention(Operation):
         attn_mask_block_map: Tensor | None = None,
     ) -> Call:
         given = locals()
-        unplanned = [name for name in _UNPLANNED if given[name] not in (None, False)]
+        unplanned = [name for name in _UNPLANNED if given[name] is not None and given[name] is not False]
         fatal(
             not unplanned,
             f"scaled_dot_product_attention is planned without {', '.join(unplanned)} on this card.",
