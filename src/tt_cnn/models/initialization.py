@@ -1,0 +1,70 @@
+"""Seeded weights with the statistics of a trained model, and seeded pictures."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.functional import interpolate
+
+CALIBRATION_IMAGES = 4
+CALIBRATION_SIZE = 256
+"""Statistics of batch norms hardly depend on the size of the pictures, and smaller ones are quicker."""
+
+PREDICTION_SCALE = 0.35
+"""He's weights double the variance; this makes it a quarter of the input's, as trained detectors' logits have it."""
+
+
+def initialize(model: nn.Module, resolution: tuple[int, int], seed: int) -> None:
+    """Weights after He, scales and shifts of batch norms spread as training spreads them, statistics as measured."""
+    generator = torch.Generator().manual_seed(seed)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+            _draw_weights(module, generator)
+        elif isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 1.5, generator=generator)
+            nn.init.normal_(module.bias, 0.0, 0.2, generator=generator)
+    _measure_statistics(model, resolution, seed)
+
+
+def natural_images(count: int, resolution: tuple[int, int], seed: int) -> torch.Tensor:
+    """Noise at all scales, the coarse strongest, as in photographs: (count, 3, height, width) between 0 and 1."""
+    generator = torch.Generator().manual_seed(seed)
+    height, width = resolution
+    total = torch.zeros(count, 3, height, width)
+    cells = 4
+    while cells <= max(height, width):
+        noise = torch.randn(count, 3, min(cells, height), min(cells, width), generator=generator)
+        total += interpolate(noise, size=(height, width), mode="bilinear", align_corners=False) / cells**0.5
+        cells *= 2
+    low, high = total.amin(dim=(1, 2, 3), keepdim=True), total.amax(dim=(1, 2, 3), keepdim=True)
+    return (total - low) / (high - low)
+
+
+def _draw_weights(module: nn.Conv2d | nn.ConvTranspose2d | nn.Linear, generator: torch.Generator) -> None:
+    """A convolution or linear layer with a bias has no norm behind it: it predicts."""
+    nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
+    if module.bias is None:
+        return
+    nn.init.normal_(module.bias, 0.0, 0.05, generator=generator)
+    if not isinstance(module, nn.ConvTranspose2d):
+        with torch.no_grad():
+            module.weight *= PREDICTION_SCALE
+
+
+def _measure_statistics(model: nn.Module, resolution: tuple[int, int], seed: int) -> None:
+    """Run pictures through in training mode; batch norms then hold the plain average of what they saw."""
+    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None
+    height, width = (min(side, CALIBRATION_SIZE) for side in resolution)
+    was_training = model.training
+    model.train()
+    with torch.no_grad():
+        model(natural_images(CALIBRATION_IMAGES, (height, width), seed + 1))
+    model.train(was_training)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum

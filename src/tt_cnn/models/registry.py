@@ -1,0 +1,164 @@
+"""The models: one folder each, found by looking, made by name with the same arguments everywhere.
+
+A folder is a package with `MODELS`, the entries it brings. A user's own entry comes in with `register`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from tt_cnn.models.initialization import initialize, natural_images
+from tt_cnn.models.tt_model import Precision, TtModel
+
+Task = Literal["classification", "detection", "segmentation"]
+Resolution = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ShippedWeights:
+    """Weights in the package: the file, and the options of the reference that they belong to."""
+
+    path: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """What the project knows of a model before it is made."""
+
+    name: str
+    title: str
+    task: Task
+    reference: Callable[..., nn.Module]
+    """(**options) -> the PyTorch model; its `forward(images)` takes NCHW and returns a tensor or a tuple of them."""
+    tt: Callable[..., TtModel]
+    """(reference, device, *, resolution, batch_size, precision) -> the model on the card."""
+    gates: Mapping[str, float]
+    """For each output by its name, the PCC that the tuned precision must reach."""
+    resolutions: tuple[Resolution, ...]
+    """(height, width) of the inputs it is tuned for; the first is the default."""
+    batch_sizes: tuple[int, ...] = (1,)
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """The reference takes (picture - mean) / std, the picture's values between 0 and 1."""
+    l1_small_size: int = 32768
+    """What `open_device` must be given for it."""
+    shipped: ShippedWeights | None = None
+    load_public: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]] | None = None
+    """The names of the public checkpoint turned into the reference's; None where they are the same."""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def resolution(self) -> Resolution:
+        return self.resolutions[0]
+
+    def example_input(
+        self, *, batch_size: int = 1, resolution: Resolution | None = None, seed: int = 0
+    ) -> torch.Tensor:
+        """Seeded pictures, (batch, 3, height, width), as the reference takes them."""
+        return self.normalize(natural_images(batch_size, resolution or self.resolution, seed))
+
+    def normalize(self, images: torch.Tensor) -> torch.Tensor:
+        """NCHW pictures between 0 and 1 as the reference takes them."""
+        mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (self.mean, self.std))
+        return (images - mean) / std
+
+
+_ENTRIES: dict[str, ModelEntry] = {}
+
+
+def register(entry: ModelEntry) -> None:
+    """Make a model known by its name and aliases."""
+    for name in (entry.name, *entry.aliases):
+        if name in _ENTRIES:
+            raise ValueError(f"there is a model {name!r} already ({_ENTRIES[name].title}); choose another name")
+    for name in (entry.name, *entry.aliases):
+        _ENTRIES[name] = entry
+
+
+def list_models(task: Task | None = None) -> list[str]:
+    """The names of all models, or of those for one task."""
+    _discover()
+    return sorted({e.name for e in _ENTRIES.values() if task in (None, e.task)})
+
+
+def model_entry(name: str) -> ModelEntry:
+    """What is known of one model."""
+    _discover()
+    if name not in _ENTRIES:
+        raise ValueError(f"there is no model {name!r}; there are {', '.join(list_models())}")
+    return _ENTRIES[name]
+
+
+def create_reference(name: str, *, seed: int | None = None, shipped: bool = False, **options: Any) -> nn.Module:
+    """The PyTorch model in eval mode, with the weights that the package ships or else seeded ones.
+
+    Seeded weights (seed 0 when none is given) come with batch-norm statistics measured on pictures, so that
+    activations have the sizes that they have in a trained model.
+    """
+    entry = model_entry(name)
+    if shipped and seed is not None:
+        raise ValueError("shipped=True and a seed were both given; the weights come from one of them")
+    if shipped:
+        return _with_shipped_weights(entry, options)
+    model = entry.reference(**options)
+    initialize(model, entry.resolution, seed or 0)
+    return model.eval()
+
+
+def create_tt(
+    name: str,
+    device: Any,
+    reference: nn.Module | None = None,
+    *,
+    resolution: Resolution | None = None,
+    batch_size: int = 1,
+    precision: Precision = "tuned",
+) -> TtModel:
+    """The model on the card, from the weights of `reference` (a seeded one when none is given).
+
+    `batch_size` is a chip's; on a mesh the batch of the whole is that times the chips.
+    """
+    entry = model_entry(name)
+    size = resolution or entry.resolution
+    if size not in entry.resolutions:
+        raise ValueError(f"resolution is {size}; {entry.title} is tuned for {_listed(entry.resolutions)}")
+    if batch_size not in entry.batch_sizes:
+        raise ValueError(f"batch_size is {batch_size}; {entry.title} is tuned for {_listed(entry.batch_sizes)}")
+    if precision not in ("tuned", "bfloat16"):
+        raise ValueError(f"precision is {precision!r}; it must be 'tuned' or 'bfloat16'")
+    model = create_reference(name) if reference is None else reference
+    return entry.tt(model, device, resolution=size, batch_size=batch_size, precision=precision)
+
+
+def _with_shipped_weights(entry: ModelEntry, options: dict[str, Any]) -> nn.Module:
+    if entry.shipped is None:
+        with_weights = [e.name for e in _ENTRIES.values() if e.shipped is not None]
+        raise ValueError(f"no weights of {entry.title} are shipped; there are for {', '.join(sorted(with_weights))}")
+    from safetensors.torch import load_file
+
+    model = entry.reference(**{**entry.shipped.options, **options})
+    model.load_state_dict({name: value.float() for name, value in load_file(entry.shipped.path).items()})
+    return model.eval()
+
+
+def _discover() -> None:
+    package = importlib.import_module("tt_cnn.models")
+    for found in pkgutil.iter_modules(package.__path__):
+        if not found.ispkg:
+            continue
+        for entry in importlib.import_module(f"tt_cnn.models.{found.name}").MODELS:
+            if entry.name not in _ENTRIES:
+                register(entry)
+
+
+def _listed(values: tuple[Any, ...]) -> str:
+    return " or ".join(map(str, values))
