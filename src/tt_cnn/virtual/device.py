@@ -22,7 +22,7 @@ from tt_cnn.virtual.memory_view import MemoryView, memory_view
 from tt_cnn.virtual.placement import Place, Placement, ProgramIds, place
 from tt_cnn.virtual.plan import FreeMemory, Plan
 from tt_cnn.virtual.plan_cache import PlanCache
-from tt_cnn.virtual.queues import Command, Event, Job, Queue, current_queue
+from tt_cnn.virtual.queues import Command, Event, Job, Queue, Timer, current_queue, timed
 from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.storage import Buffer, Guard, LiveBuffer
 from tt_cnn.virtual.trace import MeshTraceId, Trace
@@ -88,6 +88,8 @@ class MeshDevice:
         self.no_dispatch = False
         """Commands are planned and reported but not run (graph capture with NO_DISPATCH)."""
         self.listeners: list[Callable[[Command], None]] = []
+        self.timers: list[Timer] = []
+        """Told of each command that ran, with its times; while there is none, nothing is timed."""
         self.memory_listeners: list[Callable[[str, Place, Spec | None, str], None]] = []
         """Told of memory taken and given back outside commands: what, where, its spec and by what."""
         self._device_ids = list(device_ids)
@@ -248,12 +250,15 @@ class MeshDevice:
             else:
                 tick = self.hazards.enqueue(command.queue, command, command.accesses)
                 if not wait:
-                    self.queues[command.queue].submit(command.run)
+                    self.queues[command.queue].submit(self._job(command))
             for listener in self.listeners:
                 listener(command)
         if wait:
-            self._run_and_wait(command.queue, command.run)
+            self._run_and_wait(command.queue, self._job(command))
         return tick
+
+    def _job(self, command: Command) -> Job:
+        return timed(command, self.engine, tuple(self.timers)) if self.timers else command.run
 
     def _run_and_wait(self, index: int, job: Job) -> None:
         clock = self.hazards.order.at(index)
@@ -338,9 +343,13 @@ class MeshDevice:
             )
             assert trace is not None
             self.capturing = None
-            trace.close(self.allocations)
+            trace.close(self.allocations, self.engine)
             traces.reserve(self, trace)
             self.traces[int(trace.id)] = trace
+            assert trace.replay is not None
+            job = self.engine.captured(trace.replay)
+            if job is not None:
+                queue.submit(job)
 
     def execute_trace(self, trace_id: MeshTraceId, cq_id: int | None, blocking: bool) -> None:
         queue = self.queue(cq_id)
@@ -360,9 +369,9 @@ class MeshDevice:
             for listener in self.listeners:
                 listener(command)
             if not blocking:
-                queue.submit(command.run)
+                queue.submit(self._job(command))
         if blocking:
-            self._run_and_wait(queue.index, command.run)
+            self._run_and_wait(queue.index, self._job(command))
 
     def release_trace(self, trace_id: MeshTraceId) -> None:
         """Give a trace's memory back. One that is not there is none to release, as in TT-NN."""

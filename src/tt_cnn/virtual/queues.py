@@ -15,6 +15,7 @@ from tt_cnn.virtual.plan import Plan
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.hazards import Access, Clock
+    from tt_cnn.virtual.storage import Cell
 
 current_queue: ContextVar[int] = ContextVar("tt_cnn_queue", default=0)
 """The queue that calls without a queue of their own go to (`ttnn.command_queue`)."""
@@ -30,6 +31,9 @@ class Command:
     queue: int
     run: Job
     accesses: Sequence[Access] = ()
+    reads: Sequence[Cell] = ()
+    writes: Sequence[Cell] = ()
+    """Where `run` finds its values, and where it leaves them: what a compiled replay is made from."""
     layer: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
@@ -43,6 +47,23 @@ class Command:
     def __str__(self) -> str:
         where = f" of {self.layer!r}" if self.layer else ""
         return f"{self.name}{where} on queue {self.queue}"
+
+
+Timer = Callable[[Command, Any, Any], None]
+"""Told of each command that ran, on its queue's worker, with stamps of its engine from before and after it."""
+
+
+def timed(command: Command, engine: Engine, timers: Sequence[Timer]) -> Job:
+    """The command's run, with its times told to all who asked."""
+
+    def job() -> None:
+        start = engine.stamp()
+        command.run()
+        stop = engine.stamp()
+        for timer in timers:
+            timer(command, start, stop)
+
+    return job
 
 
 class Latch:

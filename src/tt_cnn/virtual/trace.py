@@ -8,9 +8,12 @@ buffers and cores.
 from __future__ import annotations
 
 import logging
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors import CardError
 from tt_cnn.virtual.hazards import Access, Accesses
 from tt_cnn.virtual.placement import Place, PlacedStep
@@ -22,6 +25,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.device import MeshDevice
+    from tt_cnn.virtual.storage import Buffer
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -55,6 +59,10 @@ class Trace:
     commands: list[Command] = field(default_factory=list)
     fills: list[Cell] = field(default_factory=list)
     """Cells that were empty before: what is in them comes with the first replay."""
+    written: list[weakref.ref[Buffer]] = field(default_factory=list)
+    """Buffers that its commands write."""
+    replay: Callable[[], None] | None = None
+    """What a replay runs, made by the engine when the capture ends."""
     given_back: dict[tuple[Place, Spec], Cell] = field(default_factory=dict)
     """Cells of buffers freed during the capture. A model may free its input; the caller then allocates the input again,
     at the address that the trace reads, before the capture ends: that is the same memory, so the same cell."""
@@ -65,7 +73,9 @@ class Trace:
     """Buffers up to this serial do not lie where the replay writes."""
     _replays: dict[int, Command] = field(default_factory=dict)
 
-    def close(self, allocations: int) -> None:
+    def close(self, allocations: int, engine: Engine) -> None:
+        kept = [buffer for known in self.written if (buffer := known()) is not None and buffer.allocated]
+        self.replay = engine.replay(self.commands, list({id(b.cell): b.cell for b in kept}.values()))
         self.size = estimate_size([s for c in self.commands for s in c.steps])
         self.checked = allocations
         self.accesses = Accesses(_merged([a for c in self.commands for a in c.accesses]))
@@ -82,14 +92,11 @@ class Trace:
     def command_on(self, queue: int) -> Command:
         """The replay as one command, the same every time."""
         if queue not in self._replays:
-            jobs = [command.run for command in self.commands]
-
-            def replay() -> None:
-                for job in jobs:
-                    job()
-
+            assert self.replay is not None, "a trace is replayed after its capture has ended"
             number = int(self.id)
-            self._replays[queue] = Command(f"replay of trace {number}", queue, replay, self.accesses, trace_id=number)
+            self._replays[queue] = Command(
+                f"replay of trace {number}", queue, self.replay, self.accesses, trace_id=number
+            )
         return self._replays[queue]
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tt_cnn.virtual.engines.replay.installed import installed
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.types.enums import DataType
+
+if TYPE_CHECKING:
+    from tt_cnn.virtual.queues import Command
+    from tt_cnn.virtual.storage import Cell
 
 NUMERICS = ("device", "exact", "native")
 
@@ -40,6 +47,28 @@ class Engine:
     def finish(self, mark: Any) -> None:
         """Block the caller until a mark is reached."""
 
+    def stamp(self) -> Any:
+        """The time at which this queue gets here; `seconds` says when that was."""
+        return time.perf_counter()
+
+    def seconds(self, stamp: Any) -> float:
+        """A stamp in seconds, from a start that all queues share. Waits for it where it lies ahead."""
+        return float(stamp)
+
+    def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
+        """What a replay of a trace runs: its commands, one after the other."""
+        jobs = [command.run for command in commands]
+
+        def run() -> None:
+            for job in jobs:
+                job()
+
+        return run
+
+    def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
+        """What the queue must do at the end of a capture, after all that was enqueued before it."""
+        return None
+
     def pack(self, value: torch.Tensor, dtype: DataType) -> torch.Tensor:
         """Round to what the card's packer stores; `native` numerics keeps what the host computed."""
         if dtype.is_float and self.numerics == "native":
@@ -54,6 +83,37 @@ class Engine:
         return value
 
 
+_MISSING = {
+    "kernels": "install a C++ compiler (g++)",
+    "openvino": "pip install 'tt-cnn[cpu]'",
+    "onnxruntime": "pip install 'tt-cnn[cpu]'",
+}
+
+
+class CompilingEngine(Engine):
+    """Torch on the CPU, and traces compiled for OpenVINO or ONNX Runtime: `host`, or the quicker of those there are."""
+
+    def __init__(self, numerics: str, host: str | None = None) -> None:
+        super().__init__(numerics)
+        self.host = host
+        if host is None:
+            return
+        if numerics != "native":
+            raise ValueError(f"engine={host!r} computes in the host's own float32; use it with numerics='native'")
+        if host not in installed():
+            raise RuntimeError(f"engine={host!r} was asked for, but it is not there; {_MISSING[host]}")
+
+    def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
+        if self.numerics != "native" or not installed():
+            return super().replay(commands, outputs)
+        from tt_cnn.virtual.engines.replay.replay import Replay
+
+        return Replay(commands, outputs, self.host)
+
+    def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
+        return getattr(replay, "note_values", None)
+
+
 class CudaEngine(Engine):
     """Torch on CUDA. A queue is a thread with a stream of its own; a mark is a CUDA event."""
 
@@ -65,6 +125,8 @@ class CudaEngine(Engine):
             raise RuntimeError("engine='cuda' was asked for, but torch sees no CUDA device; use engine='cpu'")
         self.device = torch.device("cuda", torch.cuda.current_device())
         self._streams: dict[int, torch.cuda.Stream] = {}
+        self._start: Any = None
+        """What stamps are counted from: the first of them."""
 
     @contextmanager
     def scope(self, queue: int) -> Iterator[None]:
@@ -86,6 +148,17 @@ class CudaEngine(Engine):
         if mark is not None:
             mark.synchronize()
 
+    def stamp(self) -> Any:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self.device))
+        self._start = self._start or event
+        return event
+
+    def seconds(self, stamp: Any) -> float:
+        for event in (self._start, stamp):
+            event.synchronize()
+        return float(self._start.elapsed_time(stamp)) / 1000
+
     def upload(self, host: torch.Tensor) -> torch.Tensor:
         """Through pinned memory, which torch keeps until the copy is done."""
         return host.pin_memory().to(self.device, non_blocking=True)
@@ -94,7 +167,16 @@ class CudaEngine(Engine):
         return value.cpu()  # waits for this queue's stream, on this queue's worker
 
 
-ENGINES = {"cpu": Engine, "cuda": CudaEngine}
+ENGINES: dict[str, Callable[[str], Engine]] = {
+    "cpu": CompilingEngine,
+    "torch": Engine,
+    "kernels": partial(CompilingEngine, host="kernels"),
+    "openvino": partial(CompilingEngine, host="openvino"),
+    "onnxruntime": partial(CompilingEngine, host="onnxruntime"),
+    "cuda": CudaEngine,
+}
+"""`cpu` takes the quickest of `kernels`, `openvino` and `onnxruntime` for a trace.
+`torch` runs every command of a trace by itself."""
 
 
 def create_engine(name: str, numerics: str) -> Engine:

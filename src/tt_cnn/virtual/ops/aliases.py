@@ -1,7 +1,8 @@
 """Spellings of older TT-NN versions that programs still use. They work, with a DeprecationWarning.
 
-One table for all ops: the op's name, and for each old keyword the one that took its place, or None where TT-NN dropped
-it because it no longer changes anything.
+One table for all ops and for Conv2dConfig: the name, and for each old keyword the one that took its place, or None
+where TT-NN dropped it because it no longer changes anything. (The dtypes of a convolution's input and output are those
+of its tensor and of `conv2d(dtype=)`.)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ VERSION = "0.81.1"
 KEYWORDS: dict[str, dict[str, str | None]] = {
     "leaky_relu": {"slope": "negative_slope"},
     "conv2d": {"config": "conv_config"},
+    "Conv2dConfig": {"activation_dtype": None, "output_dtype": None},
     "add": {"use_legacy": None},
     "subtract": {"use_legacy": None},
     "multiply": {"use_legacy": None},

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
@@ -112,6 +113,9 @@ class Operation:
     single = True
     """The call returns one tensor, not a list of them."""
 
+    runner: ClassVar[Callable[[Operation, Call], Any] | None] = None
+    """Runs calls in place of `run` where it is set (comparison mode)."""
+
     arguments: Callable[..., Call]
     plan: Callable[..., Sequence[Slot]]
     numbers: Callable[..., Sequence[torch.Tensor]]
@@ -144,7 +148,9 @@ class Operation:
         if not all(isinstance(tensor, Tensor) for tensor in call.tensors):
             raise TypeError(_signature_message(self, args, kwargs))
         call.given = args, kwargs
-        return result if result is not None else self.run(call)
+        if result is not None:
+            return result
+        return self.run(call) if Operation.runner is None else Operation.runner(self, call)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call's arguments by TT-NN's signature; a wrong name or number of them is TT-NN's TypeError."""
@@ -249,6 +255,8 @@ class Operation:
             device.hazards.never_written(f"ttnn.{self.name}", f"a tensor of shape {tensor.shape}")
         for buffer in written:
             buffer.will_be_written(queue)
+        if captured and device.capturing is not None:
+            device.capturing.written.extend(weakref.ref(buffer) for buffer in written)
         command = Command(
             f"ttnn.{self.name}",
             queue,
@@ -256,6 +264,8 @@ class Operation:
             accesses_of(buffers, write=False)
             + accesses_of(written, write=True)
             + temporaries(placement.steps, written),
+            reads=[buffer.cell for buffer in buffers],
+            writes=[buffer.cell for buffer in written],
             attributes=call.attributes,
             plan=plan,
             steps=placement.steps,

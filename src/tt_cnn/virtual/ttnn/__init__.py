@@ -174,6 +174,10 @@ ttnn = sys.modules[__name__]
 """Some code says `ttnn.ttnn`."""
 
 ops.load_all()
+
+from tt_cnn.virtual.golden import attach_golden_function as attach_golden_function  # noqa: E402
+from tt_cnn.virtual.golden import get_golden_function as get_golden_function  # noqa: E402
+
 for _module in (core, device, distributed, types, ttnn):
     _typed_names(_module)
 

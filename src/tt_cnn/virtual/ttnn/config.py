@@ -43,7 +43,12 @@ class Config:
             value = float(value)
         if not isinstance(value, kind):
             raise TypeError(f"CONFIG.{name} is {value!r}; it must be of type {_name(kind)}")
+        before = getattr(self, name)
         object.__setattr__(self, name, value)
+        if name == "enable_comparison_mode" and value is not before:
+            from tt_cnn.virtual.comparison import switch  # it stands above the ops, which stand above this
+
+            switch(value, self)
 
     @staticmethod
     def keys() -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.ops.sliding_window.slice_config import Op2DSliceConfig, SliceTypeEnum, Slicing
 from tt_cnn.virtual.types.enums import DataType, Layout, NativeEnum, PaddingMode, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
@@ -58,6 +61,16 @@ class Conv2dConfig:
         values["activation"] = activation(self.activation)
         return Settings(**values)
 
+
+def _with_old_spellings(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def __init__(self: Conv2dConfig, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **current_spelling("Conv2dConfig", kwargs))
+
+    return __init__
+
+
+Conv2dConfig.__init__ = _with_old_spellings(Conv2dConfig.__init__)  # type: ignore[method-assign]
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "weights_dtype": (DataType, type(None)),

@@ -1,0 +1,95 @@
+"""From commands to a graph: they are run once on tensors that note what torch does with them.
+
+Every op computes its numbers with torch, so the note is complete, and no op needs a second description for compiled
+replays. What follows from constants alone is computed here, once.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from tt_cnn.virtual.engines.replay.aten import TRANSLATIONS
+from tt_cnn.virtual.engines.replay.graph import Graph, Node
+
+
+class NotExpressible(Exception):
+    """A torch operation that a graph has no node for."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(operation)
+        self.operation = operation
+
+
+def graph_of(
+    program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor]
+) -> tuple[list[Node], list[torch.Tensor]]:
+    """The graph of a program's outputs, and the outputs themselves, which came about on the way."""
+    results: list[torch.Tensor] = []
+
+    def noted(*values: torch.Tensor) -> list[torch.Tensor]:
+        outputs = program(*values)
+        results.extend(outputs)
+        return outputs
+
+    with torch.no_grad():
+        module = make_fx(noted)(*inputs)
+    module.graph.eliminate_dead_code()
+    return _Translation(module).run(), [r.detach() for r in results]
+
+
+class _Translation:
+    def __init__(self, module: fx.GraphModule) -> None:
+        self.module = module
+        self.graph = Graph()
+        self.values: dict[fx.Node, Any] = {}
+
+    def run(self) -> list[Node]:
+        count = 0
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder":
+                self.values[node] = self.graph.input(count, tuple(node.meta["val"].shape))
+                count += 1
+            elif node.op == "get_attr":
+                self.values[node] = self.graph.constant(getattr(self.module, node.target).detach())
+            elif node.op == "call_function":
+                self.values[node] = self._call(node)
+            elif node.op == "output":
+                return [self._known(one) for one in node.args[0]]
+        raise AssertionError("a traced program has an output")
+
+    def _known(self, argument: Any) -> Node:
+        node: Node = self.values[argument]
+        return node
+
+    def _call(self, node: fx.Node) -> Any:
+        args: Any = fx.map_arg(node.args, self._known)  # type: ignore[arg-type]
+        kwargs: Any = fx.map_arg(node.kwargs, self._known)  # type: ignore[arg-type]
+        if node.target is operator.getitem:
+            return args[0][args[1]] if isinstance(args[0], tuple) else args[0]
+        if _all_constant(args, kwargs):
+            return self._folded(node, args, kwargs)
+        translate = TRANSLATIONS.get(str(node.target))
+        translated = None if translate is None else translate(self.graph, *args, **kwargs)
+        if translated is None:
+            raise NotExpressible(str(node.target))
+        return translated
+
+    def _folded(self, node: fx.Node, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        def value(one: Any) -> Any:
+            return one.value if isinstance(one, Node) else one
+
+        args, kwargs = (torch.utils._pytree.tree_map(value, a) for a in (args, kwargs))
+        assert callable(node.target)
+        result = node.target(*args, **kwargs)
+        return self.graph.constant(result) if isinstance(result, torch.Tensor) else result
+
+
+def _all_constant(*arguments: Any) -> bool:
+    leaves = torch.utils._pytree.tree_leaves(arguments)
+    return all(leaf.is_constant for leaf in leaves if isinstance(leaf, Node))

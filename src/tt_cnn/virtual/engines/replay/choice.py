@@ -1,0 +1,90 @@
+"""Which host engine runs a graph quickest on this machine: measured once, remembered on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from tt_cnn.virtual.engines.replay.graph import Node, ordered
+from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
+from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
+
+log = logging.getLogger("tt_cnn.virtual")
+
+ROUNDS = 3
+"""The best of so many runs counts, after one to warm up."""
+
+
+def quickest(outputs: Sequence[Node], inputs: Sequence[torch.Tensor], threads: int) -> tuple[str, Host]:
+    """A compiled model on the engine that was quickest for this graph, now or when it was measured before."""
+    names = installed()
+    if len(names) == 1:
+        return names[0], HOSTS[names[0]](outputs, threads)
+    key = _key(outputs, threads)
+    known = _remembered().get(key)
+    if known in names:
+        return known, HOSTS[known](outputs, threads)
+    hosts = {name: HOSTS[name](outputs, threads) for name in names}
+    seconds = {name: _seconds(host, inputs) for name, host in hosts.items()}
+    best = min(seconds, key=seconds.__getitem__)
+    log.info("replay on %s: %s", best, ", ".join(f"{n} {s * 1e3:.1f} ms" for n, s in seconds.items()))
+    _remember(key, best)
+    return best, hosts[best]
+
+
+def _seconds(host: Host, inputs: Sequence[torch.Tensor]) -> float:
+    host(inputs)
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        host(inputs)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _key(outputs: Sequence[Node], threads: int) -> str:
+    """The graph's structure (not its weights), the machine and the engines' versions."""
+    digest = hashlib.sha256()
+    numbers: dict[int, int] = {}
+    for node in ordered(outputs):
+        numbers[id(node)] = len(numbers)
+        told = (node.kind, [numbers[id(one)] for one in node.inputs], node.params, node.shape)
+        digest.update(repr(told).encode())
+    digest.update(repr((threads, platform.processor(), platform.machine(), os.cpu_count())).encode())
+    digest.update(repr([(name, version(name)) for name in installed() if name in PACKAGES]).encode())
+    return digest.hexdigest()[:32]
+
+
+def _file() -> Path:
+    root = os.environ.get("TT_CNN_CACHE") or Path.home() / ".cache" / "tt-cnn"
+    return Path(root) / "replay.json"
+
+
+def _remembered() -> dict[str, str]:
+    try:
+        known = json.loads(_file().read_text())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _remember(key: str, name: str) -> None:
+    """Written beside and renamed, so that two processes do not spoil it; where nothing can be written, never mind."""
+    path = _file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            json.dump(_remembered() | {key: name}, file)
+        Path(file.name).replace(path)
+    except OSError as error:
+        log.info("the choice of engine is not kept: %s", error)

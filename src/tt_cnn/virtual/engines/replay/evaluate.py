@@ -1,0 +1,94 @@
+"""A node's value by torch: for what an engine has no step for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tt_cnn.virtual.engines.replay.graph import Node
+
+_BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "max": torch.maximum,
+    "min": torch.minimum,
+}  # fmt: skip
+_UNARY: dict[str, Callable[..., torch.Tensor]] = {
+    "Relu": torch.relu, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Exp": torch.exp, "Log": torch.log,
+    "Sqrt": torch.sqrt, "Neg": torch.neg, "Abs": torch.abs, "Reciprocal": torch.reciprocal, "Floor": torch.floor,
+    "Ceil": torch.ceil, "Erf": torch.erf, "Sin": torch.sin, "Cos": torch.cos, "silu": F.silu, "mish": F.mish,
+    "HardSwish": F.hardswish, "Softplus": F.softplus, "rsqrt": torch.rsqrt, "hardsigmoid": F.hardsigmoid,
+    "leaky_relu": F.leaky_relu, "elu": F.elu, "clip": torch.clamp, "gelu": lambda x, how: F.gelu(x, approximate=how),
+}  # fmt: skip
+_REDUCE: dict[str, Callable[..., torch.Tensor]] = {
+    "mean": torch.mean, "sum": torch.sum, "amax": torch.amax, "amin": torch.amin,
+}  # fmt: skip
+
+
+def value_of(node: Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The node's operation on the values of its inputs."""
+    return _KINDS[node.kind](node, *inputs)
+
+
+def _slice(node: Node, x: torch.Tensor) -> torch.Tensor:
+    return x[tuple(slice(*one) for one in zip(*node.params, strict=True))]
+
+
+def _pad(node: Node, x: torch.Tensor) -> torch.Tensor:
+    before, after, fill = node.params
+    return F.pad(x, [side for pair in reversed(list(zip(before, after, strict=True))) for side in pair], value=fill)
+
+
+def _around(x: torch.Tensor, padding: Sequence[int], fill: float) -> torch.Tensor:
+    top, left, bottom, right = padding
+    return F.pad(x, (left, right, top, bottom), value=fill) if any(padding) else x
+
+
+def _conv(node: Node, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    stride, padding, dilation, groups = node.params
+    return F.conv2d(_around(x, padding, 0.0), weight, bias, stride, 0, dilation, groups)
+
+
+def _conv_transpose(
+    node: Node, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    stride, padding, (dilation, more), groups = node.params
+    return F.conv_transpose2d(x, weight, bias, stride, padding[:2], more, groups, dilation)
+
+
+def _max_pool(node: Node, x: torch.Tensor) -> torch.Tensor:
+    kernel, stride, padding, dilation = node.params
+    return F.max_pool2d(_around(x, padding, -math.inf), kernel, stride, 0, dilation)
+
+
+def _avg_pool(node: Node, x: torch.Tensor) -> torch.Tensor:
+    kernel, stride, padding, (count_padding,) = node.params
+    return F.avg_pool2d(x, kernel, stride, padding[:2], False, count_padding)
+
+
+def _repeat(node: Node, x: torch.Tensor) -> torch.Tensor:
+    for axis, times in enumerate(node.params[0]):
+        x = x.repeat_interleave(times, axis) if times > 1 else x
+    return x
+
+
+_KINDS: dict[str, Callable[..., Any]] = {
+    "reshape": lambda node, x: x.reshape(node.shape),
+    "permute": lambda node, x: x.permute(node.params[0]),
+    "expand": lambda node, x: x.expand(node.shape),
+    "slice": _slice,
+    "pad": _pad,
+    "cat": lambda node, *parts: torch.cat(parts, node.params[0]),
+    "repeat": _repeat,
+    "unary": lambda node, x: _UNARY[node.params[0]](x, *node.params[1:]),
+    "binary": lambda node, a, b: _BINARY[node.params[0]](a, b),
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "matmul": lambda node, a, b: a @ b,
+    "softmax": lambda node, x: x.softmax(node.params[0]),
+    "reduce": lambda node, x: _REDUCE[node.params[0]](x, dim=node.params[1], keepdim=True),
+}

@@ -1,0 +1,84 @@
+"""Host engines that run a graph in float32 with torch's threads: our kernels, OpenVINO and ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
+
+
+class Host(Protocol):
+    """A compiled graph, called with the inputs that count. Outputs are the caller's own."""
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]: ...
+
+
+class Kernels:
+    """The project's own: convolutions after Winograd, everything fused that follows a window."""
+
+    def __init__(self, outputs: Sequence[Node], threads: int) -> None:
+        from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
+
+        self._outputs = outputs
+        self._inputs = sorted((n for n in ordered(outputs) if n.kind == "input"), key=lambda n: n.params[0])
+        self._lowering = Lowering(outputs, threads)
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        lowering = self._lowering
+        for node, value in zip(self._inputs, inputs, strict=True):
+            lowering.values[id(node)] = value
+        with torch.no_grad():
+            for action in lowering.actions:
+                action()
+            return [lowering.tensor(node).clone(memory_format=torch.contiguous_format) for node in self._outputs]
+
+
+class OnnxRuntime:
+    def __init__(self, outputs: Sequence[Node], threads: int) -> None:
+        import onnxruntime
+
+        from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._names = [f"input{i}" for i in used_inputs(outputs)]
+        model = OnnxModel(outputs).bytes()
+        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        feeds = {name: x.numpy() for name, x in zip(self._names, inputs, strict=True)}
+        return [torch.from_numpy(y) for y in self._session.run(None, feeds)]
+
+
+class OpenVino:
+    def __init__(self, outputs: Sequence[Node], threads: int) -> None:
+        import openvino
+
+        from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
+
+        core = openvino.Core()
+        settings = {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": str(threads),
+            "NUM_STREAMS": "1",
+        }
+        model = core.read_model(OnnxModel(outputs).bytes())
+        self._request = core.compile_model(model, "CPU", settings).create_infer_request()
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        results: Any = self._request.infer([x.numpy() for x in inputs], share_inputs=True, share_outputs=False)
+        return [torch.from_numpy(np.asarray(results[i])) for i in range(len(results))]
+
+
+HOSTS: dict[str, Callable[[Sequence[Node], int], Host]] = {
+    "kernels": Kernels,
+    "openvino": OpenVino,
+    "onnxruntime": OnnxRuntime,
+}

@@ -1,0 +1,1 @@
+"""Our own host engine: a C++ program of steps on channels-last images."""

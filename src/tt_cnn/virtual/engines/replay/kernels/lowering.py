@@ -1,0 +1,278 @@
+"""A graph as steps of the kernels' program, with torch for the nodes that no step does.
+
+Images are channels last. Parts of a concatenation are written where the whole will be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.engines.replay import evaluate
+from tt_cnn.virtual.engines.replay.graph import Node, ordered
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
+from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
+from tt_cnn.virtual.engines.replay.kernels.steps import (
+    ACTIVATIONS,
+    PANEL,
+    Step,
+    direct_weights,
+    padded_bias,
+    step,
+    winograd_weights,
+)
+
+CACHE_FLOATS = 3 << 16
+"""What a block of Winograd tiles may take of a core's second-level cache."""
+FOREVER = 1 << 60
+VIEWS = ("reshape", "permute", "slice", "expand")
+"""What torch does without a copy: the memory of their source is theirs."""
+
+
+class Lowering:
+    """`actions`, run in order, compute the values of all nodes from `values` of the inputs."""
+
+    def __init__(self, outputs: Sequence[Node], threads: int) -> None:
+        self.threads = threads
+        self.actions: list[Callable[[], Any]] = []
+        self.values: dict[int, torch.Tensor] = {}
+        """Of inputs, constants and nodes that torch computes."""
+        self.images: dict[int, Image] = {}
+        self._steps: list[Step] = []
+        self._kept: list[torch.Tensor] = []
+        self._scratch_each = 0
+        self._pool = Pool()
+        self._order = ordered(outputs)
+        self._fused = fuse(outputs)
+        self._last_use = self._last_uses(outputs)
+        self._wholes = self._concatenations()
+        for position, node in enumerate(self._order):
+            self._lower(node)
+            self._pool.release(position)
+        self._close()
+        self._scratch = torch.zeros(max(1, self._scratch_each * threads))
+
+    # --- looking ahead -------------------------------------------------------------------------------------------
+
+    def _last_uses(self, outputs: Sequence[Node]) -> dict[int, int]:
+        """The position after which a node's values are not needed; a step reads its inputs when its result is due."""
+        due: dict[int, int] = {}
+        position = {id(node): i for i, node in enumerate(self._order)}
+        for one in self._fused.values():
+            if one is not None:
+                due[id(one.node)] = position[id(one.result)]
+        last: dict[int, int] = {}
+        for i, node in enumerate(self._order):
+            for source in node.inputs:
+                last[id(source)] = max(last.get(id(source), 0), i, due.get(id(node), 0))
+        for node in outputs:
+            last[id(node)] = FOREVER
+        for node in reversed(self._order):
+            if node.kind in VIEWS:
+                last[id(node.source)] = max(last[id(node.source)], last[id(node)])
+        return last
+
+    def _concatenations(self) -> dict[int, tuple[Node, int]]:
+        """Nodes whose step writes into a concatenation: the whole, and the channel where they begin there."""
+        found: dict[int, tuple[Node, int]] = {}
+        for cat in self._order:
+            if cat.kind != "cat" or cat.params != (1,) or len(cat.shape) != 4:
+                continue
+            first = 0
+            for part in cat.inputs:
+                if self._fused.get(id(part)) is not None:
+                    found.setdefault(id(part), (cat, first))
+                first += part.shape[1]
+        return found
+
+    # --- where values are ----------------------------------------------------------------------------------------
+
+    def _image(self, node: Node) -> Image:
+        """Memory for a node's values: its own, or a part of the concatenation that it belongs to."""
+        if id(node) not in self.images:
+            if id(node) in self._wholes:
+                whole, first = self._wholes[id(node)]
+                image = self._image(whole).part(first, node.shape[1])
+            else:
+                image = self._pool.image(node.shape, self._needed_until(node))
+            self.images[id(node)] = image
+        return self.images[id(node)]
+
+    def _needed_until(self, node: Node) -> int:
+        parts = [one for one in node.inputs if self._wholes.get(id(one), (None, 0))[0] is node]
+        return max(self._last_use[id(node)], *(self._needed_until(one) for one in parts), 0)
+
+    def _source(self, node: Node) -> Image:
+        """A node's values as an image; those that torch computed are copied into one."""
+        if id(node) not in self.images:
+            target, values, key = self._image(node).tensor(), self.values, id(node)
+            self._by_torch(lambda: target.copy_(values[key]))
+        return self.images[id(node)]
+
+    def tensor(self, node: Node) -> torch.Tensor:
+        """A node's values as torch sees them, once the actions have run."""
+        return self.images[id(node)].tensor() if id(node) in self.images else self.values[id(node)]
+
+    # --- actions -------------------------------------------------------------------------------------------------
+
+    def _by_torch(self, action: Callable[[], Any]) -> None:
+        self._close()
+        self.actions.append(action)
+
+    def _close(self) -> None:
+        """The steps so far become one call of the library."""
+        if not self._steps:
+            return
+        steps, count, run = (Step * len(self._steps))(*self._steps), len(self._steps), library().run_program
+        self._steps = []
+
+        def call() -> None:
+            scratch = ctypes.c_void_p(self._scratch.data_ptr())
+            run(steps, ctypes.c_int64(count), ctypes.c_int64(self.threads), scratch, ctypes.c_int64(self._scratch_each))
+
+        self.actions.append(call)
+
+    def _lower(self, node: Node) -> None:
+        if node.value is not None:
+            self.values[id(node)] = node.value
+        elif node.kind == "cat" and any(self._wholes.get(id(part), (None, 0))[0] is node for part in node.inputs):
+            self._fill(node)
+        elif id(node) in self._fused:
+            fused = self._fused[id(node)]
+            if fused is not None:
+                _EMIT[fused.node.kind](self, fused)
+        elif node.kind != "input":
+            self._compute(node)
+
+    def _fill(self, cat: Node) -> None:
+        """Copy the parts of a concatenation that were not written in place."""
+        whole, first = self._image(cat), 0
+        for part in cat.inputs:
+            here = whole.part(first, part.shape[1])
+            there = self.images.get(id(part))
+            if there is None or there.pointer != here.pointer:
+                self._emit("activate", Fused(part, part), part, here)
+            first += part.shape[1]
+
+    def _compute(self, node: Node) -> None:
+        values, key = self.values, id(node)
+
+        def compute() -> None:
+            values[key] = evaluate.value_of(node, [self.tensor(one) for one in node.inputs])
+
+        self._by_torch(compute)
+
+    # --- steps ---------------------------------------------------------------------------------------------------
+
+    def _emit(self, kind: str, fused: Fused, source: Node, target: Image | None = None, **fields: Any) -> None:
+        x = self._source(source)
+        other = None if fused.other is None else self._source(fused.other)
+        y = target or self._image(fused.result)
+        (n, c, h, w), (_, out_channels, out_height, out_width) = source.shape, fused.node.shape
+        numbers: dict[str, Any] = {
+            "x": x.pointer, "batch": n, "height": h, "width": w, "channels": c, "x_pixel": x.pixel,
+            "out_height": out_height, "out_width": out_width, "out_channels": out_channels,
+            "y": y.pointer, "y_pixel": y.pixel, "y_row": y.pixel * y.buffer.shape[2],
+            "y_image": y.pixel * y.buffer.shape[2] * y.buffer.shape[1],
+        }  # fmt: skip
+        if other is not None:
+            numbers |= {"other": other.pointer, "other_pixel": other.pixel, "other_first": int(fused.other_first)}
+        if fused.activation is not None:
+            name, *params = fused.activation.params
+            numbers |= {"activation": ACTIVATIONS[name], **dict(zip("ab", map(float, params), strict=False))}
+        for name, value in fields.items():
+            if isinstance(value, torch.Tensor):
+                self._kept.append(value)
+                value = value.data_ptr()
+            numbers[name] = value
+        self._steps.append(step(kind, **numbers))
+
+    def _conv(self, fused: Fused) -> None:
+        node = fused.node
+        (sh, sw), (top, left, _, _), (dh, dw), groups = node.params
+        weight, bias = _weight_and_bias(node)
+        kh, kw = weight.shape[2:]
+        window = {
+            "kernel_h": kh, "kernel_w": kw, "stride_h": sh, "stride_w": sw, "top": top, "left": left, "dilation_h": dh,
+            "dilation_w": dw, "bias": padded_bias(bias, node.shape[1]),
+        }  # fmt: skip
+        if groups > 1:
+            weights = weight.reshape(weight.shape[0], -1).t().float().contiguous()
+            self._emit("depthwise", fused, node.source, weights=weights, **window)
+        elif (kh, kw, sh, sw, dh, dw) == (3, 3, 1, 1, 1, 1) and _suits_winograd(node):
+            weights = winograd_weights(weight)
+            self._emit("winograd", fused, node.source, weights=weights, tiles=self._tiles_at_once(node), **window)
+        else:
+            self._emit("convolution", fused, node.source, weights=direct_weights(weight), **window)
+
+    def _tiles_at_once(self, node: Node) -> int:
+        n, channels, h, w = node.shape
+        columns = -(-channels // PANEL) * PANEL
+        tiles = n * -(-h // 4) * -(-w // 4)
+        fitting = CACHE_FLOATS // (36 * (node.source.shape[1] + columns)) // 12 * 12
+        at_once = min(-(-tiles // self.threads), max(48, fitting))
+        self._scratch_each = max(self._scratch_each, 36 * at_once * (node.source.shape[1] + columns))
+        return at_once
+
+    def _conv_transpose(self, fused: Fused) -> None:
+        """Every place of the kernel is a 1x1 convolution to every so manieth pixel."""
+        node = fused.node
+        weight, bias = _weight_and_bias(node)
+        sh, sw = node.params[0]
+        image = self._image(fused.result)
+        row = image.pixel * node.shape[3]
+        for dy in range(sh):
+            for dx in range(sw):
+                place = weight[:, :, dy : dy + 1, dx : dx + 1].transpose(0, 1)
+                self._emit(
+                    "convolution", fused, node.source, image, weights=direct_weights(place),
+                    bias=padded_bias(bias, node.shape[1]), y=image.pointer + 4 * (dy * row + dx * image.pixel),
+                    y_row=sh * row, y_pixel=sw * image.pixel, out_height=node.source.shape[2],
+                    out_width=node.source.shape[3],
+                )  # fmt: skip
+
+    def _pool_step(self, fused: Fused) -> None:
+        node = fused.node
+        (kh, kw), (sh, sw), (top, left, _, _), extra = node.params
+        window = {"kernel_h": kh, "kernel_w": kw, "stride_h": sh, "stride_w": sw, "top": top, "left": left}
+        if node.kind == "avg_pool":
+            self._emit("average_pool", fused, node.source, count_padding=int(extra[0]), **window)
+        else:
+            self._emit("max_pool", fused, node.source, dilation_h=extra[0], dilation_w=extra[1], **window)
+
+    def _repeat(self, fused: Fused) -> None:
+        _, _, down, across = fused.node.params[0]
+        self._emit("upsample", fused, fused.node.source, stride_h=down, stride_w=across)
+
+    def _elementwise(self, fused: Fused) -> None:
+        self._emit("activate", fused, fused.node.source)
+
+    def _mean(self, fused: Fused) -> None:
+        self._emit("mean", fused, fused.node.source)
+
+
+_EMIT: dict[str, Callable[[Lowering, Fused], None]] = {
+    "conv": Lowering._conv,
+    "conv_transpose": Lowering._conv_transpose,
+    "max_pool": Lowering._pool_step,
+    "avg_pool": Lowering._pool_step,
+    "repeat": Lowering._repeat,
+    "unary": Lowering._elementwise,
+    "binary": Lowering._elementwise,
+    "reduce": Lowering._mean,
+}
+
+
+def _weight_and_bias(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weight = node.inputs[1].value
+    assert weight is not None
+    return weight, node.inputs[2].value if len(node.inputs) > 2 else None
+
+
+def _suits_winograd(node: Node) -> bool:
+    """Its transformations go sixteen channels at a time."""
+    return node.source.shape[1] % 16 == 0 and node.shape[1] >= 16

@@ -1,0 +1,77 @@
+"""Steps of the kernels' program, and the forms in which they take their weights."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+
+PANEL = 32
+KINDS = ("convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "add", "activate", "mean")
+ACTIVATIONS = {
+    "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
+}  # fmt: skip
+"""Unary operations that a step can do on its way out, as vector.h numbers them."""
+
+_NUMBERS = (
+    "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
+    "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
+    "dilation_h", "dilation_w", "activation", "tiles", "count_padding",
+)  # fmt: skip
+
+
+class Step(ctypes.Structure):
+    """As program.cpp has it."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("x", "weights", "bias", "other", "y")),
+        *((name, ctypes.c_int64) for name in _NUMBERS),
+        ("a", ctypes.c_double),
+        ("b", ctypes.c_double),
+    )  # fmt: skip
+
+
+def step(kind: str, **fields: Any) -> Step:
+    ones = {"kernel_h": 1, "kernel_w": 1, "stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1}
+    return Step(kind=KINDS.index(kind), **(ones | fields))
+
+
+# Winograd's points 0, 1, -1, 2, -2 and infinity: rows take a kernel of 3 to its 6 values there.
+_KERNEL_TO_POINTS = torch.tensor(
+    [
+        [1 / 4, 0, 0],
+        [-1 / 6, -1 / 6, -1 / 6],
+        [-1 / 6, 1 / 6, -1 / 6],
+        [1 / 24, 1 / 12, 1 / 6],
+        [1 / 24, -1 / 12, 1 / 6],
+        [0, 0, 1],
+    ],
+    dtype=torch.float64,
+)
+
+
+def in_panels(matrix: torch.Tensor) -> torch.Tensor:
+    """(..., rows, columns) as (..., panels, rows, 32), the columns padded."""
+    *lead, rows, columns = matrix.shape
+    padded = torch.nn.functional.pad(matrix, (0, -columns % PANEL))
+    return padded.reshape(*lead, rows, -1, PANEL).transpose(-2, -3).float().contiguous()
+
+
+def direct_weights(weight: torch.Tensor) -> torch.Tensor:
+    """(out, in, height, width) as panels of (height * width * in) rows."""
+    out = weight.shape[0]
+    return in_panels(weight.permute(2, 3, 1, 0).reshape(-1, out))
+
+
+def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
+    """The 3x3 kernels at their 36 points, each a matrix (in, out) in panels."""
+    to = _KERNEL_TO_POINTS
+    points = torch.einsum("ai,ocij,bj->abco", to, weight.double(), to)
+    return in_panels(points.reshape(36, weight.shape[1], weight.shape[0]))
+
+
+def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:
+    row = torch.zeros(channels) if bias is None else bias.float()
+    return torch.nn.functional.pad(row, (0, -channels % PANEL)).contiguous()

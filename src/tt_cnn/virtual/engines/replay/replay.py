@@ -1,0 +1,188 @@
+"""A trace's commands as compiled parts, with torch between them where a host engine lacks an operation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from tt_cnn.virtual.engines.replay.capture import NotExpressible, graph_of
+from tt_cnn.virtual.engines.replay.choice import quickest
+from tt_cnn.virtual.engines.replay.graph import used_inputs
+from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
+from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.storage import Cell
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of the commands: on a host engine, or in torch."""
+
+    engine: str
+    commands: Sequence[Command]
+    run: Callable[[], None]
+    reason: str = ""
+    """Why it is in torch."""
+
+
+class Replay:
+    """Replays commands. It compiles when it is first called with an input that has changed since the capture.
+
+    Which of the values are inputs shows when they change: all else is a constant of the graph, and the graph is made
+    anew should one of those change after all.
+    """
+
+    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell], host: str | None) -> None:
+        self.commands = commands
+        self.outputs = outputs
+        self.host = host
+        """The engine to use; None measures which is quickest."""
+        self.parts: list[Part] = []
+        self._lock = threading.Lock()
+        self._variable: list[Cell] = []
+        self._known: dict[int, tuple[Cell, list[torch.Tensor] | None]] = {}
+
+    def note_values(self) -> None:
+        """Remember what the commands would read now, when all before the capture is done."""
+        self._known = {id(cell): (cell, cell.values) for cell in _read_first(self.commands)}
+
+    def __call__(self) -> None:
+        with self._lock:
+            changed = [cell for cell, values in self._known.values() if cell.values is not values]
+            if changed:
+                for cell in changed:
+                    del self._known[id(cell)]
+                self._variable.extend(changed)
+                self.parts = []
+            if not self._variable or not _same_on_all_chips(values for _, values in self._known.values()):
+                _run(self.commands)
+                return
+            if not self.parts:
+                self.parts = self._compile()
+            for part in self.parts:
+                part.run()
+
+    def _compile(self) -> list[Part]:
+        _run(self.commands)  # so that every cell has a value to compile with
+        try:
+            return [self._compiled(self.commands, self.outputs)]
+        except NotExpressible:
+            return self._in_parts()
+
+    def _in_parts(self) -> list[Part]:
+        """Commands that no host engine has run in torch, the stretches between them compiled."""
+        reasons = [self._reason(command) for command in self.commands]
+        parts: list[Part] = []
+        start = 0
+        for i in range(len(reasons) + 1):
+            if i < len(reasons) and bool(reasons[i]) == bool(reasons[start]):
+                continue
+            commands = self.commands[start:i]
+            if reasons[start]:
+                why = ", ".join(dict.fromkeys(reasons[start:i]))
+                parts.append(Part("torch", commands, _runner(commands), why))
+            else:
+                needed = {id(c) for c in self.outputs} | {id(r) for one in self.commands[i:] for r in one.reads}
+                written = {id(w): w for one in commands for w in one.writes}
+                parts.append(self._compiled(commands, [w for key, w in written.items() if key in needed]))
+            start = i
+        return parts
+
+    def _reason(self, command: Command) -> str:
+        """What of a command cannot be compiled; empty where all can."""
+        if not command.writes:
+            return command.name
+        try:
+            program, inputs = self._program([command], list(command.writes))
+            graph_of(program, inputs)
+        except NotExpressible as error:
+            return f"{command.name} ({error.operation})"
+        return ""
+
+    def _compiled(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Part:
+        program, inputs = self._program(commands, outputs)
+        sources = self._sources(commands)
+        nodes, _ = graph_of(program, inputs)
+        used = used_inputs(nodes)
+        sources, inputs = [sources[i] for i in used], [inputs[i] for i in used]
+        if not sources:
+            return Part("torch", commands, _runner(commands), "the same at every replay")
+        threads = torch.get_num_threads()
+        if self.host is None:
+            name, host = quickest(nodes, inputs, threads)
+        else:
+            name, host = self.host, HOSTS[self.host](nodes, threads)
+        return Part(name, commands, _on_host(host, sources, outputs))
+
+    def _sources(self, commands: Sequence[Command]) -> list[Cell]:
+        """What a stretch of commands reads from before it, and may be different at the next replay."""
+        constant = {key for key, (cell, _) in self._known.items()}
+        return [cell for cell in _read_first(commands) if id(cell) not in constant]
+
+    def _program(
+        self, commands: Sequence[Command], outputs: Sequence[Cell]
+    ) -> tuple[Callable[..., list[torch.Tensor]], list[torch.Tensor]]:
+        """The commands as a function from the values of their sources to those of the outputs, for the first chip."""
+        sources = self._sources(commands)
+        inputs = [_values(cell)[0].contiguous() for cell in sources]
+        if any(x.dtype != torch.float32 for x in inputs):
+            raise NotExpressible("inputs of whole numbers")
+
+        def program(*values: torch.Tensor) -> list[torch.Tensor]:
+            for cell, value in zip(sources, values, strict=True):
+                cell.values = [value] * len(_values(cell))
+            _run(commands)
+            return [_values(cell)[0] for cell in outputs]
+
+        kept = [(cell, cell.values) for cell in (*sources, *(w for c in commands for w in c.writes))]
+
+        def undone(*values: torch.Tensor) -> list[torch.Tensor]:
+            try:
+                return program(*values)
+            finally:
+                for cell, before in kept:
+                    cell.values = before
+
+        return undone, inputs
+
+
+def _on_host(host: Host, sources: Sequence[Cell], outputs: Sequence[Cell]) -> Callable[[], None]:
+    def run() -> None:
+        chips = zip(*(_values(cell) for cell in sources), strict=True)
+        results = [host([x.contiguous() for x in values]) for values in chips]
+        for i, cell in enumerate(outputs):
+            cell.values = [chip[i] for chip in results]
+
+    return run
+
+
+def _runner(commands: Sequence[Command]) -> Callable[[], None]:
+    return lambda: _run(commands)
+
+
+def _run(commands: Sequence[Command]) -> None:
+    for command in commands:
+        command.run()
+
+
+def _read_first(commands: Sequence[Command]) -> list[Cell]:
+    """Cells that are read before they are written, in that order."""
+    written: set[int] = set()
+    found: dict[int, Cell] = {}
+    for command in commands:
+        for cell in command.reads:
+            if id(cell) not in written:
+                found.setdefault(id(cell), cell)
+        written.update(id(cell) for cell in command.writes)
+    return list(found.values())
+
+
+def _values(cell: Cell) -> list[torch.Tensor]:
+    assert cell.values is not None
+    return cell.values
+
+
+def _same_on_all_chips(constants: Iterable[list[torch.Tensor] | None]) -> bool:
+    return all(values is None or all(v is values[0] for v in values) for values in constants)
