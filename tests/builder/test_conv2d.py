@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tt_cnn.builder import (
     sharding_strategy_to_conv2d_config,
     to_conv2d_config,
 )
+from tt_cnn.preprocessing import infer_ttnn_module_args, preprocess_model_parameters
 
 STRATEGIES = (
     AutoShardedStrategyConfiguration(),
@@ -123,26 +125,76 @@ def test_from_torch_refuses_padding_that_ttnn_has_not() -> None:
         Conv2dConfiguration.from_torch(layer, 8, 8, 1)
 
 
-def test_from_model_args_takes_what_was_inferred() -> None:
-    found = SimpleNamespace(
-        input_height=8,
-        input_width=16,
-        in_channels=8,
-        out_channels=16,
-        batch_size=2,
-        kernel_size=(5, 5),
-        stride=(1, 1),
-        padding=(2, 2),
-        groups=1,
-        dilation=(1, 1),
-        dtype=ttnn.bfloat8_b,
+class TwoConvolutions(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = torch.nn.Conv2d(8, 16, 5, padding=2)
+        self.body = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Conv2d(16, 32, 3, stride=2, groups=2, bias=False))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.body(self.stem(x))
+        return result
+
+
+def test_from_model_args_takes_what_was_inferred(device: Any, images: Any) -> None:
+    model = TwoConvolutions().eval()
+    x = images.random(2, 8, 12, 16)
+    found = infer_ttnn_module_args(model=model, run_model=lambda m: m(x), device=device)
+    parameters = preprocess_model_parameters(initialize_model=lambda: model)
+    stem = Conv2dConfiguration.from_model_args(
+        found.stem, parameters.stem.weight, parameters.stem.bias, activation=ttnn.UnaryWithParam(ttnn.UnaryOpType.RELU)
     )
-    weight, bias = Conv2dConfiguration.convert_torch_weight_and_bias_to_ttnn(torch.randn(16, 8, 5, 5), torch.randn(16))
-    configuration = Conv2dConfiguration.from_model_args(found, weights=weight, bias=bias, stride=(2, 2))
-    assert (configuration.input_height, configuration.input_width, configuration.batch_size) == (8, 16, 2)
-    assert configuration.output_dtype == ttnn.bfloat8_b
-    assert configuration.stride == (2, 2)
-    assert configuration.weight is weight and configuration.bias is bias
+    body = Conv2dConfiguration.from_model_args(
+        found.body[1], weights=parameters.body[1].weight, output_dtype=ttnn.bfloat8_b
+    )
+    assert (stem.input_height, stem.input_width, stem.batch_size, stem.padding) == (12, 16, 2, (2, 2))
+    assert (body.input_height, body.stride, body.groups, body.bias) == (12, (2, 2), 2, None)
+    assert stem.output_dtype == ttnn.bfloat16 and body.output_dtype == ttnn.bfloat8_b  # settings come after
+    assert stem.weight is parameters.stem.weight and stem.bias is parameters.stem.bias
+    images.assert_close(model(x), TtConv2d(body, device)(TtConv2d(stem, device)(images.put(x))))
+
+
+def test_the_first_calls_of_several_threads_prepare_weights_once(
+    device: Any, images: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = []
+    convolve = TtConv2d.convolve
+
+    def noting(self: Any, x: Any, in_channels: int, weight: Any, bias: Any) -> Any:
+        if not ttnn.is_tensor_storage_on_device(weight):
+            prepared.append(weight)
+            time.sleep(0.05)
+        return convolve(self, x, in_channels, weight, bias)
+
+    monkeypatch.setattr(TtConv2d, "convolve", noting)
+    layer = TtConv2d(Conv2dConfiguration.with_random_weights(8, 8, 16, 16, 1, (3, 3)), device)
+    x = images.put(images.random(1, 16, 8, 8))
+    with ThreadPoolExecutor(4) as pool:
+        outputs = [ttnn.to_torch(y) for y in pool.map(lambda _: layer(x), range(8))]
+    assert len(prepared) == 1
+    assert all(torch.equal(outputs[0], one) for one in outputs)
+
+
+def test_a_first_call_that_fails_can_be_tried_again(device: Any, images: Any) -> None:
+    layer = TtConv2d(Conv2dConfiguration.with_random_weights(8, 8, 16, 16, 1, (3, 3)), device)
+    with pytest.raises(RuntimeError):
+        layer(images.put(images.random(1, 16, 4, 4)))
+    assert layer(images.put(images.random(1, 16, 8, 8))).shape == (1, 1, 36, 16)
+
+
+def test_keywords_of_the_op_are_there_for_users_who_call_it_themselves(device: Any, images: Any) -> None:
+    configuration = Conv2dConfiguration.with_random_weights(8, 8, 16, 32, 1, (3, 3), padding=(1, 1))
+    layer = TtConv2d(configuration, device)
+    x = images.put(images.random(1, 16, 8, 8))
+    output, size = ttnn.conv2d(
+        input_tensor=x,
+        weight_tensor=layer.weight,
+        bias_tensor=layer.bias,
+        compute_config=layer.compute_config,
+        return_output_dim=True,
+        **layer.get_conv2d_kwargs(),
+    )
+    assert tuple(size) == (8, 8) and torch.equal(ttnn.to_torch(output), ttnn.to_torch(layer(x)))
 
 
 @pytest.mark.parametrize("kernel, stride", [(3, 1), (3, 2), (5, 1), (1, 2)])

@@ -196,8 +196,7 @@ def test_cleanup_gives_everything_back(device: Any, executor: type[Executor], na
     assert _allocated(device) == before
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize(("executor", "call"), [(e, 1) for e in EXECUTORS] + [(e, 2) for e in TRACED])
 def test_a_model_that_fails_while_compiling_leaves_nothing(device: Any, executor: type[Executor], call: int) -> None:
     before = _allocated(device)
     calls: list[int] = []

@@ -26,10 +26,14 @@ from tests.pipeline.programs import (
 from tt_cnn.pipeline import (
     ModelExecutor,
     MultiCQTracedModelOverlappedInputExecutor,
+    MultiCQTracedModelPipelinedIOExecutor,
     Pipeline,
+    TracedModelExecutor,
+    work,
 )
-from tt_cnn.pipeline.executors.timing import Timing
+from tt_cnn.pipeline.executors.timing import Timing, time_verbs
 from tt_cnn.pipeline.statistics import StatsBook
+from tt_cnn.virtual.engines.engine import ENGINES, Engine
 
 
 @pytest.fixture
@@ -241,9 +245,7 @@ def test_stats_count_what_went_through(pipe: Pipeline) -> None:
     assert 0 < stats.wall <= elapsed
     assert stats.fps == pytest.approx(20 / stats.wall)
     assert 0 < stats.latency_median <= stats.latency_p99 <= elapsed
-    alone = pipe.executor.timing
-    assert stats.transfer == pytest.approx(20 * (alone.write + alone.read)) and alone.write > 0 and alone.read > 0
-    assert stats.compute == pytest.approx(20 * alone.compute) and alone.compute > 0
+    assert 0 < stats.transfer < elapsed and 0 < stats.compute < elapsed
     assert 0 <= stats.overlapped <= min(stats.transfer, stats.compute)
     assert str(stats).startswith("20 inputs in ")
     time.sleep(0.02)
@@ -261,17 +263,75 @@ def test_latencies_are_those_that_the_consumer_sees(device: Any) -> None:
         assert pipe.stats().latency_median < 0.1
 
 
-def test_overlap_is_what_two_queues_save(device: Any) -> None:
-    """With the times of the verbs alone known, the overlap is what they take beyond the wall time."""
+class SlowEngine(Engine):
+    """Writes and reads that take a while and leave the CPU alone."""
+
+    seconds_each = 0.01
+
+    def upload(self, host: torch.Tensor) -> torch.Tensor:
+        time.sleep(self.seconds_each)
+        return host
+
+    download = upload
+
+
+def test_transfers_and_their_overlap_are_measured(
+    open_card: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENGINES, "slow", SlowEngine)
+    device = open_card(engine="slow", **DEVICE)
+    for executor in (TracedModelExecutor, MultiCQTracedModelPipelinedIOExecutor):
+        with pipeline(executor, identity, device) as pipe:
+            pipe.compile(host(random_inputs(1)[0]))
+            pipe.enqueue([host(x) for x in random_inputs(5)]).pop_all()
+            stats = pipe.stats()
+            assert 0.1 <= stats.transfer <= stats.wall + 0.05
+            assert 0 < stats.compute < stats.wall
+            if executor is TracedModelExecutor:
+                assert stats.overlapped == 0.0
+            else:
+                assert 0 < stats.overlapped <= stats.compute
+        assert device.timers == []
+
+
+def test_a_real_card_is_timed_verb_by_verb(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not tell when its commands ran: the overlap is what the verbs take alone beyond the wall time."""
+    monkeypatch.setattr(work, "is_virtual", lambda: False)
+    alone = Timing(write=0.2, compute=0.1, read=0.1)
+    asked = []
+    monkeypatch.setattr(work, "time_verbs", lambda *given: asked.append(given) or alone)
     with pipeline(MultiCQTracedModelOverlappedInputExecutor, identity, device) as pipe:
-        pipe.compile(host(random_inputs(1)[0]))
+        sample = host(random_inputs(1)[0])
+        pipe.compile(sample)
+        assert asked == [(pipe.executor, sample)]
         pipe.enqueue([host(x) for x in random_inputs(10)]).pop_all()
-        wall = pipe.stats().wall
-        timing = type(pipe.executor.timing)
-        pipe.executor.timing = timing(write=wall / 10, compute=wall / 20, read=0.0)
-        assert pipe.stats().overlapped == pytest.approx(wall / 2)
-        pipe.executor.timing = timing(write=wall / 40, compute=wall / 40, read=0.0)
-        assert pipe.stats().overlapped == 0.0
+        stats = pipe.stats()
+        assert (stats.transfer, stats.compute) == (pytest.approx(3.0), pytest.approx(1.0))
+        assert stats.overlapped == pytest.approx(1.0)
+    slow = work.EstimatedWork(pipe.executor, sample)
+    assert slow.work(10, wall=3.5).overlapped == pytest.approx(0.5)
+    assert slow.work(10, wall=9.0).overlapped == slow.work(0, wall=0.0).overlapped == 0.0
+
+
+def test_a_timing_that_fails_leaves_nothing_behind(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no clock")
+
+    monkeypatch.setattr(work, "is_virtual", lambda: False)
+    monkeypatch.setattr(work, "time_verbs", fails)
+    pipe = pipeline(TracedModelExecutor, identity, device)
+    with pytest.raises(RuntimeError, match="no clock"):
+        pipe.compile(host(random_inputs(1)[0]))
+    assert not device.traces and pipe.executor.dram_input is None
+
+
+@pytest.mark.parametrize("executor", EXECUTORS, ids=lambda e: e.__name__)
+def test_verbs_are_timed_alone(device: Any, executor: Any) -> None:
+    with pipeline(executor, identity, device) as pipe:
+        sample = host(random_inputs(1)[0])
+        pipe.compile(sample)
+        alone = time_verbs(pipe.executor, sample)
+        assert min(alone) > 0 and alone.transfer == alone.write + alone.read
 
 
 def test_an_endless_stream_does_not_fill_the_memory_with_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,4 +340,4 @@ def test_an_endless_stream_does_not_fill_the_memory_with_latencies(monkeypatch: 
     for age in (0.0,) * 20 + (100.0,) * 10:
         book.has_finished(book.handed_over() - age)
     assert book.finished == 30
-    assert 100 <= book.summary(Timing()).latency_median < 101  # of the last ten
+    assert 100 <= book.summary(None).latency_median < 101  # of the last ten

@@ -35,7 +35,7 @@ def test_throughput_is_batch_over_engine_time(model: Any, card: Any, monkeypatch
     assert found[SAMPLES_PER_SECOND] == 1.0 and found[TIME_PER_RUN] == 4e9
     assert found["time"] == "engine's measured time" and found["commands"] == 2
     assert result["expected_results"][f"Lower Threshold {SAMPLES_PER_SECOND}"] == 0.98
-    assert "enqueue" not in vars(card) and "execute_trace" not in vars(card)
+    assert card.timers == []
 
 
 @pytest.mark.parametrize("expected", [0.5, 1.1])
@@ -62,9 +62,8 @@ def test_replays_of_a_trace_are_timed_and_transfers_are_not(card: Any, model: An
         inner = ttnn.begin_trace_capture(card, cq_id=0)
         other = model()
         ttnn.end_trace_capture(card, inner, cq_id=0)
-        assert total.commands == 0, "what is captured does not run"
         ttnn.execute_trace(card, inner, cq_id=0, blocking=True)
-    assert total.commands == 1
+    assert total.commands == 1, "what is captured does not run"
     ttnn.execute_trace(card, trace, cq_id=0, blocking=True)
     assert total.commands == 1 and kept is not other
     with pytest.raises(RuntimeError, match="must exist"), timing.measured(card):

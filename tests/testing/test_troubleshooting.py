@@ -50,6 +50,12 @@ def clashing(open_card: Callable[..., Any]) -> None:
     del held
 
 
+def larger_than_l1(open_card: Callable[..., Any]) -> None:
+    device = open_card(l1_small_size=32768)
+    layer = TtConv2d(configuration((8, 8), 512, slice_strategy=L1FullSliceStrategyConfiguration()), device)
+    layer(rows(64, 512, device))
+
+
 def no_small_region(open_card: Callable[..., Any]) -> None:
     device = open_card()
     TtConv2d(configuration((32, 32), 16), device)(rows(1024, 16, device))
@@ -117,6 +123,7 @@ def misspelt(open_card: Callable[..., Any]) -> None:
     [
         (too_large, "Out of Memory: Not enough space to allocate ... L1 buffer"),
         (clashing, "Statically allocated circular buffers ... clash with L1 buffers"),
+        (larger_than_l1, "Statically allocated circular buffers on core range ... beyond max L1 size of ... B"),
         (no_small_region, "... B L1_SMALL buffer ... bank size is 0 B"),
         (long_trace, "Creating trace buffers of size ..."),
         (device_input, "Input tensor must be on host"),

@@ -8,7 +8,6 @@ from tt_cnn import ttnn
 from tt_cnn.builder.avg_pool2d_configuration import AvgPool2dConfiguration
 from tt_cnn.builder.lowering import to_compute_config
 from tt_cnn.builder.pool import PoolLayer
-from tt_cnn.builder.slicing import channel_slices
 
 
 class TtAvgPool2d(PoolLayer):
@@ -26,7 +25,7 @@ class TtAvgPool2d(PoolLayer):
             batch_size=config.batch_size,
             input_h=config.input_height,
             input_w=config.input_width,
-            channels=config.channels // channel_slices(config.slice_strategy),
+            channels=self.channels_per_slice,
             kernel_size=config.kernel_size,
             stride=config.stride,
             padding=config.padding,

@@ -6,6 +6,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tt_cnn import ttnn
+from tt_cnn.builder.layer import Layer
+from tt_cnn.builder.slicing import channel_slices
+
+
+class ChannelSlicedLayer(Layer):
+    """A layer that can run on a few channels at a time; upstream's names for how many."""
+
+    @property
+    def num_slices(self) -> int:
+        return channel_slices(self.configuration.slice_strategy)
+
+    @property
+    def use_channel_slicing(self) -> bool:
+        return self.num_slices > 1
+
+    @property
+    def channels_per_slice(self) -> int:
+        return int(self.configuration.channels) // self.num_slices
 
 
 def slices_of_channels(x: Any, channels: int, num_slices: int) -> Iterator[Any]:

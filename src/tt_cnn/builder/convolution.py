@@ -34,6 +34,9 @@ class ConvolutionLayer(Layer):
             self._prepare_for_slices()
 
     def run(self, x: Any) -> Any:
+        return self._first_alone(lambda: self._run(x))
+
+    def _run(self, x: Any) -> Any:
         if self.weight_slices:
             return self._sum_over_slices(x)
         output, (self.weight, self.bias) = self.convolve(x, self.configuration.in_channels, self.weight, self.bias)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tt_cnn import ttnn
@@ -26,6 +28,8 @@ class Layer:
         self.device = device
         self.name = name
         """As in `encoder1.conv2`: the virtual card's errors say which layer they come from."""
+        self._preparing = threading.Lock()
+        self._prepared = False
 
     def __call__(self, x: Any, return_output_dim: bool = False) -> Any:
         """The output, flattened to (1, 1, N*H*W, C) where the op does so; with (height, width) where asked for."""
@@ -36,6 +40,15 @@ class Layer:
 
     def run(self, x: Any) -> Any:
         raise NotImplementedError
+
+    def _first_alone(self, run: Callable[[], Any]) -> Any:
+        """The first call prepares weights: others that come meanwhile wait for it, and use what it prepared."""
+        if self._prepared:
+            return run()
+        with self._preparing:
+            result = run()
+            self._prepared = True
+            return result
 
     def _check_input(self, x: Any) -> None:
         where = f" of layer {self.name!r}" if self.name else ""

@@ -27,6 +27,9 @@ class TtLinear(Layer):
         return super().__call__(x)
 
     def run(self, x: Any) -> Any:
+        return self._first_alone(lambda: self._run(x))
+
+    def _run(self, x: Any) -> Any:
         config = self.configuration
         self.weight = self._on_device(self.weight)
         self.bias = None if self.bias is None else self._on_device(self.bias)

@@ -7,7 +7,6 @@ from typing import Any
 from tt_cnn import ttnn
 from tt_cnn.builder.max_pool2d_configuration import MaxPool2dConfiguration
 from tt_cnn.builder.pool import PoolLayer
-from tt_cnn.builder.slicing import channel_slices
 
 
 class TtMaxPool2d(PoolLayer):
@@ -15,22 +14,24 @@ class TtMaxPool2d(PoolLayer):
     configured_by = MaxPool2dConfiguration
 
     def pool(self, x: Any) -> Any:
+        return ttnn.max_pool2d(input_tensor=x, channels=self.channels_per_slice, **self.get_maxpool2d_kwargs())
+
+    def get_maxpool2d_kwargs(self) -> dict[str, Any]:
+        """The keywords of `ttnn.max_pool2d` that the configuration decides, but for the channels."""
         config = self.configuration
-        return ttnn.max_pool2d(
-            input_tensor=x,
-            batch_size=config.batch_size,
-            input_h=config.input_height,
-            input_w=config.input_width,
-            channels=config.channels // channel_slices(config.slice_strategy),
-            kernel_size=config.kernel_size,
-            stride=config.stride,
-            padding=config.padding,
-            dilation=config.dilation,
-            ceil_mode=config.ceil_mode,
-            applied_shard_scheme=config.applied_shard_scheme,
-            deallocate_input=config.deallocate_input,
-            reallocate_halo_output=config.reallocate_halo_output,
-            dtype=config.dtype,
-            output_layout=config.output_layout,
-            config_tensor_in_dram=config.config_tensor_in_dram,
-        )
+        return {
+            "batch_size": config.batch_size,
+            "input_h": config.input_height,
+            "input_w": config.input_width,
+            "kernel_size": config.kernel_size,
+            "stride": config.stride,
+            "padding": config.padding,
+            "dilation": config.dilation,
+            "ceil_mode": config.ceil_mode,
+            "applied_shard_scheme": config.applied_shard_scheme,
+            "deallocate_input": config.deallocate_input,
+            "reallocate_halo_output": config.reallocate_halo_output,
+            "dtype": config.dtype,
+            "output_layout": config.output_layout,
+            "config_tensor_in_dram": config.config_tensor_in_dram,
+        }

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tt_cnn.builder.channel_slices import concatenated_over_slices, free
-from tt_cnn.builder.layer import Layer
-from tt_cnn.builder.slicing import channel_slices
+from tt_cnn.builder.channel_slices import ChannelSlicedLayer, concatenated_over_slices, free
 
 
-class PoolLayer(Layer):
+class PoolLayer(ChannelSlicedLayer):
     def run(self, x: Any) -> Any:
         config = self.configuration
-        slices = channel_slices(config.slice_strategy)
-        if slices == 1:
+        if not self.use_channel_slicing:
             return self.pool(x)
-        output = concatenated_over_slices(x, config.channels, slices, self.pool)
+        output = concatenated_over_slices(x, config.channels, self.num_slices, self.pool)
         if config.deallocate_input and x.is_sharded():  # TT-NN's own pools give back no other input
             free(x)
         return output

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tt_cnn import ttnn
-from tt_cnn.builder.channel_slices import concatenated_over_slices
-from tt_cnn.builder.layer import Layer, as_images
-from tt_cnn.builder.slicing import channel_slices
+from tt_cnn.builder.channel_slices import ChannelSlicedLayer, concatenated_over_slices
+from tt_cnn.builder.layer import as_images
 from tt_cnn.builder.upsample_configuration import UpsampleConfiguration
 
 
-class TtUpsample(Layer):
+class TtUpsample(ChannelSlicedLayer):
     """The output is (N, H, W, C). An input that a convolution left flattened is seen as images again."""
 
     configuration: UpsampleConfiguration
@@ -19,11 +18,13 @@ class TtUpsample(Layer):
 
     def run(self, x: Any) -> Any:
         images = as_images(x, self.configuration)
-        slices = channel_slices(self.configuration.slice_strategy)
-        if slices == 1:
+        if not self.use_channel_slicing:
             return self.upsample(images)
-        return concatenated_over_slices(images, self.configuration.channels, slices, self.upsample)
+        return concatenated_over_slices(images, self.configuration.channels, self.num_slices, self.upsample)
 
     def upsample(self, x: Any) -> Any:
-        config = self.configuration
-        return ttnn.upsample(input_tensor=x, scale_factor=list(config.scale_factor), mode=config.mode)
+        return ttnn.upsample(input_tensor=x, **self.get_upsample_kwargs())
+
+    def get_upsample_kwargs(self) -> dict[str, Any]:
+        """The keywords of `ttnn.upsample` that the configuration decides."""
+        return {"scale_factor": list(self.configuration.scale_factor), "mode": self.configuration.mode}

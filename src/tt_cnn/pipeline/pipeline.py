@@ -16,6 +16,7 @@ from tt_cnn.pipeline.inputs import InputSpec, check_host_tensor
 from tt_cnn.pipeline.outputs import map_outputs
 from tt_cnn.pipeline.progress import track
 from tt_cnn.pipeline.statistics import PipelineStats, StatsBook
+from tt_cnn.pipeline.work import Watch, watch
 
 
 class _Pending(NamedTuple):
@@ -45,6 +46,7 @@ class Pipeline:
         """When inputs were handed over whose reads are not enqueued yet."""
         self._slots_used = 0
         self._stats = StatsBook()
+        self._watch: Watch | None = None
         self._lock = threading.RLock()
         self._turn = threading.Condition(self._lock)
         self._streaming: int | None = None
@@ -61,6 +63,11 @@ class Pipeline:
             check_host_tensor(host_input, "Input tensor must be on host", "the input")
             with ttnn.command_queue(COMPUTE):
                 self.executor.compile(host_input)
+                try:
+                    self._watch = watch(self.executor, host_input)
+                except BaseException:
+                    self.executor.cleanup()
+                    raise
             self._input = InputSpec.of(host_input)
             self._stats = StatsBook()
         return self
@@ -255,7 +262,7 @@ class Pipeline:
     def stats(self) -> PipelineStats:
         """What went through since compiling; also after cleanup."""
         with self._lock:
-            return self._stats.summary(self.executor.timing)
+            return self._stats.summary(self._watch)
 
     def cleanup(self) -> None:
         """Wait for the device and give back the trace and all persistent tensors. Doing it twice is harmless."""
@@ -267,7 +274,11 @@ class Pipeline:
             self._pending.clear()
             self._handed_over.clear()
             self._turn.notify_all()
-            self.executor.cleanup()
+            try:
+                self.executor.cleanup()
+            finally:
+                if self._watch is not None:
+                    self._watch.stop()
 
     def __enter__(self) -> Pipeline:
         return self

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from math import ceil
 
-from tt_cnn.pipeline.executors.timing import Timing
+from tt_cnn.pipeline.work import Watch, Work
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,13 @@ class PipelineStats:
     ask a `stream` for the latency of one input."""
     latency_p99: float
     transfer: float
-    """Writes and reads of all these inputs, from their times alone (measured when the pipeline was compiled)."""
+    """Time in writes and reads. On the virtual card it is measured, command by command, on the whole device; on a real
+    card, which does not tell, it is what one input takes alone, measured by `compile`, times the inputs."""
     compute: float
-    """Staging, the model and spilling of all these inputs, from their times alone."""
+    """Time in staging, the model and spilling, likewise."""
     overlapped: float
-    """How much of transfer and compute happened at the same time: what they take alone beyond the wall time."""
+    """How much of transfer and compute happened at the same time; on a real card what they take alone beyond the wall
+    time."""
 
     def __str__(self) -> str:
         return (
@@ -83,19 +85,17 @@ class StatsBook:
         if not self._inside:
             self._wall += time.perf_counter() - self._busy_since
 
-    def summary(self, alone: Timing) -> PipelineStats:
+    def summary(self, watch: Watch | None) -> PipelineStats:
         wall = self._wall + (time.perf_counter() - self._busy_since if self._inside else 0.0)
         ordered = sorted(self._latencies)
-        transfer, compute = self.finished * alone.transfer, self.finished * alone.compute
+        work = Work(0.0, 0.0, 0.0) if watch is None else watch.work(self.finished, wall)
         return PipelineStats(
             inputs=self.finished,
             wall=wall,
             fps=self.finished / wall if wall else 0.0,
             latency_median=_quantile(ordered, 0.5),
             latency_p99=_quantile(ordered, 0.99),
-            transfer=transfer,
-            compute=compute,
-            overlapped=max(0.0, min(transfer, compute, transfer + compute - wall)) if wall else 0.0,
+            **work._asdict(),
         )
 
 

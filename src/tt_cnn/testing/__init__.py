@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tt_cnn.testing.layers import verify_linear_from_config as verify_linear_from_config
     from tt_cnn.testing.layers import verify_maxpool2d_from_config as verify_maxpool2d_from_config
     from tt_cnn.testing.layers import verify_upsample_from_config as verify_upsample_from_config
+    from tt_cnn.testing.op_comparison import op_report as op_report
     from tt_cnn.testing.pcc import assert_allclose as assert_allclose
     from tt_cnn.testing.pcc import assert_equal as assert_equal
     from tt_cnn.testing.pcc import assert_with_pcc as assert_with_pcc
@@ -40,6 +41,7 @@ _WHERE = {
         "verify_maxpool2d_from_config",
         "verify_upsample_from_config",
     ),
+    "op_comparison": ("op_report",),
     "pcc": ("assert_allclose", "assert_equal", "assert_with_pcc", "assert_with_ulp", "check_with_pcc", "comp_pcc"),
     "performance": ("DevicePerformanceTestConfiguration", "run_device_perf_test"),
 }

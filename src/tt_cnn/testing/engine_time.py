@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +25,6 @@ class DeviceTime:
     """Device operations and replays of traces; transfers are not counted."""
     label: str = ENGINE_TIME
 
-    def add(self, seconds: float) -> None:
-        self.seconds += seconds
-        self.commands += 1
-
 
 @contextmanager
 def measured(device: Any, total: DeviceTime | None = None) -> Iterator[DeviceTime]:
@@ -45,57 +41,21 @@ def _wall(device: Any, total: DeviceTime) -> Iterator[None]:
     start = time.perf_counter()
     yield
     ttnn.synchronize_device(device)
-    total.add(time.perf_counter() - start)
+    total.seconds += time.perf_counter() - start
+    total.commands += 1
 
 
 @contextmanager
 def _engine(device: Any, total: DeviceTime) -> Iterator[None]:
-    """Time each command where it runs, on its queue's worker.
+    """The time of each command where it runs, on its queue's worker."""
+    from tt_cnn.virtual.command_times import CommandTimes
 
-    Only the virtual card has commands to look at: `enqueue` takes one, a trace has one for its replay.
-    """
-    stop = attach(device, total)
+    times = CommandTimes(device)
+    times.start()
     try:
         yield
         ttnn.synchronize_device(device)
     finally:
-        stop()
-
-
-def attach(device: Any, total: DeviceTime) -> Callable[[], None]:
-    """Start timing a virtual device; the result stops it."""
-    enqueue, execute_trace = device.enqueue, device.execute_trace
-    replays: dict[int, tuple[Any, Callable[[], None]]] = {}
-
-    def timed(run: Callable[[], None]) -> Callable[[], None]:
-        def job() -> None:
-            start = time.perf_counter()
-            run()
-            device.engine.finish(device.engine.mark())
-            total.add(time.perf_counter() - start)
-
-        return job
-
-    def timed_enqueue(command: Any, wait: bool = False) -> int:
-        trace = device.capturing
-        captured = trace is not None and trace.queue == command.queue
-        if command.plan is not None and not captured:
-            command.run = timed(command.run)
-        return int(enqueue(command, wait))
-
-    def timed_replay(trace_id: Any, cq_id: int | None, blocking: bool) -> None:
-        trace = device.traces.get(int(trace_id))
-        if trace is not None:
-            command = trace.command_on(device.queue(cq_id).index)
-            if id(command) not in replays:
-                replays[id(command)] = (command, command.run)
-                command.run = timed(command.run)
-        execute_trace(trace_id, cq_id, blocking)
-
-    def stop() -> None:
-        del device.enqueue, device.execute_trace
-        for command, run in replays.values():
-            command.run = run
-
-    device.enqueue, device.execute_trace = timed_enqueue, timed_replay
-    return stop
+        times.stop()
+        total.seconds += times.compute
+        total.commands += times.computations

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from tt_cnn import ttnn
-from tt_cnn.pipeline.executors.timing import Timing, time_verbs
 from tt_cnn.pipeline.outputs import leaves_of, map_outputs, one_for_each, schema_of
 
 COMPUTE = 0
@@ -56,7 +55,6 @@ class Executor(ABC):
         self.l1_input_memory_config = l1_input_memory_config
         self.dram_input_memory_config = dram_input_memory_config
         self.dram_output_memory_config = dram_output_memory_config
-        self.timing = Timing()
         self._forget()
 
     def _forget(self) -> None:
@@ -138,14 +136,12 @@ class Executor(ABC):
     # --- compiling ----------------------------------------------------------------------------------------------
 
     def compile(self, host_input: Any) -> None:
-        """Run once so that every program is built, capture the trace, and time the verbs. All or nothing."""
+        """Run once so that every program is built, and capture the trace. All or nothing."""
         try:
             self._allocate_input(host_input)
             self._warm_up(host_input)
             if self.traced:
                 self._capture(host_input)
-            self.timing = time_verbs(self, host_input)
-            self.marks.clear()
         except BaseException:
             self.cleanup()
             raise
