@@ -17,6 +17,7 @@ from torch import nn
 
 from tt_cnn.models.initialization import initialize, natural_images
 from tt_cnn.models.tt_model import Precision, TtModel
+from tt_cnn.preprocessing.weights.checkpoints import load_into
 
 Task = Literal["classification", "detection", "segmentation"]
 Resolution = tuple[int, int]
@@ -54,6 +55,8 @@ class ModelEntry:
     shipped: ShippedWeights | None = None
     load_public: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]] | None = None
     """The names of the public checkpoint turned into the reference's; None where they are the same."""
+    darknet: bool = False
+    """Whether the reference defines its layers in the order of darknet's weights file."""
     aliases: tuple[str, ...] = ()
 
     @property
@@ -98,18 +101,24 @@ def model_entry(name: str) -> ModelEntry:
     return _ENTRIES[name]
 
 
-def create_reference(name: str, *, seed: int | None = None, shipped: bool = False, **options: Any) -> nn.Module:
-    """The PyTorch model in eval mode, with the weights that the package ships or else seeded ones.
+def create_reference(
+    name: str, *, seed: int | None = None, shipped: bool = False, weights: Path | str | None = None, **options: Any
+) -> nn.Module:
+    """The PyTorch model in eval mode, with the weights that the package ships, a checkpoint's, or else seeded ones.
 
+    `weights` is a file with the reference's names or the public checkpoint's (safetensors, PyTorch, darknet).
     Seeded weights (seed 0 when none is given) come with batch-norm statistics measured on pictures, so that
     activations have the sizes that they have in a trained model.
     """
     entry = model_entry(name)
-    if shipped and seed is not None:
-        raise ValueError("shipped=True and a seed were both given; the weights come from one of them")
+    if shipped + (seed is not None) + (weights is not None) > 1:
+        raise ValueError("of shipped=True, seed and weights only one can be given; the weights come from one of them")
     if shipped:
         return _with_shipped_weights(entry, options)
     model = entry.reference(**options)
+    if weights is not None:
+        load_into(model, weights, entry.load_public, darknet=entry.darknet)
+        return model.eval()
     initialize(model, entry.resolution, seed or 0)
     return model.eval()
 

@@ -1,0 +1,59 @@
+"""`tt-cnn weights`: a model's public checkpoint, fetched or handed over, checked, and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from tt_cnn.cli.console import errors, output
+
+Model = Annotated[str | None, typer.Argument(help="A model's name; without one, the known files are listed.")]
+GivenPath = Annotated[
+    Path | None, typer.Option("--path", metavar="FILE", help="A checkpoint on this machine, instead of fetching.")
+]
+Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="Another address to fetch from.")]
+File = Annotated[str | None, typer.Option("--file", metavar="NAME", help="Which of the model's known files.")]
+
+
+def weights(model: Model = None, path: GivenPath = None, url: Url = None, file: File = None) -> None:
+    """Fetch the public weights of a model into the cache folder, and see that they fit it.
+
+    A transfer that broke off goes on where it stopped. Checksums are verified where they are known. Files are read
+    without running anything in them. The folder is $TT_CNN_CACHE/weights, or ~/.cache/tt-cnn/weights.
+    """
+    if model is None:
+        _list()
+        return
+    from tt_cnn.models import create_reference, model_entry
+    from tt_cnn.preprocessing.weights.obtaining import obtain
+
+    entry = model_entry(model)
+    found = obtain(entry.name, file=file, path=path, url=url, console=errors)
+    size = found.path.stat().st_size / 1e6
+    _say(f"{found.path} ({size:.1f} MB)")
+    _say(f"SHA-256 {found.sha256} ({_as_known(found.known_digits)})")
+    create_reference(entry.name, weights=found.path)
+    _say(f"it fits {entry.title}: create_reference({entry.name!r}, weights={str(found.path)!r})")
+
+
+def _list() -> None:
+    from tt_cnn.preprocessing.weights import SOURCES
+
+    table = Table("model", "file", "what", "SHA-256", Column("from", overflow="fold"), box=None)
+    for source in SOURCES:
+        digits = source.sha256[:8] + "…" if source.sha256 else "not known"
+        table.add_row(source.model, source.file, source.description, digits, source.url)
+    output.print(table)
+
+
+def _as_known(digits: int) -> str:
+    if not digits:
+        return "none was known beforehand"
+    return "as it must be" if digits == 64 else f"its first {digits} digits as they must be"
+
+
+def _say(line: str) -> None:
+    output.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,29 @@
+"""Files of Google Drive, which asks questions before large ones; gdown knows the answers."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from tt_cnn.preprocessing.weights.fetching import HostUnreachable, check_present, finish
+
+
+def fetch_from_google_drive(file_id: str, destination: Path, sha256: str = "") -> str:
+    """As `fetch`: gdown shows the progress and goes on where it broke off."""
+    if destination.exists():
+        return check_present(destination, sha256)
+    try:
+        gdown = importlib.import_module("gdown")
+    except ImportError as error:
+        raise ImportError("fetching from Google Drive needs gdown: pip install 'tt-cnn[weights]'") from error
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    part = destination.with_name(f"{destination.name}.part")
+    try:
+        came = gdown.download(id=file_id, output=str(part), resume=True)
+    except OSError as error:
+        raise HostUnreachable(f"Google Drive cannot be reached: {error}") from error
+    except Exception as error:
+        raise OSError(f"gdown could not get the file {file_id}: {error}") from error
+    if came is None or not part.is_file():
+        raise OSError(f"gdown could not get the file {file_id} of Google Drive")
+    return finish(part, destination, sha256)

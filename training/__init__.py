@@ -1,0 +1,1 @@
+"""Training of the weights that the package ships, on the data sets that it draws itself."""
