@@ -1,6 +1,7 @@
 """Torch's operations as graph nodes: one small function each, by the name that a trace gives them.
 
-A function that returns None says that it has no node for these arguments.
+A function that returns None says that it has no node for these arguments. Operations that change a tensor in place
+have no node: what else looks at that tensor would have to be known.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def _unary(name: str) -> Callable[..., Node]:
 
 
 for _torch_name, _name in _UNARY.items():
-    aten(f"{_torch_name}.default", f"{_torch_name}_.default")(_unary(_name))
+    aten(f"{_torch_name}.default")(_unary(_name))
 
 
 def operand(graph: Graph, x: Any) -> Node:
@@ -193,9 +194,7 @@ def _binary(name: str) -> Callable[..., Node | None]:
 
 
 for _torch_name, _name in _BINARY.items():
-    aten(*(f"{_torch_name}{in_place}.{kind}" for in_place in ("", "_") for kind in ("Tensor", "Scalar", "default")))(
-        _binary(_name)
-    )
+    aten(*(f"{_torch_name}.{kind}" for kind in ("Tensor", "Scalar", "default")))(_binary(_name))
 aten("pow.Tensor_Scalar", "pow.Tensor_Tensor")(_binary("pow"))
 
 
@@ -204,24 +203,24 @@ def rsub(graph: Graph, a: Node, b: Any) -> Node:
     return graph.binary("sub", operand(graph, b), a)
 
 
-@aten("clamp.default", "clamp_.default", "hardtanh.default")
+@aten("clamp.default", "hardtanh.default")
 def clamp(graph: Graph, x: Node, low: float | None = None, high: float | None = None) -> Node:
     if low == 0 and high is None:
         return graph.unary("Relu", x)
     return graph.unary("clip", x, -math.inf if low is None else float(low), math.inf if high is None else float(high))
 
 
-@aten("clamp_min.default", "clamp_min_.default")
+@aten("clamp_min.default")
 def clamp_min(graph: Graph, x: Node, low: float) -> Node:
     return clamp(graph, x, low, None)
 
 
-@aten("clamp_max.default", "clamp_max_.default")
+@aten("clamp_max.default")
 def clamp_max(graph: Graph, x: Node, high: float) -> Node:
     return clamp(graph, x, None, high)
 
 
-@aten("leaky_relu.default", "leaky_relu_.default")
+@aten("leaky_relu.default")
 def leaky_relu(graph: Graph, x: Node, slope: float = 0.01) -> Node:
     return graph.unary("leaky_relu", x, float(slope))
 
@@ -293,12 +292,16 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Node | None:
-    if ceil_mode or divisor_override is not None:
+    if ceil_mode:
         return None
     kernel, stride, padding = (_pair(v) for v in (kernel, stride or kernel, padding))
     size = _pooled(x.shape[2:], kernel, stride, padding, (1, 1))
     shape = (*x.shape[:2], *size)
-    return graph.pool(x, "avg_pool", kernel, stride, (*padding, *padding), shape, (count_include_pad,))
+    counted = count_include_pad or divisor_override is not None
+    pooled = graph.pool(x, "avg_pool", kernel, stride, (*padding, *padding), shape, (counted,))
+    if divisor_override is None:
+        return pooled
+    return graph.binary("mul", pooled, operand(graph, kernel[0] * kernel[1] / divisor_override))
 
 
 def _pair(value: int | Sequence[int]) -> Sequence[int]:

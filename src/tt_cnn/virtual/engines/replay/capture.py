@@ -38,7 +38,12 @@ def graph_of(
         return outputs
 
     with torch.no_grad():
-        module = make_fx(noted)(*inputs)
+        try:
+            module = make_fx(noted)(*inputs)
+        except RuntimeError as error:
+            if "tracing tensor" not in str(error):
+                raise
+            raise NotExpressible("a value that decides what is computed") from error
     module.graph.eliminate_dead_code()
     return _Translation(module).run(), [r.detach() for r in results]
 

@@ -65,10 +65,10 @@ class Replay:
                 part.run()
 
     def _compile(self) -> list[Part]:
-        _run(self.commands)  # so that every cell has a value to compile with
         try:
             return [self._compiled(self.commands, self.outputs)]
         except NotExpressible:
+            _run(self.commands)  # so that what lies between the parts has values
             return self._in_parts()
 
     def _in_parts(self) -> list[Part]:

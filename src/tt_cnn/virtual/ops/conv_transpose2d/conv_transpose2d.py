@@ -7,7 +7,6 @@ from typing import Any
 
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, Slicing
 from tt_cnn.virtual.ops.conv2d.conv2d import (
     ComputeChoice,
@@ -20,7 +19,7 @@ from tt_cnn.virtual.ops.conv2d.conv2d import (
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall, Operand, values_of_call
 from tt_cnn.virtual.ops.conv2d.parameters import Parameters
 from tt_cnn.virtual.ops.conv2d.problem import Request
-from tt_cnn.virtual.ops.conv_transpose2d.numbers import spread_context, spread_operands
+from tt_cnn.virtual.ops.conv_transpose2d.numbers import spread_context, spread_operands, transposed_natively
 from tt_cnn.virtual.ops.conv_transpose2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
@@ -114,7 +113,7 @@ class ConvTranspose2d(Conv2d):
         weight_slot, host_weight = given_operand(weight, slots)
         bias_slot, host_bias = given_operand(bias, slots)
         parameters = Parameters(host_weight, host_bias, weight_slot, bias_slot)
-        request = Request(settings, Compute(compute.fp32_accumulation, compute.packer_l1), dtype, memory_config)
+        request = Request(settings, compute.of_plan, dtype, memory_config)
         if runs_in_l1(source, slicing):
             output = plan_in_l1(planner, source, host, conv, parameters, request)
         else:
@@ -132,12 +131,16 @@ class ConvTranspose2d(Conv2d):
         attributes = {**call.attributes, "conv": conv.direct().but(groups=1)}
         context = spread_context(device.engine, call, specs)
         preparing, host, chips, mirror = call.preparing, call.values(device), device.chips, call.attributes["mirror"]
+        natively = device.engine.numerics == "native" and not preparing.names
 
         def job() -> None:
             values = [cell.read(spec, chips, context.engine.device) for cell, spec in sources]
-            results = []
+            results: list[Any] = []
             for chip in range(chips):
                 own = [value[chip] for value in values]
+                if natively:
+                    results.append([transposed_natively(context, call, conv, own, host[chip])])
+                    continue
                 given = spread_operands(call.attributes, [spec for _, spec in sources], own, host[chip], conv, mirror)
                 results.append(values_of_call(context, preparing, *given, attributes))
             for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from tt_cnn.virtual.conversion import unpad
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.ops.conv2d.numbers import image_of
+from tt_cnn.virtual.ops.conv2d.numbers import image_of, kept_weights
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
+from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
 from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -56,6 +58,38 @@ def spread(value: torch.Tensor, conv: TransposedConvolution) -> torch.Tensor:
     columns = slice(left, left + (conv.width - 1) * conv.stride[1] + 1, conv.stride[1])
     wide[:, rows, columns] = image
     return wide.reshape(tuple(_spread_shape(conv)))
+
+
+def transposed_natively(
+    context: Context,
+    call: ConvolutionCall,
+    conv: TransposedConvolution,
+    values: Sequence[torch.Tensor],
+    host: Mapping[str, torch.Tensor],
+) -> torch.Tensor:
+    """The output by torch's own transposed convolution, from weights that are prepared."""
+    attributes, preparing = call.attributes, call.preparing
+    assert preparing is not None
+
+    def logical(name: str) -> torch.Tensor:
+        at = attributes[name]
+        return unpad(values[at], call.tensors[at].spec.shape) if isinstance(at, int) else host[name]
+
+    dense = kept_weights(values[attributes["weight"]], preparing.layout, conv.direct().but(groups=1), preparing.step)
+    weight = dense.values.permute(1, 0, 2, 3).flip(2, 3)  # those of the convolution over the spread input
+    image = image_of(logical("input"), conv).permute(0, 3, 1, 2)
+    whole = F.conv_transpose2d(image, weight, stride=conv.stride, dilation=conv.dilation)
+    top, _, left, _ = conv.padding
+    height, width = conv.output_hw
+    missing = max(0, top + height - whole.shape[2]), max(0, left + width - whole.shape[3])
+    whole = F.pad(whole, (0, missing[1], 0, missing[0]))[:, :, top : top + height, left : left + width]
+    result = whole.permute(0, 2, 3, 1).reshape(-1, conv.out_channels)
+    if attributes["bias"] is not None:
+        row = logical("bias").float()
+        result = result + row.reshape(-1, row.shape[-1])[0, : conv.out_channels].reshape(1, -1)
+    if attributes["settings"].activation is not None:
+        result = apply_activation(context.engine, result, attributes["settings"].activation)
+    return context.store(result.reshape(tuple(context.outputs[0].shape)))
 
 
 def _spread_shape(conv: TransposedConvolution) -> Shape:
