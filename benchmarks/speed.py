@@ -1,0 +1,160 @@
+"""Replays of UNet, YOLOv4 and ResNet50 beside what people use on a CPU: ratios in one run.
+
+    python benchmarks/speed.py [--models vanilla_unet,yolov4,resnet50] [--rounds 7] [--check] [--write FILE]
+
+`native` float32 through the traced two-queue pipeline must be at least 0.97 times as fast as the fastest of
+ONNX Runtime, OpenVINO and torch.compile for each, 1.1 times on the geometric mean, and 2 times torch eager;
+`device` numerics at least as fast as torch eager. PCC and repeatability are checked in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from tt_cnn.bench import Comparison, VirtualCard, compare, create_peer
+from tt_cnn.models import create_reference, model_entry
+from tt_cnn.models.measurement import reference_outputs
+
+MODELS = ("vanilla_unet", "yolov4", "resnet50")
+PEERS = ("onnxruntime", "openvino", "compile", "torch")
+EAGER = "torch eager"
+EACH, MEAN, OVER_EAGER, DEVICE, PCC, COMPILE = 0.97, 1.1, 2.0, 1.0, 0.9999, 10.0
+
+
+@dataclass(frozen=True)
+class Result:
+    model: str
+    native: Comparison
+    device: Comparison
+    engine: str
+
+    @property
+    def best(self) -> float:
+        """The time of the fastest peer over ours."""
+        peers = [one for one in self.native.timings[1:] if one.name != EAGER]
+        return self.native.ratio(min(peers, key=lambda one: one.median))
+
+    @property
+    def eager(self) -> float:
+        return self.native.ratio(next(one for one in self.native.timings if one.name == EAGER))
+
+    @property
+    def faithful(self) -> float:
+        return self.device.ratio(self.device.timings[1])
+
+
+def measured(model: str, rounds: int, batches: int) -> Result:
+    entry = model_entry(model)
+    reference = create_reference(model)
+    example = entry.example_input().bfloat16().float()
+    expected = reference_outputs(reference, example)
+    peers = [create_peer(name, reference, example) for name in PEERS]
+    comparisons = []
+    engine = ""
+    for numerics, others in (("native", peers), ("device", [p for p in peers if p.name == EAGER])):
+        ours = VirtualCard(model, reference, example, numerics=numerics)
+        try:
+            comparisons.append(compare([ours, *others], expected, example, rounds=rounds, batches=batches))
+            if numerics == "native":
+                engine = ", ".join(dict.fromkeys(part.engine for part in ours.parts))
+        finally:
+            ours.close()
+    return Result(model, comparisons[0], comparisons[1], engine)
+
+
+def lines(results: Sequence[Result]) -> list[str]:
+    rows = [
+        "| model | subject | median ms | time / ours | PCC | same bits | compile s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in results:
+        for comparison in (one.native, one.device):
+            for timing in comparison.timings:
+                rows.append(
+                    f"| {one.model} | {timing.name} | {timing.median * 1e3:.1f} | {comparison.ratio(timing):.2f} | "
+                    f"{timing.pcc:.6f} | {'yes' if timing.repeats else 'no'} | {timing.compile_seconds:.1f} |"
+                )
+    mean = math.exp(sum(math.log(one.best) for one in results) / len(results))
+    rows += [
+        "",
+        *(f"{r.model}: {r.best:.2f} of the fastest peer, {r.eager:.2f} of torch eager, `device` {r.faithful:.2f} "
+          f"(engine: {r.engine})" for r in results),
+        f"geometric mean over the fastest peers: {mean:.2f}",
+    ]  # fmt: skip
+    return rows
+
+
+def misses(results: Sequence[Result]) -> list[str]:
+    found = []
+    for one in results:
+        for name, value, least in (
+            ("the fastest peer", one.best, EACH),
+            ("torch eager", one.eager, OVER_EAGER),
+            ("torch eager, device numerics", one.faithful, DEVICE),
+            ("PCC", one.native.ours.pcc, PCC),
+        ):
+            if value < least:
+                found.append(f"{one.model}: {value:.4f} of {name}; at least {least} is wanted")
+        if not one.native.ours.repeats:
+            found.append(f"{one.model}: repeated replays differ")
+        if one.native.ours.compile_seconds > COMPILE:
+            found.append(f"{one.model}: compiled in {one.native.ours.compile_seconds:.1f} s; {COMPILE} s are wanted")
+    mean = math.exp(sum(math.log(one.best) for one in results) / len(results))
+    if mean < MEAN:
+        found.append(f"geometric mean {mean:.2f} of the fastest peers; at least {MEAN} is wanted")
+    return found
+
+
+def machine() -> str:
+    names = ("torch", "onnxruntime", "openvino", "numpy")
+    told = ", ".join(f"{name} {version(name)}" for name in names)
+    processor = platform.processor() or platform.machine()
+    try:
+        found = subprocess.run(["lscpu"], capture_output=True, text=True).stdout
+        processor = next(line.split(":")[1].strip() for line in found.splitlines() if line.startswith("Model name"))
+    except (OSError, StopIteration):
+        pass
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    return f"{date.today()}, {processor}, {torch.get_num_threads()} threads, load {load}; {told}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batches", type=int, default=2, help="pictures a subject and round")
+    parser.add_argument("--check", action="store_true", help="exit 1 where a ratio is missed")
+    parser.add_argument("--write", type=Path, help="add the table to a Markdown file")
+    options = parser.parse_args()
+    before = machine()
+    results = []
+    for name in options.models.split(","):
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        results.append(measured(name, options.rounds, options.batches))
+    table = lines(results)
+    print("\n".join([before, "", *table]))
+    if options.write is not None:
+        command = f"`python {' '.join(sys.argv)}`"
+        with options.write.open("a") as file:
+            file.write("\n".join(["", f"## {before}", "", command, "", *table, ""]))
+    missed = misses(results)
+    for miss in missed:
+        print(f"missed: {miss}", file=sys.stderr)
+    if options.check and missed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Interleaved rounds: every subject runs in every round, so that a noisy machine is noisy for all of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from tt_cnn.bench.subject import Outputs, Subject
+from tt_cnn.testing.pcc import comp_pcc
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds a batch of one subject, round by round, and how near its outputs are to the reference's."""
+
+    name: str
+    seconds: tuple[float, ...]
+    batch_size: int
+    pcc: float
+    compile_seconds: float
+    repeats: bool
+    """Two runs on the same input gave the same bits."""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def p99(self) -> float:
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, math.ceil(0.99 * len(ordered)) - 1)]
+
+    @property
+    def fps(self) -> float:
+        return self.batch_size / self.median
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Ours first, then the peers."""
+
+    timings: tuple[Timing, ...]
+
+    @property
+    def ours(self) -> Timing:
+        return self.timings[0]
+
+    def ratio(self, other: Timing) -> float:
+        """How many times as long the other takes: the median over rounds, each with its own noise."""
+        return statistics.median(b / a for a, b in zip(self.ours.seconds, other.seconds, strict=True))
+
+    def fastest_peer(self) -> Timing:
+        return min(self.timings[1:], key=lambda timing: timing.median)
+
+
+def compare(
+    subjects: Sequence[Subject],
+    expected: Outputs,
+    example: torch.Tensor,
+    *,
+    rounds: int = 7,
+    batches: int = 3,
+    after_round: Callable[[], None] = lambda: None,
+) -> Comparison:
+    """Run `rounds` rounds of so many batches each. The order within a round turns, so that nobody is always first."""
+    seconds: dict[str, list[float]] = {subject.name: [] for subject in subjects}
+    inputs = [example] * batches
+    for number in range(rounds):
+        first = number % len(subjects)
+        for subject in (*subjects[first:], *subjects[:first]):
+            start = time.perf_counter()
+            subject.run(inputs)
+            seconds[subject.name].append((time.perf_counter() - start) / batches)
+        after_round()
+    return Comparison(tuple(_timing(s, seconds[s.name], expected, example) for s in subjects))
+
+
+def _timing(subject: Subject, seconds: list[float], expected: Outputs, example: torch.Tensor) -> Timing:
+    (first,), (second,) = subject.run([example]), subject.run([example])
+    pairs = list(zip(expected, first, strict=True))
+    return Timing(
+        subject.name,
+        tuple(seconds),
+        example.shape[0],
+        min(float(comp_pcc(golden, found)[1]) for golden, found in pairs),
+        subject.compile_seconds,
+        all(torch.equal(a, b) for a, b in zip(first, second, strict=True)),
+    )

@@ -1,0 +1,118 @@
+"""What people run such models on otherwise, given the same torch model and the same threads."""
+
+from __future__ import annotations
+
+import copy
+import io
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from tt_cnn.bench.subject import Outputs, Subject
+
+
+class TorchPeer(Subject):
+    """A torch module; pictures and outputs go through `device` where it is not the CPU."""
+
+    def __init__(self, name: str, model: Callable[[torch.Tensor], Any], prepare: Any, device: str = "cpu") -> None:
+        self.name, self.model, self.prepare, self.device = name, model, prepare, device
+
+    def run(self, batches: Sequence[torch.Tensor]) -> list[Outputs]:
+        results = []
+        with torch.inference_mode():
+            for batch in batches:
+                outputs = self.model(self.prepare(batch.to(self.device, copy=True)))
+                several = (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
+                results.append(tuple(one.to("cpu", torch.float32, copy=True) for one in several))
+        return results
+
+
+class OnnxPeer(Subject):
+    """An engine that reads the ONNX file which torch writes for the model."""
+
+    def __init__(self, name: str, call: Callable[[Any], Sequence[Any]]) -> None:
+        self.name, self.call = name, call
+
+    def run(self, batches: Sequence[torch.Tensor]) -> list[Outputs]:
+        return [tuple(torch.from_numpy(y.copy()) for y in self.call(batch.numpy().copy())) for batch in batches]
+
+
+def _eager(model: nn.Module, example: torch.Tensor) -> Subject:
+    return TorchPeer("torch eager", model, lambda x: x)
+
+
+def _channels_last(model: nn.Module, example: torch.Tensor) -> Subject:
+    other: Any = copy.deepcopy(model)
+    other = other.to(memory_format=torch.channels_last)
+    return TorchPeer("torch channels-last", other, lambda x: x.contiguous(memory_format=torch.channels_last))
+
+
+def _compiled(model: nn.Module, example: torch.Tensor) -> Subject:
+    """With weights frozen into the program, its quickest form for inference."""
+    import torch._inductor.config as settings
+
+    settings.freezing = True
+    return TorchPeer("torch.compile", torch.compile(model), lambda x: x)
+
+
+def _onnxruntime(model: nn.Module, example: torch.Tensor) -> Subject:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(exported(model, example), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return OnnxPeer("ONNX Runtime", lambda x: session.run(None, {name: x}))
+
+
+def _openvino(model: nn.Module, example: torch.Tensor) -> Subject:
+    import openvino
+
+    core = openvino.Core()
+    settings = {
+        "INFERENCE_NUM_THREADS": str(torch.get_num_threads()),
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    request = core.compile_model(core.read_model(exported(model, example)), "CPU", settings).create_infer_request()
+
+    def call(x: Any) -> list[Any]:
+        results = request.infer([x], share_inputs=True, share_outputs=True)
+        return [results[i] for i in range(len(results))]
+
+    return OnnxPeer("OpenVINO", call)
+
+
+def exported(model: nn.Module, example: torch.Tensor) -> bytes:
+    """The model as torch's own exporter writes it. The older exporter needs no further package."""
+    file: Any = io.BytesIO()
+    with warnings.catch_warnings(), torch.inference_mode():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (example,), file, dynamo=False, opset_version=17)
+    data: bytes = file.getvalue()
+    return data
+
+
+PEERS: dict[str, Callable[[nn.Module, torch.Tensor], Subject]] = {
+    "torch": _eager,
+    "channels-last": _channels_last,
+    "compile": _compiled,
+    "onnxruntime": _onnxruntime,
+    "openvino": _openvino,
+}
+
+
+def create_peer(name: str, model: nn.Module, example: torch.Tensor) -> Subject:
+    """A peer, compiled and warmed up."""
+    if name not in PEERS:
+        raise ValueError(f"there is no peer {name!r}; there are {', '.join(PEERS)}")
+    start = time.perf_counter()
+    peer = PEERS[name](model, example)
+    peer.run([example])
+    peer.compile_seconds = time.perf_counter() - start
+    return peer

@@ -1,0 +1,68 @@
+"""A model of the project behind one of its pipelines, on the virtual card."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from tt_cnn import ttnn
+from tt_cnn.bench.subject import Outputs, Subject
+from tt_cnn.models import EXECUTORS, create_pipeline, create_tt, model_entry
+
+
+class VirtualCard(Subject):
+    """Inputs are converted and outputs read while the card computes, as the executor allows."""
+
+    def __init__(
+        self,
+        name: str,
+        reference: nn.Module,
+        example: torch.Tensor,
+        *,
+        resolution: tuple[int, int] | None = None,
+        executor: str = "trace+2cq",
+        numerics: str = "native",
+        engine: str = "cpu",
+        card: str = "n150",
+    ) -> None:
+        entry = model_entry(name)
+        self.name = f"tt-cnn {numerics} {executor}" + ("" if engine == "cpu" else f" {engine}")
+        start = time.perf_counter()
+        self.device = ttnn.open_device(
+            device_id=0,
+            card=card,
+            l1_small_size=entry.l1_small_size,
+            num_command_queues=EXECUTORS[executor].num_command_queues,
+            numerics=numerics,
+            engine=engine,
+            hazards="off",
+        )
+        try:
+            self.model = create_tt(
+                name, self.device, reference, resolution=resolution, batch_size=example.shape[0], precision="tuned"
+            )
+            self.pipeline = create_pipeline(self.model, executor).compile(self.model.to_host_input(example))
+            self.run([example])  # the first replay compiles it for the host
+        except BaseException:
+            ttnn.close_device(self.device)
+            raise
+        self.compile_seconds = time.perf_counter() - start
+
+    def run(self, batches: Sequence[torch.Tensor]) -> list[Outputs]:
+        inputs = (self.model.to_host_input(batch) for batch in batches)
+        return [self.model.to_torch(outputs) for outputs in self.pipeline.stream(inputs)]
+
+    @property
+    def parts(self) -> list[Any]:
+        """How the trace was cut for the host; empty where it is not compiled."""
+        for trace in self.device.traces.values():
+            return list(getattr(trace.replay, "parts", []))
+        return []
+
+    def close(self) -> None:
+        self.pipeline.cleanup()
+        ttnn.close_device(self.device)
