@@ -8,19 +8,20 @@ from torch.nn.functional import interpolate
 
 CALIBRATION_IMAGES = 4
 CALIBRATION_SIZE = 256
-"""Statistics of batch norms hardly depend on the size of the pictures, and smaller ones are quicker. What little they do
-adds up in very deep models: these say `calibration_size` for themselves."""
+"""Statistics of batch norms hardly depend on the size of the pictures, and smaller ones are quicker. What little they
+do adds up in very deep models: these say `calibration_size` for themselves."""
 
 NORM_SHIFT = 0.0
-"""Mean of the batch norms' shifts. Random layers make errors grow, by a fifth each where half of the values are cut off;
-trained ones do not. Models of a hundred layers in a row say `norm_shift` for themselves: with 1, few are cut off."""
+"""Mean of the batch norms' shifts. Random layers make errors grow, by a fifth each where half of the values are cut
+off; trained ones do not. Models of a hundred layers in a row say `norm_shift` for themselves: from 1 on, few are."""
 
 PREDICTION_SCALE = 0.35
 """He's weights double the variance; this makes it a quarter of the input's, as trained detectors' logits have it."""
 
 RESIDUAL_SCALE = 0.3
-"""For the last norms of residual branches, where a model names them (`residual_norms`): training leaves them weak
-beside what they are added to. With scales around 1 a deep model makes noise of the smallest error."""
+"""For the last norms of residual branches, where a model names them (`residual_norms`). With scales around 1 random
+blocks multiply every error, bfloat16's too; weak branches, as where training starts them at 0, do not. The number is a
+choice, not taken from a trained model."""
 
 
 def initialize(model: nn.Module, resolution: tuple[int, int], seed: int) -> None:
