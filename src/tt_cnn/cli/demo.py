@@ -1,127 +1,100 @@
-"""`tt-cnn demo`: a traced program on two command queues, checked against PyTorch, with its L1 picture."""
+"""`tt-cnn demo`: a model on the card, its answers drawn beside PyTorch's."""
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.progress import track
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.model_options import (
+    Card,
+    Executor,
+    Precision,
+    Resolution,
+    Weights,
+    entry_of,
+    precision_of,
+    resolution_of,
+)
 
-ROWS, CHANNELS, CORES = 16384, 128, 64
-GATE = 0.999
-"""PCC that silu, an addition and mish must keep in bfloat16."""
+Model = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL",
+        help="A model of the package, or your own as module:ENTRY. Without one, UNet and YOLOv4 are brought up.",
+        show_default=False,
+    ),
+]
+Image = Annotated[
+    Path | None, typer.Option("--image", metavar="FILE_OR_DIR", help="A picture, or a folder of pictures.")
+]
+Video = Annotated[Path | None, typer.Option("--video", metavar="FILE", help="A video, instead of pictures.")]
+Count = Annotated[
+    int | None, typer.Option("--count", min=1, help="At most so many pictures (4 where none is said) or frames.")
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option("--threshold", min=0.0, max=1.0, help="The confidence from which on boxes and masks are drawn."),
+]
+Folder = Annotated[
+    Path, typer.Option("-o", "--output", metavar="DIR", help="Where the pictures go; DIR-2, -3, ... if it is taken.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Empty the folder instead, if only pictures are in it.")]
 
-Card = Annotated[str, typer.Option("--card", help="n150, n300 or p150.")]
-Inputs = Annotated[int, typer.Option("--inputs", min=2, help="How many inputs go through.")]
 
+def demo(
+    model: Model = None,
+    image: Image = None,
+    video: Video = None,
+    count: Count = None,
+    weights: Weights = None,
+    card: Card = None,
+    executor: Executor = "trace+2cq",
+    precision: Precision = "tuned",
+    resolution: Resolution = None,
+    threshold: Threshold = None,
+    folder: Folder = Path("out/demo"),
+    force: Force = False,
+) -> None:
+    """Show what a model sees on the card, drawn beside what PyTorch sees.
 
-def demo(card: Card = "n150", inputs: Inputs = 32) -> None:
-    """Run a small traced program on the virtual card, as a real pipeline would.
+    Without a model: UNet and YOLOv4 are brought up on the virtual card stage by stage, from their weights to annotated
+    pictures, as docs/bring-up.md does it.
 
-    Queue 1 writes the next input while queue 0 computes on the last one; events order the two. Every output is
-    compared with PyTorch, and the L1 of a core is drawn step by step.
+    With one, pictures go through its pipeline: boxes, masks or classes are drawn into them, PyTorch's and the card's
+    side by side, and the rate is told. Without --image and --video the pictures are drawn for the model, or are
+    scikit-image's photographs.
+
+    Examples:
+
+    \b
+    tt-cnn demo
+    tt-cnn demo yolov4
+    tt-cnn demo vanilla_unet --image slides/ -o out/slides
+    tt-cnn demo yolov4 --weights public --video street.mp4 --pipeline trace+2cq+io
     """
-    import torch
+    from tt_cnn.cli import bring_up, demo_pictures
+    from tt_cnn.evaluation.output_folder import result_folder
 
-    from tt_cnn.reports.l1_picture import draw, l1_use
-    from tt_cnn.virtual import ttnn
-
-    device = ttnn.open_device(device_id=0, card=card, l1_small_size=32768, num_command_queues=2, hazards="raise")
-    try:
-        program = _Program(ttnn, device)
-        with device.record_commands() as commands:
-            program.warm_up()
-        output.print(f"the program on a virtual {card}, a core's L1 ({device.card.l1_size // 1024} KB) a step:")
-        for line in draw(l1_use(commands, device.card), device.card):
-            output.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
-        program.capture()
-        torch.manual_seed(0)
-        samples = [torch.randn(1, 1, ROWS, CHANNELS) for _ in range(inputs)]
-        start = time.perf_counter()
-        outputs = [program.run(sample) for sample in track(samples, "replaying the trace", console=errors)]
-        ttnn.synchronize_device(device)
-        results = [ttnn.to_torch(one).float() for one in outputs]
-        seconds = time.perf_counter() - start
-        worst = min(_pcc(_reference(s), r) for s, r in zip(samples, results, strict=True))
-        program.release()
-        if worst < GATE:
-            raise RuntimeError(f"the worst PCC against PyTorch is {worst:.6f}; it must be at least {GATE}")
-        output.print(f"{inputs} inputs through 2 queues and a trace: worst PCC against PyTorch {worst:.6f}, no hazards")
-        output.print(f"{inputs / seconds:.0f} inputs a second on this machine's CPU (not the card's speed)")
-    finally:
-        ttnn.close_device(device)
-
-
-class _Program:
-    """Persistent input in DRAM, a sharded copy of it in L1, and a trace from that to the output."""
-
-    def __init__(self, ttnn: Any, device: Any) -> None:
-        self.ttnn, self.device = ttnn, device
-        banks = device.dram_grid_size().x
-        self.dram_input = ttnn.allocate_tensor_on_device(
-            (1, 1, ROWS, CHANNELS), ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device, self._shards(banks, 1, "DRAM")
-        )
-        self.l1_config = self._shards(8, CORES // 8, "L1")
-
-    def _shards(self, x: int, y: int, where: str) -> Any:
-        ttnn = self.ttnn
-        grid = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(x - 1, y - 1))])
-        spec = ttnn.ShardSpec(grid, [-(-ROWS // (x * y)), CHANNELS], ttnn.ShardOrientation.ROW_MAJOR)
-        return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, getattr(ttnn.BufferType, where), spec)
-
-    def compute(self, x: Any) -> Any:
-        ttnn = self.ttnn
-        tiled = ttnn.to_layout(x, ttnn.TILE_LAYOUT)
-        return ttnn.mish(ttnn.add(ttnn.silu(tiled), tiled))
-
-    def warm_up(self) -> None:
-        """Compile every program before the capture."""
-        import torch
-
-        self._write(torch.zeros(1, 1, ROWS, CHANNELS), queue=0)
-        self.l1_input = self.ttnn.reshard(self.dram_input, self.l1_config)
-        self.compute(self.l1_input)
-        self.ttnn.synchronize_device(self.device)
-
-    def capture(self) -> None:
-        ttnn = self.ttnn
-        self.trace = ttnn.begin_trace_capture(self.device, cq_id=0)
-        self.output = self.compute(self.l1_input)
-        ttnn.end_trace_capture(self.device, self.trace, cq_id=0)
-        self.staged = ttnn.record_event(self.device, 0)
-
-    def _write(self, values: Any, queue: int) -> None:
-        ttnn = self.ttnn
-        host = ttnn.from_torch(values, dtype=ttnn.bfloat16)
-        ttnn.copy_host_to_device_tensor(host, self.dram_input, cq_id=queue)
-
-    def run(self, values: Any) -> Any:
-        # queue 1   wait(staged) ─▶ write n+1 ─▶ record(written)
-        # queue 0   wait(written) ─▶ stage ─▶ record(staged) ─▶ replay ─▶ read (the host does not wait)
-        ttnn = self.ttnn
-        ttnn.wait_for_event(1, self.staged)
-        self._write(values, queue=1)
-        written = ttnn.record_event(self.device, 1)
-        ttnn.wait_for_event(0, written)
-        self.l1_input = ttnn.reshard(self.dram_input, self.l1_config, self.l1_input)
-        self.staged = ttnn.record_event(self.device, 0)
-        ttnn.execute_trace(self.device, self.trace, cq_id=0, blocking=False)
-        return self.output.cpu(blocking=False, cq_id=0)
-
-    def release(self) -> None:
-        self.ttnn.release_trace(self.device, self.trace)
-
-
-def _reference(x: Any) -> Any:
-    import torch
-
-    return torch.nn.functional.mish(torch.nn.functional.silu(x) + x)
-
-
-def _pcc(expected: Any, found: Any) -> float:
-    import torch
-
-    return float(torch.corrcoef(torch.stack([expected.flatten(), found.flatten()]).double())[0, 1])
+    if image is not None and video is not None:
+        raise typer.BadParameter("--image and --video were both given; the demo shows one of them")
+    if model is None:
+        if any(each is not None for each in (image, video, weights, resolution, threshold)):
+            raise typer.BadParameter("name the model that this is for: tt-cnn demo MODEL ...")
+        bring_up.bring_up(card=card, executor=executor, folder=result_folder(folder, force=force), pictures=count or 2)
+        return
+    entry = entry_of(model)
+    show = demo_pictures.Show(
+        entry=entry,
+        weights=weights,
+        card=card,
+        executor=executor,
+        precision=precision_of(precision),
+        resolution=resolution_of(entry, resolution),
+        threshold=threshold,
+    )
+    if video is not None:
+        show.video(video, result_folder(folder / entry.name, force=force), count)
+    else:
+        show.pictures(image, result_folder(folder / entry.name, force=force), count or 4)

@@ -1,0 +1,156 @@
+"""`tt-cnn evaluate`: how good a model is on the card, beside PyTorch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.model_options import (
+    Card,
+    Executor,
+    Precision,
+    Resolution,
+    Weights,
+    entry_of,
+    precision_of,
+    resolution_of,
+)
+
+if TYPE_CHECKING:
+    from tt_cnn.evaluation.comparison import Comparison
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model of the package, or your own as module:ENTRY (a ModelEntry).")
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="A folder in the format of the model's task; or generated; or skimage, the photographs of scikit-image.",
+    ),
+]
+Count = Annotated[int, typer.Option("--count", min=1, help="At most so many pictures, from the first on.")]
+Within = Annotated[
+    float | None,
+    typer.Option("--within", metavar="POINTS", help="Fail when the card is further from PyTorch than that."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
+
+
+def evaluate(
+    model: Model,
+    data: Data = None,
+    count: Count = 32,
+    weights: Weights = None,
+    card: Card = None,
+    executor: Executor = "trace+2cq",
+    precision: Precision = "tuned",
+    resolution: Resolution = None,
+    within: Within = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a model on pictures, on the card and in PyTorch, side by side.
+
+    The folder of --data holds, by the model's task:
+
+    \b
+    detection       pictures and annotations.json in COCO's format, or COCO's own
+                    layout (annotations/instances_val2017.json, val2017/) -> mAP
+    segmentation    images/NAME.png and masks/NAME.png, or NAME.tif beside
+                    NAME_mask.tif -> IoU, Dice
+    classification  CLASS/NAME.jpg, CLASS a name or number of a class -> top-1,
+                    top-5; or pictures alone, where PyTorch's answer is the truth
+
+    Without --data a detector or segmenter gets pictures that are drawn for it (the shipped weights were trained on
+    others of their kind), a classifier the photographs that scikit-image carries.
+
+    Examples:
+
+    \b
+    tt-cnn evaluate vanilla_unet
+    tt-cnn evaluate yolov4 --count 100 --within 1
+    tt-cnn evaluate efficientnet_lite0 --data skimage
+    tt-cnn evaluate yolov4 --weights public --data coco/ --resolution 640x640
+    """
+    from tt_cnn.evaluation.bench import card_name, opened_bench
+    from tt_cnn.evaluation.class_names import names_of
+    from tt_cnn.evaluation.comparison import classes_of, compare
+    from tt_cnn.evaluation.data_sets import data_set, generated_names
+    from tt_cnn.evaluation.weights import reference_with
+
+    entry = entry_of(model)
+    size = resolution_of(entry, resolution)
+    reference, whose = reference_with(entry, weights)
+    classes = classes_of(entry, reference, size)
+    names = names_of(reference, classes, generated_names(entry))
+    pictures, source = data_set(entry, data, names, count=count, resolution=size)
+    total = min(count, len(pictures))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bar:
+        shown = bar.add_task(f"building {entry.title}", total=total)
+        with opened_bench(
+            entry,
+            reference,
+            card=card,
+            executor=executor,
+            precision=precision_of(precision),
+            resolution=size,
+        ) as bench:
+            where = card_name(bench.model.device)
+            bar.update(shown, description=f"{entry.title} on {where} and in PyTorch")
+            result = compare(
+                entry,
+                reference,
+                bench,
+                pictures,
+                count=count,
+                classes=classes,
+                progress=lambda done: bar.advance(shown, done),
+            )
+    about = {"model": entry.name, "weights": whose, "data": source, "on": where, "precision": precision}
+    if as_json:
+        print(json.dumps({**about, **asdict(result), "differences": result.differences()}))
+    else:
+        _show(f"{entry.title} at {size[0]}x{size[1]}, {whose}, {total} {source}", where, result)
+    _judge(result, within)
+
+
+def _show(title: str, where: str, result: Comparison) -> None:
+    output.print(title, markup=False, highlight=False)
+    table = Table("figure")
+    for heading in ("PyTorch", where, "difference"):
+        table.add_column(heading, justify="right")
+    for name, difference in result.differences().items():
+        cells = (f"{result.reference[name]:.2f}", f"{result.card[name]:.2f}", f"{difference:+.2f}")
+        table.add_row(name, *cells)
+    if result.reference:
+        table.add_section()
+    for name, value in result.agreement.items():
+        table.add_row(f"{name}, were PyTorch right", "", f"{value:.2f}", "")
+    for name, value in result.pcc.items():
+        table.add_row(f"PCC of {name}, worst picture", "", f"{value:.5f}", "")
+    table.add_section()
+    speeds = (f"{each:.1f}" for each in (result.reference_per_second, result.card_per_second))
+    table.add_row("pictures a second on this machine", *speeds, "")
+    output.print(table)
+    if result.differing:
+        output.print(f"another first class than PyTorch's: {', '.join(result.differing)}", markup=False)
+
+
+def _judge(result: Comparison, within: float | None) -> None:
+    """With truth known, the figures must be near PyTorch's; without, the answers must be PyTorch's."""
+    if within is None:
+        return
+    away = result.differences() or {name: value - 100 for name, value in result.agreement.items()}
+    missed = {name: value for name, value in away.items() if abs(value) > within}
+    for name, value in missed.items():
+        errors.print(f"missed  {name}: {value:+.2f} points from PyTorch, {within:g} are allowed", markup=False)
+    if missed:
+        raise typer.Exit(1)

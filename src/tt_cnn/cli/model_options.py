@@ -1,0 +1,80 @@
+"""What the commands that run a model have in common: the model, its weights, the card."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tt_cnn.models import ModelEntry
+    from tt_cnn.models.tt_model import Precision as PrecisionName
+
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="WHICH",
+        help="shipped, public (fetched by `tt-cnn weights`), seeded (random, reproducible), or a file: .safetensors, "
+        ".pt, .pth. Without it the first of these that there is.",
+    ),
+]
+Card = Annotated[
+    str | None, typer.Option("--card", help="The virtual card: n150, n300 (both chips) or p150. [default: n150]")
+]
+Executor = Annotated[
+    str,
+    typer.Option(
+        "--executor",
+        "--pipeline",
+        metavar="NAME",
+        help="How inputs go through: plain, trace, 2cq, trace+2cq, trace+2cq+io. docs/pipeline.md tells them apart.",
+    ),
+]
+Precision = Annotated[
+    str,
+    typer.Option("--precision", help="tuned (bfloat8_b where the accuracy allows it) or bfloat16 (activations)."),
+]
+Resolution = Annotated[
+    str | None,
+    typer.Option("--resolution", metavar="HxW", help="Of the model's input, one that it is tuned for."),
+]
+
+
+def entry_of(text: str) -> ModelEntry:
+    """A model by its name, or anybody's own as `module:NAME` (a ModelEntry), found from the present folder."""
+    from tt_cnn.models import ModelEntry, list_models, model_entry, register
+
+    if ":" not in text:
+        return model_entry(text)
+    module_name, _, attribute = text.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        entry = getattr(importlib.import_module(module_name), attribute)
+    except AttributeError as error:
+        raise ValueError(f"{text}: the module {module_name} has no {attribute}") from error
+    if not isinstance(entry, ModelEntry):
+        raise ValueError(f"{text} is a {type(entry).__name__}; it must be a tt_cnn.models.ModelEntry")
+    if entry.name not in list_models():
+        register(entry)
+    return entry
+
+
+def precision_of(text: str) -> PrecisionName:
+    names: dict[str, PrecisionName] = {"tuned": "tuned", "bfloat16": "bfloat16"}
+    if text not in names:
+        raise ValueError(f"--precision is {text!r}; it must be {' or '.join(names)}")
+    return names[text]
+
+
+def resolution_of(entry: ModelEntry, text: str | None) -> tuple[int, int]:
+    if text is None:
+        return entry.resolution
+    height, cross, width = text.lower().partition("x")
+    if not (cross and height.isdecimal() and width.isdecimal()):
+        raise ValueError(f"--resolution is {text!r}; it must be like 320x320, height first")
+    return int(height), int(width)

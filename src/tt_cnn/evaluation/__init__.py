@@ -1,0 +1,1 @@
+"""How good a model is on pictures: data sets, figures, drawings."""

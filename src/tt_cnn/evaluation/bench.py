@@ -1,0 +1,117 @@
+"""A model on a card behind a pipeline, from its entry: opened, fed with pictures, closed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from tt_cnn import runtime, ttnn
+from tt_cnn.models import EXECUTORS, ModelEntry, TtModel, create_pipeline
+from tt_cnn.models.tt_model import Precision
+from tt_cnn.pipeline import Pipeline
+
+
+@contextmanager
+def opened_card(entry: ModelEntry, *, card: str | None = None, executor: str = "trace+2cq") -> Iterator[Any]:
+    """A card with what the model and the executor need, closed at the end; of an n300, both chips.
+
+    `card` names a virtual one (TT_CNN_CARD where it is None); with a real card in use there is nothing to choose.
+    """
+    if executor not in EXECUTORS:
+        raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
+    settings: dict[str, Any] = {
+        "l1_small_size": entry.l1_small_size,
+        "num_command_queues": EXECUTORS[executor].num_command_queues,
+    }
+    if not runtime.is_virtual():
+        if card is not None:
+            raise ValueError(f"card is {card!r}, but {runtime.describe()} is in use; TT_CNN_RUNTIME=virtual changes it")
+        device = ttnn.open_device(device_id=0, **settings)
+    elif _chips(card) > 1:
+        device = ttnn.open_mesh_device(card=card, **settings)
+    else:
+        device = ttnn.open_device(device_id=0, card=card, **settings)
+    try:
+        yield device
+    finally:
+        ttnn.close_mesh_device(device) if device.get_num_devices() > 1 else ttnn.close_device(device)
+
+
+def _chips(card: str | None) -> int:
+    from tt_cnn.virtual.arch import card_by_name
+    from tt_cnn.virtual.opening import option
+
+    return card_by_name(option("card", card)).chips
+
+
+def card_name(device: Any) -> str:
+    """What to call it in tables and titles."""
+    card = getattr(device, "card", None)
+    return f"virtual {card.name}" if card is not None else "the card"
+
+
+@dataclass
+class Bench:
+    """Pictures in, outputs out, with the time that they took."""
+
+    model: TtModel
+    pipeline: Pipeline
+    seconds: float = 0.0
+    """Spent in the pipeline, from the first input in to the last output out."""
+    pictures: int = 0
+
+    def run(self, images: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
+        """Outputs for each picture (1, 3, height, width). The last batch is filled up with its last picture."""
+        size = self.model.batch_size * self.model.chips
+        batches = [torch.cat(list(images[start : start + size])) for start in range(0, len(images), size)]
+        inputs = [self.model.to_host_input(_filled(batch, size)) for batch in batches]
+        start = time.perf_counter()
+        outputs = list(self.pipeline.stream(inputs))
+        self.seconds += time.perf_counter() - start
+        self.pictures += len(images)
+        values = [self.model.to_torch(each) for each in outputs]
+        whole = [torch.cat(parts)[: len(images)] for parts in zip(*values, strict=True)]
+        return [tuple(part[index : index + 1] for part in whole) for index in range(len(images))]
+
+    @property
+    def pictures_per_second(self) -> float:
+        return self.pictures / self.seconds if self.seconds else 0.0
+
+
+def _filled(batch: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.cat((batch, batch[-1:].expand(size - len(batch), -1, -1, -1))) if len(batch) < size else batch
+
+
+@contextmanager
+def opened_bench(
+    entry: ModelEntry,
+    reference: nn.Module,
+    *,
+    card: str | None = None,
+    executor: str = "trace+2cq",
+    precision: Precision = "tuned",
+    resolution: tuple[int, int] | None = None,
+) -> Iterator[Bench]:
+    """The card opened, the model made from the reference's weights, its pipeline compiled."""
+    from tt_cnn.models import create_tt
+
+    with opened_card(entry, card=card, executor=executor) as device:
+        model = create_tt(entry.name, device, reference, resolution=resolution, precision=precision)
+        batch = model.batch_size * model.chips
+        example = model.to_host_input(entry.example_input(batch_size=batch, resolution=model.resolution))
+        with create_pipeline(model, executor) as pipeline:
+            pipeline.compile(example)
+            yield Bench(model, pipeline)
+
+
+def reference_outputs(reference: nn.Module, images: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
+    """What PyTorch gives for each picture, always as a tuple."""
+    with torch.no_grad():
+        outputs = [reference(image) for image in images]
+    return [each if isinstance(each, tuple) else (each,) for each in outputs]

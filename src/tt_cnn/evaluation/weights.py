@@ -1,0 +1,55 @@
+"""The weights that a user means, in the reference model."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from torch import nn
+
+from tt_cnn.models import ModelEntry, create_reference
+from tt_cnn.preprocessing.weights import cache_folder, sources_of
+from tt_cnn.preprocessing.weights.packages import file_in_package
+
+SHIPPED, PUBLIC, SEEDED = "shipped", "public", "seeded"
+
+
+def reference_with(entry: ModelEntry, weights: str | None) -> tuple[nn.Module, str]:
+    """The reference in eval mode, and in words whose weights it has.
+
+    `weights` is `shipped`, `public`, `seeded` or a file; None takes the first of the three that is on this machine.
+    """
+    chosen = weights or _best(entry)
+    if chosen == SHIPPED:
+        return create_reference(entry.name, shipped=True), "shipped weights"
+    if chosen == SEEDED:
+        return create_reference(entry.name, seed=0), "seeded (random) weights"
+    if chosen != PUBLIC:
+        if not Path(chosen).is_file():
+            known = f"{SHIPPED}, {PUBLIC} and {SEEDED}"
+            raise FileNotFoundError(f"{chosen}: there is no such file; beside files there are {known}")
+        return create_reference(entry.name, weights=chosen), f"weights of {Path(chosen).name}"
+    path = public_file(entry)
+    if path is None:
+        raise FileNotFoundError(
+            f"the public weights of {entry.title} are not on this machine; get them with tt-cnn weights {entry.name}"
+        )
+    return create_reference(entry.name, weights=path), f"public weights ({path.name})"
+
+
+def public_file(entry: ModelEntry) -> Path | None:
+    """The public checkpoint, where it is in the cache folder or in an installed package; nothing is fetched."""
+    for source in sources_of(entry.name):
+        path = cache_folder() / entry.name / source.file
+        if source.package:
+            with suppress(ImportError):
+                path = file_in_package(source.package, source.file)
+        if path.is_file():
+            return path
+    return None
+
+
+def _best(entry: ModelEntry) -> str:
+    if entry.shipped is not None:
+        return SHIPPED
+    return SEEDED if public_file(entry) is None else PUBLIC

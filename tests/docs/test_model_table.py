@@ -1,0 +1,31 @@
+"""The README's table of models is the registry's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tt_cnn.models import list_models, model_entry
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_table_names_every_model_as_it_is() -> None:
+    rows = {}
+    for line in README.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[0].startswith("`"):
+            rows |= dict.fromkeys(re.findall(r"`(\w+)`", cells[0]), cells[2:])
+    assert sorted(rows) == list_models()
+    for name, (task, sizes, batches) in rows.items():
+        entry = model_entry(name)
+        assert task == entry.task
+        assert sizes == ", ".join(f"{height}x{width}" for height, width in entry.resolutions)
+        assert batches == ", ".join(map(str, entry.batch_sizes))
+
+
+def test_the_pictures_are_there_and_small() -> None:
+    pictures = re.findall(r"!\[[^]]+\]\((\S+)\)", README.read_text(encoding="utf-8"))
+    assert len(pictures) == 2
+    for name in pictures:
+        assert 10_000 < (README.parent / name).stat().st_size < 200_000
