@@ -75,9 +75,20 @@ def block_exponents(x: Tensor) -> Tensor:
 
 
 def _host_round_blocks(x: Tensor, magnitude_bits: int) -> Tensor:
+    """Blocks without a normal number become zeros at once: prepared weights of depthwise convolutions have many."""
     x = x.contiguous()
     shared = block_exponents(x)
     blocks = x.view(*x.shape[:-1], -1, BLOCK)
+    filled = shared[..., 0] != 0
+    if 2 * int(filled.sum()) > filled.numel():
+        return _rounded_blocks(blocks, shared, magnitude_bits).view(x.shape)
+    rounded = torch.zeros_like(blocks)
+    rounded[filled] = _rounded_blocks(blocks[filled], shared[filled], magnitude_bits)
+    return rounded.view(x.shape)
+
+
+def _rounded_blocks(blocks: Tensor, shared: Tensor, magnitude_bits: int) -> Tensor:
+    """(..., 16) rounded to multiples of a quantum that the block's exponent (..., 1) makes."""
     bits = as_int(blocks)
     exponent = bits & INFINITY
     mantissa = torch.where(exponent == 0, 0, (bits & MANTISSA) | HIDDEN)
@@ -90,5 +101,4 @@ def _host_round_blocks(x: Tensor, magnitude_bits: int) -> Tensor:
     steps.clamp_(max=2**magnitude_bits - 1)
     steps = torch.where(bits < 0, -steps, steps)
     quantum = as_float(shared) * 2.0 ** (1 - magnitude_bits)
-    rounded = torch.where(shared == INFINITY, torch.where(torch.isfinite(blocks), 0.0, blocks), steps * quantum)
-    return rounded.view(x.shape)
+    return torch.where(shared == INFINITY, torch.where(torch.isfinite(blocks), 0.0, blocks), steps * quantum)

@@ -17,6 +17,10 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up
 def prepared_weights(weights: Tensor, layout: WeightLayout) -> Tensor:
     """The whole matrix (1, 1, rows, columns), zeros where no weight stands."""
     dense = weights.float()
+    if _is_sparse(layout):
+        matrix = dense.new_zeros(layout.rows, layout.columns)
+        matrix[_own_places(layout, dense)] = dense
+        return matrix.reshape(1, 1, layout.rows, layout.columns)
     if layout.scheme == "depthwise":
         dense = dense[:, :1].expand(-1, layout.in_channels, -1, -1)
     else:
@@ -32,6 +36,9 @@ def weights_of(matrix: Tensor, layout: WeightLayout, conv: Convolution) -> Tenso
     rows = _rows(layout).to(matrix.device)
     if matrix.shape[0] <= int(rows.max()):  # prepared for another call
         matrix = F.pad(matrix, (0, 0, 0, int(rows.max()) + 1 - matrix.shape[0]))
+    if _is_sparse(layout) and layout.groups == conv.groups:
+        own = matrix.new_empty(conv.out_channels, layout.in_channels // conv.groups, *layout.kernel)
+        return matrix[_own_places(layout, own)]
     inner = (layout.in_channels, *layout.kernel)
     dense = matrix[rows, : conv.out_channels].reshape(*inner, -1).permute(3, 0, 1, 2)
     if layout.scheme == "depthwise":
@@ -58,6 +65,21 @@ def _unfolded(dense: Tensor, conv: Convolution) -> Tensor:
     split = dense.reshape(out, down, across, channels // (down * across), *steps)
     whole = split.permute(0, 3, 4, 1, 5, 2).reshape(out, -1, steps[0] * down, steps[1] * across)
     return whole[:, :, : conv.kernel[0], : conv.kernel[1]]
+
+
+def _is_sparse(layout: WeightLayout) -> bool:
+    """Groups that are not folded: each output channel has a few weights in a long column of zeros."""
+    return layout.groups > 1 and layout.fold == (1, 1) and layout.scheme != "depthwise"
+
+
+def _own_places(layout: WeightLayout, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the matrix where weights (out, in / groups, height, width) stand."""
+    out, inner, height, width = weights.shape
+    group = torch.arange(out) // (out // layout.groups)
+    channel = group.reshape(-1, 1) * inner + torch.arange(inner)
+    rows = _rows(layout).reshape(layout.in_channels, height, width)[channel]
+    columns = torch.arange(out).reshape(-1, 1, 1, 1).expand_as(rows)
+    return rows.to(weights.device), columns.to(weights.device)
 
 
 def _dense(weights: Tensor, groups: int) -> Tensor:
