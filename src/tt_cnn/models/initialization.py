@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.nn.functional import interpolate
@@ -24,8 +26,16 @@ blocks multiply every error, bfloat16's too; weak branches, as where training st
 choice, not taken from a trained model."""
 
 
-def initialize(model: nn.Module, resolution: tuple[int, int], seed: int) -> None:
-    """Weights after He, scales and shifts of batch norms spread as training spreads them, statistics as measured."""
+def initialize(
+    model: nn.Module,
+    resolution: tuple[int, int],
+    seed: int,
+    prepare: Callable[[torch.Tensor], torch.Tensor] = lambda images: images,
+) -> None:
+    """Weights after He, scales and shifts of batch norms spread as training spreads them, statistics as measured.
+
+    `prepare` makes of pictures between 0 and 1 what the model takes.
+    """
     generator = torch.Generator().manual_seed(seed)
     shift = getattr(model, "norm_shift", NORM_SHIFT)
     for module in model.modules():
@@ -39,7 +49,7 @@ def initialize(model: nn.Module, resolution: tuple[int, int], seed: int) -> None
             norm.weight *= RESIDUAL_SCALE
     largest = getattr(model, "calibration_size", CALIBRATION_SIZE)
     height, width = (min(side, largest) for side in resolution)
-    measure_statistics(model, natural_images(CALIBRATION_IMAGES, (height, width), seed + 1))
+    measure_statistics(model, prepare(natural_images(CALIBRATION_IMAGES, (height, width), seed + 1)))
 
 
 def natural_images(count: int, resolution: tuple[int, int], seed: int) -> torch.Tensor:

@@ -119,7 +119,7 @@ def create_reference(
     if weights is not None:
         load_into(model, weights, entry.load_public, darknet=entry.darknet)
         return model.eval()
-    initialize(model, entry.resolution, seed or 0)
+    initialize(model, entry.resolution, seed or 0, entry.normalize)
     return model.eval()
 
 

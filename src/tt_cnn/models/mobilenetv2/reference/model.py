@@ -80,5 +80,11 @@ class MobileNetV2(nn.Module):
         self.features = nn.Sequential(*layers)
         self.classifier = nn.Sequential(nn.Dropout(DROPOUT), nn.Linear(HEAD_CHANNELS, classes))
 
+    @property
+    def residual_norms(self) -> list[nn.Module]:
+        """The norms before the additions."""
+        blocks = [block for block in self.modules() if isinstance(block, InvertedResidual)]
+        return [block.conv[-1] for block in blocks if block.adds_input]
+
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return self.classifier(self.features(images).mean((2, 3)))
