@@ -1,0 +1,44 @@
+"""`tt-cnn bench`: figures, the cut, files, mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tt_cnn.cli import app
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TT_CNN_CACHE", str(tmp_path / "cache"))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def test_a_model_is_timed_and_written_down(stripes: str, tmp_path: Path) -> None:
+    folder = tmp_path / "bench"
+    result = run(stripes, "--engine", "onnxruntime", "--rounds", "2", "--explain", "-o", str(folder))
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    assert "on onnxruntime" in result.stdout and "peak memory" in result.stdout
+    (row,) = json.loads((folder / "bench.json").read_text())["rows"]
+    assert len(row["seconds"]) == 2 and row["pcc"] > 0.9999 and row["same_bits"] and row["ratio"] == 1
+    assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
+    again = run(stripes, "--rounds", "1", "-o", str(folder))
+    assert again.exit_code == 1 and "name another folder" in str(again.exception)
+
+
+def test_all_executors_with_the_cards_rounding(stripes: str) -> None:
+    result = run(stripes, "--executor", "all", "--numerics", "device", "--rounds", "1", "--explain")
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    assert result.stdout.count("tt-cnn device") == 5
+    assert "one by one in torch" in result.stdout
+
+
+def test_an_unknown_executor_is_told() -> None:
+    result = run("resnet50", "--executor", "warp")
+    assert result.exit_code == 1 and "trace+2cq+io" in str(result.exception)
