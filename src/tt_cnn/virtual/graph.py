@@ -28,7 +28,7 @@ from tt_cnn.virtual.graph_queries import (
 )
 from tt_cnn.virtual.placement import Place, PlacedStep
 from tt_cnn.virtual.plan import Allocate, CircularBuffer, Free, Plan, Slot, Step
-from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.queues import SIGNPOST, Command
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -218,8 +218,8 @@ class Capture:
         yield
 
     def _command(self, device: MeshDevice, command: Command) -> None:
-        if command.name == "ttnn.to_device":
-            return  # told when its memory was taken
+        if command.name in ("ttnn.to_device", SIGNPOST):
+            return  # told when its memory was taken; TT-NN's graphs have no signposts
         with self._function(command.name, []):
             if command.plan is not None:
                 self._plan(device, command, command.plan)

@@ -63,6 +63,19 @@ class Work:
     transaction: int = 0
     """Bytes of a typical transfer: small ones are slow."""
 
+    @classmethod
+    def of_moving(cls, inputs: Iterable[Slot], outputs: Iterable[Slot]) -> Work:
+        """Of a step that only moves its tensors: every byte of them once."""
+        amounts = dict.fromkeys(("dram_read", "dram_write", "l1_read", "l1_write"), 0)
+        pages = []
+        for kind, slots in (("read", inputs), ("write", outputs)):
+            for spec in (slot.spec for slot in slots):
+                place = "dram" if spec.memory_config.is_dram() else "l1"
+                amounts[f"{place}_{kind}"] += spec.num_pages * spec.page_bytes
+                pages.append(spec.page_bytes)
+        noc = max(amounts["dram_read"] + amounts["l1_read"], amounts["dram_write"] + amounts["l1_write"])
+        return cls(**amounts, noc=noc, transaction=min(pages, default=0))
+
 
 @dataclass(frozen=True)
 class Allocate:
@@ -262,16 +275,17 @@ class Planner:
         moves: bool = False,
     ) -> None:
         """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
+        read, written = tuple(inputs), tuple(outputs)
         self.actions.append(
             Step(
                 op,
                 factory,
                 cores,
-                tuple(inputs),
-                tuple(outputs),
+                read,
+                written,
                 tuple(buffers),
                 tuple(sorted((attributes or {}).items())),
-                work or Work(),
+                work or Work.of_moving(read, written),
                 tuple(configs),
                 moves,
             )

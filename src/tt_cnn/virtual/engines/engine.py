@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -158,6 +159,17 @@ class CudaEngine(Engine):
         for event in (self._start, stamp):
             event.synchronize()
         return float(self._start.elapsed_time(stamp)) / 1000
+
+    def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
+        """With `native` numerics, a CUDA graph of kernels in bfloat16; the commands themselves where Triton lacks."""
+        if self.numerics != "native" or importlib.util.find_spec("triton") is None:
+            return super().replay(commands, outputs)
+        from tt_cnn.virtual.engines.replay.cuda.replay import CudaReplay
+
+        return CudaReplay(commands, outputs)
+
+    def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
+        return getattr(replay, "note_values", None)
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
         """Through pinned memory, which torch keeps until the copy is done."""

@@ -10,7 +10,7 @@ import torch
 
 from tt_cnn.virtual.engines.replay.capture import NotExpressible, graph_of
 from tt_cnn.virtual.engines.replay.choice import quickest
-from tt_cnn.virtual.engines.replay.graph import used_inputs
+from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
@@ -109,12 +109,15 @@ class Replay:
         sources, inputs = [sources[i] for i in used], [inputs[i] for i in used]
         if not sources:
             return Part("torch", commands, _runner(commands), "the same at every replay")
+        name, host = self._host(nodes, inputs)
+        return Part(name, commands, _on_host(host, sources, outputs))
+
+    def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
+        """What runs a graph, and its name."""
         threads = torch.get_num_threads()
         if self.host is None:
-            name, host = quickest(nodes, inputs, threads)
-        else:
-            name, host = self.host, HOSTS[self.host](nodes, threads)
-        return Part(name, commands, _on_host(host, sources, outputs))
+            return quickest(nodes, inputs, threads)
+        return self.host, HOSTS[self.host](nodes, threads)
 
     def _sources(self, commands: Sequence[Command]) -> list[Cell]:
         """What a stretch of commands reads from before it, and may be different at the next replay."""

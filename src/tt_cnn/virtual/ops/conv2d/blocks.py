@@ -6,14 +6,14 @@ The rules are those of `determine_per_core_conv_block_config` (conv2d_utils.cpp)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.split_reader import splits_reader
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig, largest_divisor
-from tt_cnn.virtual.types.enums import Arch, DataType, Layout
+from tt_cnn.virtual.types.enums import Arch, DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
@@ -28,10 +28,12 @@ _SUBBLOCKS = (
 
 @dataclass(frozen=True)
 class Compute:
-    """The compute configuration as far as plans depend on it."""
+    """The compute configuration. Plans depend on accumulation alone; how precise a step computes decides its time."""
 
     fp32_accumulation: bool = False
     packer_l1: bool = False
+    fidelity: MathFidelity = field(default=MathFidelity.HiFi4, compare=False)
+    approx: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True)

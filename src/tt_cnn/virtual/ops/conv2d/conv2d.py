@@ -103,7 +103,7 @@ class Conv2d(Operation):
         weight_slot, host_weight = given_operand(weight, slots)
         bias_slot, host_bias = given_operand(bias, slots)
         parameters = Parameters(host_weight, host_bias, weight_slot, bias_slot)
-        request = Request(settings, Compute(compute.fp32_accumulation, compute.packer_l1), dtype, memory_config)
+        request = Request(settings, compute.of_plan, dtype, memory_config)
         if runs_in_l1(source, slicing):
             output = plan_in_l1(planner, source, host, conv, parameters, request)
         else:
@@ -187,6 +187,11 @@ class ComputeChoice(tuple[MathFidelity, bool, bool, bool]):
     @property
     def packer_l1(self) -> bool:
         return self[3]
+
+    @property
+    def of_plan(self) -> Compute:
+        """The same as steps carry it."""
+        return Compute(self.fp32_accumulation, self.packer_l1, self.fidelity, self[1])
 
 
 def compute_choice(config: WormholeComputeKernelConfig | None, inputs: DataType, weights: DataType) -> ComputeChoice:

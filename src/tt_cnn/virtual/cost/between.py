@@ -1,0 +1,52 @@
+"""What passes between kernels: gaps from step to step, and transfers between host and card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import exp, log
+from typing import Literal
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.cost.figures import figures_of
+
+Direction = Literal["write", "read"]
+_LIKELY_KERNEL_NS = 10_000
+
+
+def gap_ns(card: Card, traced: bool) -> float:
+    """From the end of a step's kernels to the start of the next one's.
+
+    A trace is replayed by the card itself. Without one the host dispatches each step, and takes longer for it than a
+    kernel of 10 us: what is left of its time is the gap that users see. `schedule` is exact about it.
+    """
+    figures = figures_of(card)
+    if traced:
+        return figures.gap_traced_ns
+    return max(figures.gap_traced_ns, figures.host_step_ns - _LIKELY_KERNEL_NS)
+
+
+def transfer_ns(card: Card, direction: Direction, size: int, page_bytes: int) -> float:
+    """A tensor from host to card (`write`) or back (`read`), page by page: small pages are slow."""
+    if direction not in ("write", "read"):
+        raise ValueError(f"direction is {direction!r}; it must be 'write' or 'read'")
+    figures = figures_of(card)
+    start = figures.write_start_ns if direction == "write" else figures.read_start_ns
+    rates = figures.write_gb_per_s if direction == "write" else figures.read_gb_per_s
+    return start + size / page_rate(rates, page_bytes)
+
+
+def page_rate(rates: Mapping[str, float], page_bytes: int) -> float:
+    """GB/s (bytes a nanosecond) at a page size, between the measured sizes along straight lines in log scale.
+
+    Below the smallest size a page takes as long as the smallest; above the largest the rate is the largest's.
+    """
+    points = sorted((int(size), rate) for size, rate in rates.items())
+    smallest, rate = points[0]
+    if page_bytes <= smallest:
+        return rate * max(1, page_bytes) / smallest
+    for (low, slow), (high, fast) in pairwise(points):
+        if page_bytes <= high:
+            share = log(page_bytes / low) / log(high / low)
+            return exp(log(slow) + share * log(fast / slow))
+    return points[-1][1]

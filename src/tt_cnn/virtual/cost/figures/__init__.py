@@ -1,0 +1,102 @@
+"""Figures of the cards: one data file a card, every figure with its source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.types.enums import DataType
+
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """What costs are made from. Cycles are of the core's clock; rates are bytes a cycle and core unless `total`."""
+
+    clock_ghz: float
+    launch_ns: float
+    """From a kernel's start to its first work, and from the last to its end."""
+
+    local_issue_cycles: float
+    local_bytes_per_cycle: float
+    l1_read_issue_cycles: float
+    l1_read_bytes_per_cycle: float
+    l1_write_issue_cycles: float
+    l1_write_bytes_per_cycle: float
+    dram_issue_cycles: float
+    dram_bytes_per_cycle: float
+    multicast_bytes_per_cycle: float
+    local_latency_cycles: float
+    l1_latency_cycles: float
+    dram_latency_cycles: float
+    dram_total_bytes_per_cycle: float
+    network_total_bytes_per_cycle: float
+    page_cycles: float
+    barrier_cycles: float
+    handshake_cycles: float
+    stick_cycles: float
+
+    product_cycles: float
+    unpack_bytes_per_cycle: float
+    block_step_cycles: float
+    block_call_cycles: float
+    pack_bytes_per_cycle: float
+    pack_tile_cycles: float
+    accumulate_factor: float
+    sync_cycles: float
+    reconfigure_cycles: float
+    elementwise_cycles: float
+    copy_tile_cycles: float
+    untilize_cycles: float
+    transpose_cycles: float
+    pool_stick_cycles: float
+    pool_tile_cycles: float
+    tilize_cycles: Table
+    vector_rows: float
+
+    gap_traced_ns: float
+    host_step_ns: float
+    """The host's time to dispatch a step when there is no trace."""
+    write_gb_per_s: Table
+    read_gb_per_s: Table
+    write_start_ns: float
+    read_start_ns: float
+
+    pm_dram_gib_per_s: float
+    pm_l1_gb_per_s: float
+    pm_network_ghz: float
+    pm_latency_cycles: Table
+    pm_rates: Table
+
+    def tilize(self, source: DataType, target: DataType, fp32_accumulation: bool) -> float:
+        """Cycles to tilize a tile."""
+        kept = DataType.FLOAT32 if source is DataType.FLOAT32 else DataType.BFLOAT16
+        row = self.tilize_cycles.get(f"{kept.name.lower()}>{target.name.lower()}")
+        return float((row or self.tilize_cycles["bfloat16>bfloat16"])[fp32_accumulation])
+
+    def ns(self, cycles: float) -> float:
+        return cycles / self.clock_ghz
+
+
+@lru_cache
+def sourced_figures(card: str) -> Mapping[str, Mapping[str, Any]]:
+    """Every figure of a card by its name, with `value` and `source`."""
+    table = json.loads(files(__name__).joinpath(f"{card}.json").read_text(encoding="utf-8"))
+    like = table.pop("like", None)
+    return {**sourced_figures(like), **table} if like else table
+
+
+@lru_cache
+def _figures_by_name(card: str) -> Figures:
+    table = sourced_figures(card)
+    return Figures(**{f.name: table[f.name]["value"] for f in fields(Figures)})
+
+
+def figures_of(card: Card) -> Figures:
+    return _figures_by_name(card.name)

@@ -1,0 +1,95 @@
+"""`PM IDEAL`, `PM COMPUTE`, `PM BANDWIDTH`: upstream's performance models, by its rules and with its peculiarities.
+
+Rules of ttnn/core/operation.cpp and of the ops' `create_op_performance_model`. Ops without a model of their own get one
+cycle. What goes with a tensor's bytes ignores the exponents of block formats, as upstream does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.ideal_moves import MOVING_OPS, moving_cycles
+from tt_cnn.virtual.cost.tensix import PHASES
+from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_FLOP_A_CYCLE = 4096
+_POOL_A_CYCLE = 2048
+
+
+@dataclass(frozen=True)
+class Ideal:
+    ideal_ns: float
+    compute_ns: float
+    bandwidth_ns: float
+
+
+def element_bytes(dtype: DataType) -> int:
+    """`Tensor::element_size`: a byte for both block formats."""
+    return 1 if dtype.is_block_float else dtype.element_bytes
+
+
+def fidelity_of(step: Step) -> MathFidelity | None:
+    """Of steps that multiply; None for others."""
+    compute = dict(step.attributes).get("compute")
+    fidelity = getattr(compute, "fidelity", None) or getattr(compute, "math_fidelity", None)
+    return fidelity if fidelity in PHASES else None
+
+
+def ideal_of(step: Step, card: Card, figures: Figures) -> Ideal:
+    compute = ceil(_ideal_cycles(step, card, figures) / card.clock_ghz)
+    tensors = [slot.spec for slot in (*step.inputs, *step.outputs)]
+    bandwidth = max((_bandwidth_ns(spec, figures) for spec in tensors), default=1.0)
+    return Ideal(max(compute, bandwidth), compute, bandwidth)
+
+
+def _bandwidth_ns(spec: Spec, figures: Figures) -> float:
+    """A tensor in DRAM at the peak rate (GiB, by upstream's arithmetic); one in L1 counts a nanosecond."""
+    if not spec.memory_config.is_dram():
+        return 1.0
+    return spec.volume * element_bytes(spec.dtype) / figures.pm_dram_gib_per_s / 2**30 * 1e9
+
+
+def _ideal_cycles(step: Step, card: Card, figures: Figures) -> int:
+    if step.op == "Conv2d":
+        return _convolution(step, card)
+    if step.op == "Matmul":
+        return _matmul(step, card)
+    if step.op == "Pool2D":
+        return _pool(step)
+    if step.op in MOVING_OPS:
+        return moving_cycles(step, card, figures)
+    return 1
+
+
+def _phases(step: Step) -> int:
+    return PHASES.get(fidelity_of(step) or MathFidelity.LoFi, 1)
+
+
+def _convolution(step: Step, card: Card) -> int:
+    """All cores of the card count, and groups do not."""
+    attributes = dict(step.attributes)
+    window = attributes["window"]
+    inputs, outputs, _ = attributes["channels"]
+    flops = 2 * inputs * window.window[0] * window.window[1] * window.output_pixels * outputs
+    return ceil(flops / (card.cores * _FLOP_A_CYCLE) * _phases(step))
+
+
+def _matmul(step: Step, card: Card) -> int:
+    turned = dict(step.attributes).get("transpose", (False, False))
+    inner = step.inputs[0].spec.shape[-2 if turned[0] else -1]
+    results = 1
+    for size in step.outputs[0].spec.shape:
+        results *= size
+    return ceil(2 * results * inner / (card.cores * _FLOP_A_CYCLE) * _phases(step))
+
+
+def _pool(step: Step) -> int:
+    pool: Any = dict(step.attributes)["pool"]
+    taken = pool.kernel[0] * pool.kernel[1] * pool.window.output_pixels * pool.channels
+    return ceil(taken / (step.cores.num_cores() * _POOL_A_CYCLE))

@@ -1,0 +1,62 @@
+"""The network on chip: a transaction takes a processor's time to issue or the link's time to carry, the longer one."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+class Way(Enum):
+    """Where the bytes of a transaction come from or go to."""
+
+    LOCAL = "local"
+    L1_READ = "l1_read"
+    L1_WRITE = "l1_write"
+    DRAM = "dram"
+
+
+def in_l1_shards(spec: Spec) -> bool:
+    """Each core has its part at hand: programs borrow it or know where each page is."""
+    config = spec.memory_config
+    return config.is_sharded() and config.shard_spec is not None and not config.is_dram()
+
+
+def transaction_cycles(figures: Figures, way: Way, size: float, extra: float = 0.0) -> float:
+    """One of many transactions of `size` bytes by one processor; `extra`: its cycles to work out the address."""
+    issue = getattr(figures, f"{way.value}_issue_cycles") + extra
+    return max(issue, size / getattr(figures, f"{way.value}_bytes_per_cycle"))
+
+
+def stick_read_cycles(figures: Figures, size: float) -> float:
+    """A convolution's read of neighbouring sticks from its own L1."""
+    return max(figures.stick_cycles, size / figures.local_bytes_per_cycle)
+
+
+def multicast_cycles(figures: Figures, size: float, receivers: int) -> float:
+    """A block sent to others at once: all say that they have room, the data crosses, all are told."""
+    if receivers <= 0:
+        return 0.0
+    return figures.handshake_cycles + size / figures.multicast_bytes_per_cycle
+
+
+def dram_fetch_cycles(figures: Figures, pages: float, page_bytes: int, readers: int = 1) -> float:
+    """Pages of an interleaved tensor in DRAM read by one core, while `readers` cores do the same."""
+    alone = pages * transaction_cycles(figures, Way.DRAM, page_bytes, figures.page_cycles)
+    shared = pages * page_bytes * readers / figures.dram_total_bytes_per_cycle
+    return figures.dram_latency_cycles + max(alone, shared)
+
+
+def page_move_cycles(figures: Figures, spec: Spec, pages: float, page_bytes: float, cores: int, read: bool) -> float:
+    """Pages of a tensor read or written by each of `cores` cores, wherever the tensor is.
+
+    A core knows where the pages of a shard are; the bank of an interleaved page it works out, page by page.
+    """
+    if spec.memory_config.is_dram():
+        way, total = Way.DRAM, figures.dram_total_bytes_per_cycle
+    else:
+        way, total = (Way.L1_READ if read else Way.L1_WRITE), figures.network_total_bytes_per_cycle
+    extra = 0.0 if in_l1_shards(spec) else figures.page_cycles
+    alone = pages * transaction_cycles(figures, way, page_bytes, extra)
+    return max(alone, pages * page_bytes * cores / total)

@@ -1,0 +1,1 @@
+"""Replays on CUDA: a trace's graph in bfloat16, channels last, with fused kernels, as one CUDA graph."""

@@ -1,0 +1,166 @@
+"""Steps on the GPU: which kernel, with which arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
+from tt_cnn.virtual.engines.replay.cuda.steps import Computed, Convolution, Copy, Mean, Step, Window
+
+MULTIPLE = 16
+"""Channels that a convolution's kernel takes at once must be a multiple of this; otherwise it gathers them singly."""
+CELLS = 512
+"""A program of the element-wise kernels computes so many."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How a convolution is cut: rows (pixels), columns (channels of the result), depth, and programs a sum."""
+
+    rows: int
+    columns: int
+    depth: int
+    split: int
+    warps: int
+    stages: int
+
+
+class Workspace:
+    """Sums that several programs share, and how many of those have come. All steps use the same, in turn."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.partial = torch.empty(1, device=device)
+        self.counters = torch.zeros(1 << 14, dtype=torch.int32, device=device)
+
+    def reserve(self, cells: int) -> None:
+        if self.partial.numel() < cells:
+            self.partial = torch.empty(cells, device=self.device)
+
+
+def grid_of(step: Convolution, tiles: Tiles) -> tuple[int, int, int]:
+    n, channels, h, w = step.node.source.shape if step.transposed else step.node.shape
+    taps = math.prod(step.node.params[0]) if step.transposed else 1
+    rows = -(-n * h * w // tiles.rows)
+    return rows * -(-step.node.shape[1] // tiles.columns), tiles.split, taps
+
+
+def convolution_arguments(
+    step: Convolution, matrix: torch.Tensor, tiles: Tiles, workspace: Workspace, pdl: bool
+) -> tuple[list[Any], dict[str, Any]]:
+    """For the kernel, but for its grid."""
+    node, x, y, other = step.node, step.x, step.y, step.other
+    (_, c, h, w), (_, oc, oh, ow) = node.source.shape, node.shape
+    y_row, y_pixel, tap_row, tap_pixel, taps_w = y.stride(2), y.stride(3), 0, 0, 1
+    kh, kw = step.weight.shape[2:]
+    (sh, sw), (top, left, bottom, right), (dh, dw) = node.params[0], node.params[1], (1, 1)
+    if step.transposed:  # every place of the window is a 1x1 convolution
+        tap_row, tap_pixel, taps_w = y_row, y_pixel, sw
+        y_row, y_pixel, oh, ow = sh * y_row, sw * y_pixel, h, w
+        kh = kw = sh = sw = 1
+    else:
+        dh, dw = node.params[2]
+    name, params = step.activation
+    a, b = (*params, 0.0, 0.0)[:2]
+    grid = grid_of(step, tiles)
+    if tiles.split > 1:
+        workspace.reserve(math.prod(grid) * tiles.rows * tiles.columns)
+    scattered = c % MULTIPLE != 0
+    o = (0, 0, 0) if other is None else (other.stride(0), other.stride(2), other.stride(3))
+    arguments = [
+        x, matrix, matrix if step.bias is None else step.bias, y if other is None else other, y, workspace.partial,
+        workspace.counters, a, b, y.shape[0] * oh * ow, ow, oh * ow, h, w, c, oc, matrix.shape[1], sh, sw, top, left,
+        dh, dw, tiles.split, x.stride(0), x.stride(2), x.stride(3), x.stride(1), *o, y.stride(0), y_row, y_pixel,
+        tap_row, tap_pixel,
+    ]  # fmt: skip
+    settings = {
+        "KH": kh, "KW": kw, "TAPS_W": taps_w, "BORDER": any((top, left, bottom, right)), "SCATTERED": scattered,
+        "CHANNELS": c if scattered else 1, "BIAS": step.bias is not None,
+        "OTHER": 0 if other is None else 1 if step.fused.other_first else 2, "ACTIVATION": name,
+        "SPLIT": tiles.split > 1, "PDL": pdl, "BM": tiles.rows, "BN": tiles.columns, "BK": tiles.depth,
+        "num_warps": tiles.warps, "num_stages": tiles.stages, "launch_pdl": pdl,
+    }  # fmt: skip
+    return arguments, settings
+
+
+def convolution(
+    step: Convolution, matrix: torch.Tensor, tiles: Tiles, workspace: Workspace, pdl: bool
+) -> Callable[[], Any]:
+    def launch() -> None:
+        arguments, settings = convolution_arguments(step, matrix, tiles, workspace, pdl)
+        kernels.convolution[grid_of(step, tiles)](*arguments, **settings)
+
+    return launch
+
+
+def _window(step: Step, x: torch.Tensor, pdl: bool, bias: torch.Tensor | None = None, **window: Any) -> None:
+    y, other = step.y, step.other
+    _, c, oh, ow = y.shape
+    name, params = step.activation
+    a, b = (*params, 0.0, 0.0)[:2]
+    o = (0, 0, 0) if other is None else (other.stride(0), other.stride(2), other.stride(3))
+    shape = {
+        "KH": 1, "KW": 1, "SH": 1, "SW": 1, "TOP": 0, "LEFT": 0, "DH": 1, "DW": 1, "COUNT_PADDING": False,
+    } | window  # fmt: skip
+    size = y.numel()
+    kernels.window[(-(-size // CELLS),)](
+        x, y if bias is None else bias, y if other is None else other, y, a, b,
+        size, x.shape[2], x.shape[3], c, ow, oh * ow, x.stride(0), x.stride(2), x.stride(3), x.stride(1), *o,
+        y.stride(0), y.stride(2), y.stride(3), BIAS=bias is not None,
+        OTHER=0 if other is None else 1 if step.fused.other_first else 2, ACTIVATION=name, PDL=pdl, BLOCK=CELLS,
+        num_warps=4, launch_pdl=pdl, **shape,
+    )  # fmt: skip
+
+
+def copy(step: Copy, pdl: bool) -> None:
+    down, across = step.times
+    _window(step, step.x, pdl, KIND="copy", SH=down, SW=across)
+
+
+def window(step: Window, pdl: bool) -> None:
+    (kh, kw), (sh, sw), (top, left, _, _), extra = step.node.params
+    shape = {"KH": kh, "KW": kw, "SH": sh, "SW": sw, "TOP": top, "LEFT": left}
+    if step.node.kind == "avg_pool":
+        _window(step, step.x, pdl, KIND="average", COUNT_PADDING=bool(extra[0]), **shape)
+    else:
+        _window(step, step.x, pdl, KIND="max", DH=extra[0], DW=extra[1], **shape)
+
+
+def mean(step: Mean, pdl: bool) -> None:
+    x, y = step.x, step.y
+    n, c, h, w = x.shape
+    kernels.mean[(-(-c // 64), n)](
+        x, y, c, w, h * w, x.stride(0), x.stride(2), x.stride(3), y.stride(0), PDL=pdl, BLOCK=64, PIXELS=16,
+        num_warps=4, launch_pdl=pdl,
+    )  # fmt: skip
+
+
+def after_torch(step: Convolution, pdl: bool) -> None:
+    """Torch's convolution, and ours for what follows it."""
+    _window(step, step.plain(), pdl, step.bias, KIND="copy")
+
+
+def computed(step: Computed, folder: Path, pdl: bool) -> Callable[[], Any]:
+    kernel = step.expression.by_triton(folder)
+    size = step.y.numel()
+
+    def launch() -> None:
+        parameters = step.parameters
+        kernel[(-(-size // 256),)](step.y, size, *parameters, PDL=pdl, BLOCK=256, num_warps=4, launch_pdl=pdl)
+
+    return launch
+
+
+def simple(step: Step, pdl: bool) -> Callable[[], Any]:
+    """The launch of a step that there is only one way for."""
+    return partial(_SIMPLE[type(step)], step, pdl)
+
+
+_SIMPLE: dict[type, Callable[..., None]] = {Copy: copy, Window: window, Mean: mean}

@@ -1,0 +1,194 @@
+"""A graph as a program for the GPU: static memory, and steps that write it, which a CUDA graph can hold.
+
+The program itself knows nothing of CUDA: on the CPU torch runs its steps, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from tt_cnn.virtual.engines.replay import evaluate
+from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, Expression, is_expression
+from tt_cnn.virtual.engines.replay.cuda.memory import Buffers
+from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten
+from tt_cnn.virtual.engines.replay.cuda.steps import STEPS, ByTorch, Computed, Convolution, Copy, Step
+from tt_cnn.virtual.engines.replay.graph import Node, ordered
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
+
+FOREVER = 1 << 60
+
+
+class Program:
+    """`run` computes the outputs from what is in `inputs`; `outputs` reads them."""
+
+    def __init__(
+        self, outputs: Sequence[Node], device: torch.device | str = "cpu", dtype: torch.dtype = torch.bfloat16
+    ) -> None:
+        self.device, self.dtype = torch.device(device), dtype
+        self.steps: list[Step | Computed | ByTorch] = []
+        self._results = rewritten(outputs)
+        self._order = ordered(self._results)
+        self._fused = fuse(self._results)
+        self._images: dict[int, torch.Tensor] = {}
+        """Of nodes with memory of their own, by id."""
+        self._buffers = Buffers(self.device)
+        leaves = sorted((n for n in self._order if n.kind == "input"), key=lambda n: n.params[0])
+        for node in self._order:
+            if node.kind == "input":
+                self._images[id(node)] = torch.zeros(node.shape, device=self.device)
+            elif node.value is not None:
+                self._images[id(node)] = node.value.to(self.device)
+        self.inputs = [self._images[id(node)] for node in leaves]
+        """In the order of their numbers, float32."""
+        self._wholes = self._concatenations()
+        self._stored = self._nodes_with_memory()
+        self._last_use = self._last_uses()
+        for position, node in enumerate(self._order):
+            self._lower(node)
+            self._buffers.release(position)
+
+    def run(self) -> None:
+        for step in self.steps:
+            step.run()
+
+    def outputs(self) -> list[torch.Tensor]:
+        """What the last run computed, where it lies."""
+        return [self.tensor(node) for node in self._results]
+
+    def tensor(self, node: Node) -> torch.Tensor:
+        """A node's values; views of them are made on the way."""
+        if id(node) in self._images:
+            return self._images[id(node)]
+        return evaluate.value_of(node, [self.tensor(node.source)])
+
+    def keep(self, node: Node, value: torch.Tensor) -> None:
+        """Say where a node's values are, for steps that bring memory of their own."""
+        self._images[id(node)] = value
+
+    def in_place(self, node: Node) -> bool:
+        """Whether a step must write where it was told to: into a part of a concatenation."""
+        return id(node) in self._wholes
+
+    # --- looking ahead -------------------------------------------------------------------------------------------
+
+    def _concatenations(self) -> dict[int, tuple[Node, int]]:
+        """Nodes whose step writes into a concatenation: the whole, and the channel where they begin there."""
+        found: dict[int, tuple[Node, int]] = {}
+        for cat in self._order:
+            if cat.kind != "cat" or cat.params != (1,) or len(cat.shape) != 4:
+                continue
+            first = 0
+            for part in cat.inputs:
+                if self._fused.get(id(part)) is not None:
+                    found.setdefault(id(part), (cat, first))
+                first += part.shape[1]
+        return found
+
+    def _is_whole(self, node: Node) -> bool:
+        return node.kind == "cat" and any(self._wholes.get(id(one), (None, 0))[0] is node for one in node.inputs)
+
+    def _nodes_with_memory(self) -> set[int]:
+        """All but views, and expressions that only other expressions look at."""
+        stored: set[int] = {id(n) for n in self._results}
+        inline: set[int] = set()
+        for node in self._order:
+            leaf = node.kind == "input" or node.value is not None
+            if leaf or id(node) in self._fused or self._is_whole(node) or not is_expression(node):
+                stored.add(id(node))
+            else:
+                inline.add(id(node))
+        for node in self._order:
+            if id(node) not in inline:  # it reads its inputs from memory
+                stored.update(id(one) for one in node.inputs)
+        for one in self._fused.values():
+            if one is not None and one.other is not None:
+                stored.add(id(one.other))
+        return stored
+
+    def _last_uses(self) -> dict[int, int]:
+        """The position after which a node's memory is not needed; a step reads its inputs when its result is due."""
+        position = {id(node): i for i, node in enumerate(self._order)}
+        due = {id(one.node): position[id(one.result)] for one in self._fused.values() if one is not None}
+        last: dict[int, int] = {}
+        for i, node in enumerate(self._order):
+            for source in node.inputs:
+                last[id(source)] = max(last.get(id(source), 0), i, due.get(id(node), 0))
+        for node in self._results:
+            last[id(node)] = FOREVER
+        for node in reversed(self._order):
+            if node.kind in VIEWS or id(node) not in self._stored:
+                for source in node.inputs:
+                    last[id(source)] = max(last[id(source)], last[id(node)])
+        return last
+
+    # --- memory --------------------------------------------------------------------------------------------------
+
+    def _image(self, node: Node) -> torch.Tensor:
+        """Memory for a node's values: its own, or a part of the concatenation that it belongs to."""
+        if id(node) not in self._images:
+            if id(node) in self._wholes:
+                whole, first = self._wholes[id(node)]
+                self._images[id(node)] = self._image(whole)[:, first : first + node.shape[1]]
+            else:
+                dtype = torch.float32 if any(node is one for one in self._results) else self.dtype
+                self._images[id(node)] = self._buffers.image(node.shape, dtype, self._needed_until(node))
+        return self._images[id(node)]
+
+    def _needed_until(self, node: Node) -> int:
+        parts = [one for one in node.inputs if self._wholes.get(id(one), (None, 0))[0] is node]
+        return max(self._last_use[id(node)], *(self._needed_until(one) for one in parts), 0)
+
+    # --- steps ---------------------------------------------------------------------------------------------------
+
+    def _lower(self, node: Node) -> None:
+        if id(node) in self._images and node.kind in ("input", "constant"):
+            return
+        if self._is_whole(node):
+            self._fill(node)
+        elif id(node) in self._fused:
+            fused = self._fused[id(node)]
+            if fused is not None:
+                self._step(fused)
+        elif id(node) in self._stored and not self._is_view(node):
+            self._compute(node)
+
+    def _step(self, fused: Fused) -> None:
+        step = STEPS[fused.node.kind](fused, self.tensor, self._image(fused.result))
+        if isinstance(step, Convolution):
+            step.convert(self.dtype, self.device)
+        self.steps.append(step)
+
+    def _fill(self, cat: Node) -> None:
+        """Copy the parts of a concatenation that were not written in place."""
+        whole, first = self._image(cat), 0
+        for part in cat.inputs:
+            if self._wholes.get(id(part)) != (cat, first):
+                self.steps.append(Copy(Fused(part, part), self.tensor, whole[:, first : first + part.shape[1]]))
+            first += part.shape[1]
+
+    def _is_view(self, node: Node) -> bool:
+        """Whether torch makes the node without a copy from what lies in memory."""
+        if node.kind not in VIEWS or not self._in_memory(node.source):
+            return False
+        source = self.tensor(node.source)
+        if node.kind != "reshape":
+            return True
+        try:
+            source.view(node.shape)
+        except RuntimeError:
+            return False
+        return True
+
+    def _in_memory(self, node: Node) -> bool:
+        return id(node) in self._images or self._is_view(node)
+
+    def _compute(self, node: Node) -> None:
+        if not is_expression(node):
+            self.steps.append(ByTorch(node, self.tensor, self.keep, self.dtype))
+            self.keep(node, torch.empty(node.shape, dtype=self.dtype, device=self.device))
+            return
+        y = self._image(node)
+        expression = Expression(node, lambda one: one is not node and self._in_memory(one), self.tensor, last=True)
+        self.steps.append(Computed(expression, self.tensor, y))

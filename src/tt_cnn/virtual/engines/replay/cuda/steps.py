@@ -1,0 +1,191 @@
+"""Steps of a program: each writes one image. Torch runs them anywhere; `launch.py` has them on the GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tt_cnn.virtual.engines.replay import evaluate
+from tt_cnn.virtual.engines.replay.cuda.expressions import Expression
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused
+
+WEIGHT_MULTIPLE = 16
+"""Rows of weights are filled up to so many channels, so that they are read in whole vectors."""
+
+
+@dataclass
+class Step:
+    """What is computed, from which nodes, into which tensor. `run` is set for the device that it runs on."""
+
+    fused: Fused
+    tensor: Callable[[Node], torch.Tensor]
+    """Where a node's values are."""
+    y: torch.Tensor
+    run: Callable[[], Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.run = self.by_torch
+
+    @property
+    def node(self) -> Node:
+        return self.fused.node
+
+    @property
+    def x(self) -> torch.Tensor:
+        return self.tensor(self.node.source)
+
+    @property
+    def other(self) -> torch.Tensor | None:
+        return None if self.fused.other is None else self.tensor(self.fused.other)
+
+    @property
+    def activation(self) -> tuple[str, tuple[float, ...]]:
+        if self.fused.activation is None:
+            return "", ()
+        name, *params = self.fused.activation.params
+        return name, tuple(map(float, params))
+
+    def finish(self, value: torch.Tensor) -> None:
+        """The addition and the activation that follow, and the result where it belongs."""
+        other = self.other
+        value = value.float()
+        if other is not None and self.fused.other_first:
+            value = value + other.float()
+        if self.fused.activation is not None:
+            value = evaluate.value_of(self.fused.activation, [value])
+        if other is not None and not self.fused.other_first:
+            value = value + other.float()
+        self.y.copy_(value)
+
+    def by_torch(self) -> None:
+        raise NotImplementedError
+
+
+class Copy(Step):
+    """Element-wise nodes, upsampling, and parts of a concatenation that were written elsewhere."""
+
+    @property
+    def times(self) -> tuple[int, int]:
+        return tuple(self.node.params[0][2:]) if self.node.kind == "repeat" else (1, 1)  # type: ignore[return-value]
+
+    @property
+    def x(self) -> torch.Tensor:
+        """A step that is only a part's copy has the part itself as its node."""
+        inner = self.node.kind == "repeat" or self.fused.activation is self.node or self.node.kind == "binary"
+        return self.tensor(self.node.source if inner else self.node)
+
+    def by_torch(self) -> None:
+        value = self.x
+        for axis, times in zip((2, 3), self.times, strict=True):
+            value = value.repeat_interleave(times, axis)
+        self.finish(value)
+
+
+class Window(Step):
+    """Maximum or average."""
+
+    def by_torch(self) -> None:
+        self.finish(evaluate.value_of(self.node, [self.x.float()]))
+
+
+class Mean(Step):
+    def by_torch(self) -> None:
+        self.finish(self.x.float().mean((2, 3), keepdim=True))
+
+
+class Convolution(Step):
+    """Weights are converted once: `weight` as torch takes it, `matrix` as the kernel does."""
+
+    dtype: torch.dtype
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dtype = torch.bfloat16
+        self.weight, self.bias = _values(self.node)
+
+    def convert(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype = dtype
+        memory = torch.channels_last if self.weight.dim() == 4 else torch.contiguous_format
+        self.weight = self.weight.to(device, dtype).contiguous(memory_format=memory)
+        self.bias = None if self.bias is None else self.bias.to(device, torch.float32)
+
+    @property
+    def transposed(self) -> bool:
+        return self.node.kind == "conv_transpose"
+
+    @property
+    def groups(self) -> int:
+        return int(self.node.params[3])
+
+    def matrix(self) -> torch.Tensor:
+        """(places x channels, results): channels of one place of the window after the other."""
+        weight = self.weight.permute((2, 3, 0, 1) if self.transposed else (2, 3, 1, 0))
+        rows = weight.reshape(-1, weight.shape[3])
+        return F.pad(rows, (0, -rows.shape[1] % WEIGHT_MULTIPLE)).contiguous()
+
+    def plain(self) -> torch.Tensor:
+        """Torch's convolution alone."""
+        return evaluate.value_of(self.node, [self.x.to(self.dtype), self.weight])
+
+    def by_torch(self) -> None:
+        value = self.plain().float()
+        self.finish(value if self.bias is None else value + self.bias[:, None, None])
+
+
+@dataclass
+class Computed:
+    """A node as a function of the place in it."""
+
+    expression: Expression
+    tensor: Callable[[Node], torch.Tensor]
+    y: torch.Tensor
+    run: Callable[[], Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.run = self.by_torch
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        return [self.tensor(node) for node in self.expression.stored]
+
+    def by_torch(self) -> None:
+        cells = self.expression.by_torch(self.parameters).expand(math.prod(self.expression.node.shape))
+        flat = self.y.permute(0, 2, 3, 1) if self.y.dim() == 4 else self.y
+        flat.copy_(cells.view(flat.shape))
+
+
+@dataclass
+class ByTorch:
+    """What has no kernel."""
+
+    node: Node
+    tensor: Callable[[Node], torch.Tensor]
+    keep: Callable[[Node, torch.Tensor], None]
+    dtype: torch.dtype
+
+    def run(self) -> None:
+        self.keep(self.node, evaluate.value_of(self.node, [self.tensor(one).to(self.dtype) for one in self.node.inputs]))
+
+
+def _values(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weight = node.inputs[1].value
+    assert weight is not None
+    return weight, node.inputs[2].value if len(node.inputs) > 2 else None
+
+
+STEPS: dict[str, type[Step]] = {
+    "conv": Convolution,
+    "conv_transpose": Convolution,
+    "max_pool": Window,
+    "avg_pool": Window,
+    "repeat": Copy,
+    "unary": Copy,
+    "binary": Copy,
+    "reduce": Mean,
+}

@@ -1,0 +1,210 @@
+"""The kernels, in Triton. Images are pixels of channels with any stride between pixels, rows and images.
+
+A convolution is a product of matrices whose left one is read from the image as it goes: a row for each pixel of the
+result, a column for each channel of each place of the window. Sums are kept in float32, so are the bias, the
+activation and the addition that follow, and only what is stored is rounded.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+
+@triton.jit
+def activate(v, ACTIVATION: tl.constexpr, a, b):
+    """ACTIVATION is a name of the graph's; `a` and `b` are its parameters."""
+    if ACTIVATION == "Relu":
+        v = tl.maximum(v, 0.0)
+    elif ACTIVATION == "leaky_relu":
+        v = tl.where(v > 0, v, v * a)
+    elif ACTIVATION == "clip":
+        v = tl.minimum(tl.maximum(v, a), b)
+    elif ACTIVATION == "Sigmoid":
+        v = 1.0 / (1.0 + tl.exp(-v))
+    elif ACTIVATION == "silu":
+        v = v / (1.0 + tl.exp(-v))
+    elif ACTIVATION == "mish":  # x tanh(log(1 + e^x)), without the logarithm
+        e = tl.exp(tl.minimum(v, 20.0))
+        n = e * (e + 2.0)
+        v = v * (n / (n + 2.0))
+    elif ACTIVATION == "Exp":
+        v = tl.exp(v)
+    elif ACTIVATION == "Tanh":
+        v = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * v))
+    return v
+
+
+@triton.jit(do_not_specialize=["M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH", "DW", "split_k"])
+def convolution(
+    x, w, bias, other, y, partial, counters, a, b,
+    M, OW, OHW, H, W, C, OC, w_row, SH, SW, TOP, LEFT, DH, DW, split_k,
+    x_image, x_row, x_pixel, x_channel, other_image, other_row, other_pixel, y_image, y_row, y_pixel,
+    tap_row, tap_pixel,
+    KH: tl.constexpr, KW: tl.constexpr, TAPS_W: tl.constexpr, BORDER: tl.constexpr, SCATTERED: tl.constexpr,
+    CHANNELS: tl.constexpr, BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, SPLIT: tl.constexpr,
+    PDL: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """OTHER: 0 nothing is added, 1 before the activation, 2 after it. SPLIT: the sum is shared by `split_k` programs,
+    of which the last to come adds up what all have left, always in the same order. SCATTERED: columns run over the
+    window's places and CHANNELS channels together. The third axis of the grid are the places of a transposed
+    convolution's window, each with weights of its own, `tap_row` and `tap_pixel` apart in the result."""
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
+    columns = tl.cdiv(OC, BN)
+    tile = tl.program_id(0)
+    part = tl.program_id(1)
+    tap = tl.program_id(2)
+    rm = (tile // columns) * BM + tl.arange(0, BM)
+    rn = (tile % columns) * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    inside = rm < M
+    image = rm // OHW
+    row = (rm % OHW) // OW
+    column = rm % OW
+    top = row * SH - TOP
+    left = column * SW - LEFT
+    start = x + image * x_image + top * x_row + left * x_pixel
+    w_columns = rn < w_row
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    if SCATTERED:
+        depth: tl.constexpr = KH * KW * CHANNELS
+        for k in range(0, depth, BK):
+            place = (k + rk) // CHANNELS
+            channel = (k + rk) % CHANNELS
+            dy = (place // KW) * DH
+            dx = (place % KW) * DW
+            r = top[:, None] + dy[None, :]
+            c = left[:, None] + dx[None, :]
+            ok = inside[:, None] & (k + rk < depth)[None, :] & (r >= 0) & (r < H) & (c >= 0) & (c < W)
+            offsets = dy * x_row + dx * x_pixel + channel * x_channel
+            values = tl.load(start[:, None] + offsets[None, :], mask=ok, other=0.0)
+            mask = (k + rk < depth)[:, None] & w_columns[None, :]
+            weights = tl.load(w + (k + rk)[:, None] * w_row + rn[None, :], mask=mask, other=0.0)
+            acc = tl.dot(values.to(weights.dtype), weights, acc)
+    else:
+        w += tap * C * w_row
+        steps = (C // BK) * (KH * KW)
+        each = tl.cdiv(steps, split_k)
+        first = part * each
+        last = tl.minimum(steps, first + each)
+        x_start = start[:, None] + rk[None, :] * x_channel
+        w_start = w + rk[:, None] * w_row + rn[None, :]
+        for i in range(first, last):
+            place = i % (KH * KW)
+            channel = (i // (KH * KW)) * BK
+            dy = (place // KW) * DH
+            dx = (place % KW) * DW
+            ok = inside
+            if BORDER:
+                r = top + dy
+                c = left + dx
+                ok = inside & (r >= 0) & (r < H) & (c >= 0) & (c < W)
+            values = tl.load(x_start + (dy * x_row + dx * x_pixel + channel * x_channel), mask=ok[:, None], other=0.0)
+            weights = tl.load(w_start + (place * C + channel) * w_row, mask=w_columns[None, :], other=0.0)
+            acc = tl.dot(values.to(weights.dtype), weights, acc)
+    mask = inside[:, None] & (rn < OC)[None, :]
+    finish = True
+    if SPLIT:
+        number = tap * tl.num_programs(0) + tile
+        size = BM * BN
+        cells = tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
+        mine = partial + number * split_k * size + cells
+        tl.store(mine + part * size, acc, cache_modifier=".cg")
+        tl.debug_barrier()
+        arrived = tl.atomic_add(counters + number, 1)
+        finish = arrived == split_k - 1
+        if finish:
+            acc = tl.zeros((BM, BN), dtype=tl.float32)
+            for p in range(0, split_k):
+                acc += tl.load(mine + p * size, cache_modifier=".cg")
+            tl.store(counters + number, 0)
+    if finish:
+        if BIAS:
+            acc += tl.load(bias + rn, mask=rn < OC, other=0.0)[None, :]
+        if OTHER != 0:
+            o = other + image * other_image + row * other_row + column * other_pixel
+            added = tl.load(o[:, None] + rn[None, :], mask=mask, other=0.0).to(tl.float32)
+        if OTHER == 1:
+            acc += added
+        acc = activate(acc, ACTIVATION, a, b)
+        if OTHER == 2:
+            acc += added
+        target = y + (tap // TAPS_W) * tap_row + (tap % TAPS_W) * tap_pixel
+        target += image * y_image + row * y_row + column * y_pixel
+        tl.store(target[:, None] + rn[None, :], acc.to(y.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def window(
+    x, bias, other, y, a, b,
+    size, H, W, C, OW, OHW,
+    x_image, x_row, x_pixel, x_channel, other_image, other_row, other_pixel, y_image, y_row, y_pixel,
+    KIND: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr,
+    TOP: tl.constexpr, LEFT: tl.constexpr, DH: tl.constexpr, DW: tl.constexpr, COUNT_PADDING: tl.constexpr,
+    BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, PDL: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Each value by itself. KIND: `max` or `average` over a window, or `copy`, which takes the value SH and SW times
+    over (an upsampling where they are not 1)."""
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
+    cell = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    known = cell < size
+    channel = cell % C
+    pixel = cell // C
+    image = pixel // OHW
+    row = (pixel % OHW) // OW
+    column = pixel % OW
+    start = x + image * x_image + channel * x_channel
+    if KIND == "copy":
+        v = tl.load(start + (row // SH) * x_row + (column // SW) * x_pixel, mask=known, other=0.0).to(tl.float32)
+    else:
+        lowest: tl.constexpr = float("-inf") if KIND == "max" else 0.0
+        v = tl.full((BLOCK,), lowest, dtype=tl.float32)
+        count = tl.zeros((BLOCK,), dtype=tl.float32)
+        for dy in range(KH):
+            r = row * SH - TOP + dy * DH
+            for dx in tl.static_range(KW):
+                c = column * SW - LEFT + dx * DW
+                ok = known & (r >= 0) & (r < H) & (c >= 0) & (c < W)
+                one = tl.load(start + r * x_row + c * x_pixel, mask=ok, other=lowest).to(tl.float32)
+                if KIND == "max":
+                    v = tl.maximum(v, one)
+                else:
+                    v += one
+                    count += ok.to(tl.float32)
+        if KIND == "average":
+            v = v / (KH * KW) if COUNT_PADDING else v / count
+    if BIAS:
+        v += tl.load(bias + channel, mask=known, other=0.0)
+    if OTHER != 0:
+        there = image * other_image + row * other_row + column * other_pixel + channel
+        added = tl.load(other + there, mask=known, other=0.0).to(tl.float32)
+    if OTHER == 1:
+        v += added
+    v = activate(v, ACTIVATION, a, b)
+    if OTHER == 2:
+        v += added
+    tl.store(y + image * y_image + row * y_row + column * y_pixel + channel, v.to(y.dtype.element_ty), mask=known)
+
+
+@triton.jit
+def mean(
+    x, y, C, W, HW, x_image, x_row, x_pixel, y_image, PDL: tl.constexpr, BLOCK: tl.constexpr, PIXELS: tl.constexpr
+):
+    """Of all pixels, for a block of channels of an image."""
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
+    image = tl.program_id(1)
+    channel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for first in range(0, HW, PIXELS):
+        p = first + tl.arange(0, PIXELS)
+        there = image * x_image + (p // W) * x_row + (p % W) * x_pixel
+        ok = (p < HW)[:, None] & (channel < C)[None, :]
+        total += tl.sum(tl.load(x + there[:, None] + channel[None, :], mask=ok, other=0.0).to(tl.float32), axis=0)
+    tl.store(y + image * y_image + channel, (total / HW).to(y.dtype.element_ty), mask=channel < C)

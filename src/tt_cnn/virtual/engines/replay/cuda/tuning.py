@@ -1,0 +1,230 @@
+"""How each convolution runs quickest on this GPU: all ways are compiled side by side, measured, and remembered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+
+from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
+from tt_cnn.virtual.engines.replay.cuda.launch import (
+    MULTIPLE,
+    Tiles,
+    Workspace,
+    after_torch,
+    convolution,
+    convolution_arguments,
+    grid_of,
+)
+from tt_cnn.virtual.engines.replay.cuda.steps import Convolution
+
+log = logging.getLogger("tt_cnn.virtual")
+
+LAUNCHES, REPLAYS = 10, 3
+COLD_WEIGHTS = 1 << 20
+"""Bytes from which weights are taken from different places at each launch, as they will not be in the cache."""
+SHAPES = (
+    (128, 128, 8, 3), (128, 64, 4, 4), (64, 128, 4, 4), (64, 64, 4, 4), (128, 32, 4, 4), (64, 32, 4, 4),
+    (128, 256, 8, 3), (256, 64, 8, 3),
+)  # fmt: skip
+"""(rows, columns, warps, stages) of tiles."""
+FLAT_SHAPES = ((16, 32, 4, 4), (16, 64, 4, 4))
+"""For results of 32 pixels or fewer."""
+Way = tuple[str, Tiles | None]
+"""`triton` with its tiles, `torch` with a kernel after it, or `cudnn` with what it fuses itself."""
+
+
+def ways(step: Convolution, in_place: bool) -> list[Way]:
+    """What is worth measuring."""
+    found: list[Way] = [("torch", None)]
+    if step.activation[0] == "Relu" and not in_place and _cudnn_fuses(step):
+        found.append(("cudnn", None))
+    if step.groups > 1:
+        return found
+    return found + [("triton", tiles) for tiles in _tilings(step)]
+
+
+def _cudnn_fuses(step: Convolution) -> bool:
+    padding = step.node.params[1]
+    plain = not step.transposed and padding[:2] == padding[2:] and step.y.dtype == step.dtype == step.x.dtype
+    adds = step.fused.other is None or step.fused.other_first
+    return plain and adds and step.x.is_contiguous(memory_format=torch.channels_last)
+
+
+def _tilings(step: Convolution) -> list[Tiles]:
+    processors = torch.cuda.get_device_properties(step.y.device).multi_processor_count
+    channels, out = step.node.source.shape[1], step.node.shape[1]
+    n, _, h, w = step.node.source.shape if step.transposed else step.node.shape
+    pixels, places = n * h * w, 1 if step.transposed else step.weight[0, 0].numel()
+    scattered = channels % MULTIPLE != 0
+    widest = max(32, 1 << (out - 1).bit_length())
+    found = []
+    for rows, columns, warps, stages in FLAT_SHAPES if pixels <= 32 else SHAPES:
+        if columns > widest or (rows > 64 and pixels <= 64) or (max(rows, columns) > 128 and pixels < 16384):
+            continue
+        if scattered:
+            depths = [32] if channels * places <= 32 else [32, 64]
+        else:
+            depths = [max(d for d in (16, 32, 64) if channels % d == 0)]
+            if channels % 128 == 0 and rows * columns <= 128 * 64 and pixels < 8192:
+                depths.append(128)
+        for depth in depths:
+            whole = Tiles(rows, columns, depth, 1, warps, stages if depth < 128 else 3)
+            programs = grid_of(step, whole)[0] * grid_of(step, whole)[2]
+            rounds = channels * places // depth
+            splits = {1}
+            if not scattered:
+                for target in (processors, 2 * processors):
+                    splits.add(max(1, min(round(target / programs), rounds // 3, 16)))
+            found += [Tiles(rows, columns, depth, split, whole.warps, whole.stages) for split in sorted(splits)]
+    return found
+
+
+def signature(step: Convolution, in_place: bool) -> str:
+    """Steps with the same one run quickest the same way."""
+    node = step.node
+    x, other = step.x, step.fused.other
+    added = 0 if other is None else 1 + step.fused.other_first
+    told = (
+        node.kind, node.source.shape, node.shape, tuple(step.weight.shape), node.params, step.activation[0], added,
+        x.stride(), str(x.dtype), step.y.stride(), str(step.y.dtype), in_place,
+    )  # fmt: skip
+    return repr(told)
+
+
+class Tuner:
+    def __init__(self, workspace: Workspace, cache: Path) -> None:
+        self.workspace = workspace
+        self.file = cache / "cuda_convolutions.json"
+        self._device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}"
+        self._known: dict[str, Any] = {}
+        try:
+            self._known = json.loads(self.file.read_text())
+        except (OSError, ValueError):
+            pass
+        self._own = self._known.setdefault(self._device, {})
+
+    def known(self, key: str) -> Way | None:
+        if key not in self._own:
+            return None
+        name, tiles = self._own[key][:2]
+        return name, None if tiles is None else Tiles(*tiles)
+
+    def tune(self, steps: Sequence[tuple[str, Convolution, bool]], launcher: Callable[..., Callable[[], Any]]) -> None:
+        """Measure what is not known yet."""
+        new = {key: (step, in_place) for key, step, in_place in steps if key not in self._own}
+        if not new:
+            return
+        choices = {key: ways(*one) for key, one in new.items()}
+        self._compile([(new[key][0], way[1]) for key, found in choices.items() for way in found if way[1] is not None])
+        for key, found in choices.items():
+            step = new[key][0]
+            times = {way: self._seconds(step, way, launcher) for way in found}
+            best = min(times, key=times.__getitem__)
+            self._own[key] = (best[0], None if best[1] is None else astuple(best[1]), times[best] * 1e6)
+            log.info("%s: %s, %.1f us", key, best, times[best] * 1e6)
+        self.save()
+
+    def save(self) -> None:
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            beside = self.file.with_suffix(f".{os.getpid()}")
+            beside.write_text(json.dumps(self._known))
+            beside.replace(self.file)
+        except OSError as error:
+            log.info("how convolutions run quickest is not kept: %s", error)
+
+    def _compile(self, wanted: Sequence[tuple[Convolution, Tiles]]) -> None:
+        """The compiler leaves Python alone for most of its time, so threads help."""
+        jobs: dict[Any, Callable[[], Any]] = {}
+        for step, tiles in wanted:
+            arguments, settings = convolution_arguments(step, self.matrix(step), tiles, self.workspace, False)
+            kinds = [
+                (one.dtype, one.data_ptr() % 16) if isinstance(one, torch.Tensor) else (one == 1, one % 16 == 0)
+                for one in arguments
+            ]
+            key = (tuple(settings.items()), tuple(kinds[:7]), tuple(kinds[14:17]), tuple(kinds[24:]))
+            jobs.setdefault(key, _warming(arguments, settings))
+        first = True
+        with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
+            for job in jobs.values():
+                if first:  # fills what all compilations share
+                    job()
+                    first = False
+                else:
+                    pool.submit(_quietly, job)
+        log.info("%d kernels compiled", len(jobs))
+
+    def matrix(self, step: Convolution) -> torch.Tensor:
+        found: torch.Tensor | None = getattr(step, "kept_matrix", None)
+        if found is None:
+            found = step.kept_matrix = step.matrix()  # type: ignore[attr-defined]
+        return found
+
+    def _seconds(self, step: Convolution, way: Way, launcher: Callable[..., Callable[[], Any]]) -> float:
+        """A launch among many in a CUDA graph; infinity where it cannot be launched."""
+        try:
+            if way[1] is not None:
+                matrix = self.matrix(step)
+                copies = LAUNCHES if matrix.numel() * 2 >= COLD_WEIGHTS else 1
+                places = [matrix, *(matrix.clone() for _ in range(copies - 1))]
+                launches = [convolution(step, one, way[1], self.workspace, False) for one in places]
+            else:
+                launches = [launcher(step, way)]
+            launches[0]()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                for i in range(LAUNCHES):
+                    launches[i % len(launches)]()
+            return min(_replayed(graph) for _ in range(REPLAYS)) / LAUNCHES
+        except (RuntimeError, triton.TritonError) as error:
+            log.info("%s with %s does not run: %s", signature(step, False), way, str(error)[:200])
+            return float("inf")
+
+
+def _warming(arguments: list[Any], settings: dict[str, Any]) -> Callable[[], Any]:
+    return lambda: kernels.convolution.warmup(*arguments, grid=(1,), **settings)
+
+
+def _quietly(job: Callable[[], Any]) -> None:
+    """What does not compile here is met again, and left out, when it is measured."""
+    try:
+        job()
+    except Exception as error:
+        log.info("a kernel does not compile: %s", str(error)[:200])
+
+
+def _replayed(graph: torch.cuda.CUDAGraph) -> float:
+    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    before.record()
+    graph.replay()
+    after.record()
+    after.synchronize()
+    return before.elapsed_time(after) / 1e3
+
+
+def library(step: Convolution, way: Way, keep: Callable[[Any, torch.Tensor], None], pdl: bool) -> Callable[[], Any]:
+    """A convolution of torch's."""
+    if way[0] == "torch":
+        return lambda: after_torch(step, pdl)
+    stride, padding, dilation, groups = step.node.params
+    bias = step.bias if step.bias is not None else torch.zeros(step.node.shape[1], device=step.y.device)
+    small = bias.to(step.dtype)
+
+    def fused() -> None:
+        rest = (small, stride, padding[:2], dilation, groups)
+        if step.fused.other is None:
+            value = torch.cudnn_convolution_relu(step.x, step.weight, *rest)
+        else:
+            value = torch.cudnn_convolution_add_relu(step.x, step.weight, step.other, 1.0, *rest)
+        keep(step.fused.result, value)
+
+    return fused
