@@ -1,0 +1,14 @@
+"""The head: down twice; the predictions of three strides come out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.models.yolov4.modules import VARIANTS, ModulePcc, check
+
+
+@pytest.mark.parametrize(("width", "card", "precision"), VARIANTS)
+def test_head_is_near_the_references(width: float, card: str, precision: str, module_pcc: ModulePcc) -> None:
+    pccs = module_pcc("head", width, card, precision)
+    assert len(pccs) == 3
+    check(pccs, precision)
