@@ -62,7 +62,8 @@ def first(output: Any = BF16, **options: Any) -> Row:
 
 
 # Sums of residual blocks (what conv3 gives, and the additions) are bfloat16: in bfloat8_b each of up to eight additions
-# would round them.
+# would round them. Weights and biases of what predicts are bfloat16: a block of bfloat8_b holds those of a box beside
+# those of the classes, which are far larger, and with the trained weights that took points of mAP.
 AT_320 = {
     "down1": first(),
     "down1.conv1": first(block=320),
@@ -92,14 +93,14 @@ AT_320 = {
     "neck.conv20": Row(HEIGHT),
     "head": Row(BLOCK),
     "head.conv1": Row(HEIGHT, reshard=True),
-    "head.conv2": Row(HEIGHT, BF16),
+    "head.conv2": Row(HEIGHT, BF16, weights=BF16),
     "head.conv3": Row(BLOCK, reshard=True),
-    "head.conv10": Row(BLOCK, BF16),
+    "head.conv10": Row(BLOCK, BF16, weights=BF16),
     "head.conv11": Row(BLOCK, reshard=True),
     "head.conv13": Row(WIDTH),
     "head.conv15": Row(WIDTH),
     "head.conv17": Row(WIDTH),
-    "head.conv18": Row(BLOCK, BF16),
+    "head.conv18": Row(BLOCK, BF16, weights=BF16),
 }
 
 # Four times the pixels: the 3x3 convolutions of the first stage no longer fit with all rows of a core in one block.

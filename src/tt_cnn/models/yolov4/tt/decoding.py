@@ -17,7 +17,8 @@ class Decoding:
     """Maps (1, 1, cells, 3 * (5 + classes)) to corners (1, 1, boxes, 4) and confidences (1, 1, boxes, classes).
 
     Works with the cells last, which fills tiles; what a cell adds to a center and what an anchor multiplies are
-    constants, in fractions of the picture.
+    constants, in fractions of the picture. Corners are float32: bfloat16 has steps of a pixel and more in a picture of
+    320, which strict measures of a box's place notice.
     """
 
     def __init__(self, device: Any, resolution: tuple[int, int], classes: int) -> None:
@@ -62,6 +63,7 @@ class Scale:
 
     def _corners(self, center: Any, size: Any) -> Any:
         """(1, 1, boxes, 4) from (1, anchors, 2, cells) each."""
+        center, size = (freed(each, ttnn.typecast(each, ttnn.float32)) for each in (center, size))
         center = freed(center, ttnn.sigmoid(center))
         center = freed(center, ttnn.multiply(center, self.cell))
         center = freed(center, ttnn.add(center, self.first))
@@ -95,5 +97,5 @@ class Scale:
 
 def _constant(values: torch.Tensor, device: Any) -> Any:
     return ttnn.from_torch(
-        values, dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, mesh_mapper=weights_mapper(device)
+        values, dtype=ttnn.float32, layout=ttnn.TILE_LAYOUT, device=device, mesh_mapper=weights_mapper(device)
     )
