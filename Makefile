@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
-demo: install  ## a traced two-queue program on the virtual card, checked against PyTorch
+demo: install  ## UNet and YOLOv4 on the virtual card, from their weights to annotated pictures
 	$(BIN)/tt-cnn demo
 
 test: install  ## the tests that CI runs

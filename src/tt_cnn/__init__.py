@@ -5,6 +5,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tt_cnn.signpost import signpost as signpost
+
 if TYPE_CHECKING:
     from tt_cnn.virtual import ttnn as ttnn
 

@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from tt_cnn.cli import conformance, demo, devices, operations
+from tt_cnn.cli import (
+    bench,
+    conformance,
+    demo,
+    devices,
+    diff,
+    evaluate,
+    memory,
+    operations,
+    profile,
+    visualize,
+    weights,
+)
 from tt_cnn.cli.console import errors
 
 INTERRUPTED = 130
@@ -17,8 +29,10 @@ app = typer.Typer(
     name="tt-cnn",
     help=(
         "Vision models on Tenstorrent cards, with a virtual card that runs anywhere.\n\n"
-        "Start with `tt-cnn devices` to see which cards there are and which TT-NN is in use, and `tt-cnn ops` to see "
-        "which ops the virtual card has."
+        "Start with:\n\n\b\n"
+        "tt-cnn demo       two models brought up on a virtual card, with annotated pictures\n"
+        "tt-cnn devices    the cards there are, and which TT-NN is in use\n"
+        "tt-cnn ops        the ops that the virtual card has"
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -26,10 +40,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("bench")(bench.bench)
 app.command("conformance")(conformance.conformance)
 app.command("demo")(demo.demo)
 app.command("devices")(devices.devices)
+app.command("diff")(diff.diff)
+app.command("evaluate")(evaluate.evaluate)
+app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)
+app.command("profile")(profile.profile)
+app.command("visualize")(visualize.visualize)
+app.command("weights")(weights.weights)
 
 
 def installed_version() -> str:

@@ -1,0 +1,71 @@
+"""`tt-cnn memory`: whether a model fits into a card's L1, and what it must be given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tt_cnn.cli.console import output
+from tt_cnn.cli.model_options import Card, Executor, Precision, Resolution, entry_of, precision_of, resolution_of
+from tt_cnn.cli.profile import Batch, Model
+
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write the timeline as a page; a file there is kept.")
+]
+Steps = Annotated[bool, typer.Option("--timeline", help="Show the L1 of a core step by step.")]
+
+DOES_NOT_FIT = 1
+
+
+def memory(
+    model: Model,
+    card: Card = None,
+    executor: Executor = "trace+2cq",
+    resolution: Resolution = None,
+    batch: Batch = 1,
+    precision: Precision = "tuned",
+    timeline: Steps = False,
+    html: Html = None,
+) -> None:
+    """Say whether a model fits into a card's L1: its peak, its tightest layers, and what open_device must be given.
+
+    Where it does not fit: the step that is refused, who holds the memory, and changes that would fit. The exit status
+    is 1 then.
+
+    Examples:
+
+    \b
+    tt-cnn memory yolov4 --card n150
+    tt-cnn memory vanilla_unet --timeline
+    tt-cnn memory resnet50 --batch 16 --html out/resnet50.html
+    """
+    from tt_cnn.reports.memory_report import memory_of, report_text, timeline_html, timeline_text
+    from tt_cnn.virtual.opening import option
+
+    if html is not None and html.exists():
+        raise FileExistsError(f"{html} is there already; name another file")
+    entry = entry_of(model)
+    report = memory_of(
+        entry.name,
+        card=option("card", card),
+        resolution=resolution_of(entry, resolution),
+        batch_size=batch,
+        precision=precision_of(precision),
+        executor=executor,
+    )
+    for line in report_text(report):
+        output.print(line, markup=False, highlight=False, soft_wrap=True)
+    if timeline:
+        for line in timeline_text(report):
+            output.print(line, markup=False, highlight=False, soft_wrap=True)
+    if html is not None:
+        html.parent.mkdir(parents=True, exist_ok=True)
+        html.write_text(timeline_html(report), encoding="utf-8")
+        output.print(f"timeline: {html}", markup=False, highlight=False)
+    elif not timeline:
+        hint = f"tt-cnn memory {model} --timeline, or --html FILE, for every step"
+        output.print(hint, markup=False, highlight=False, style="dim")
+    if not report.fits:
+        raise typer.Exit(DOES_NOT_FIT)

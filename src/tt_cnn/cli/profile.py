@@ -1,0 +1,145 @@
+"""`tt-cnn profile`: where a model's time goes on a card, before there is a card."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from tt_cnn.cli.console import output
+from tt_cnn.cli.model_options import Card, Executor, Precision, Resolution, entry_of, precision_of, resolution_of
+
+if TYPE_CHECKING:
+    from tt_cnn.reports.profile import Profile
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model of the package, or your own as module:ENTRY (a ModelEntry).")
+]
+Batch = Annotated[int, typer.Option("--batch", min=1, help="Images of an input, one that the model is tuned for.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="Where the reports go; DIR-2, -3, ... if it is taken. [default: out/profile/MODEL-CARD]",
+    ),
+]
+Top = Annotated[int, typer.Option("--top", min=0, help="How many of the longest steps are shown.")]
+
+
+def profile(
+    model: Model,
+    card: Card = None,
+    executor: Executor = "trace+2cq",
+    resolution: Resolution = None,
+    batch: Batch = 1,
+    precision: Precision = "tuned",
+    folder: Folder = None,
+    top: Top = 10,
+) -> None:
+    """Predict where a model's time goes on a card, and write every report of it.
+
+    The model is planned on a virtual card, as the executor would run it; nothing is computed. The folder gets
+    report.html, a performance sheet for tt-perf-report, a database for ttnn-visualizer, the model's card, summary and
+    graph, and profile.json for tt-cnn diff. docs/profiling.md explains them.
+
+    Examples:
+
+    \b
+    tt-cnn profile vanilla_unet
+    tt-cnn profile yolov4 --resolution 640x640 --card p150
+    tt-cnn profile resnet50 --executor trace+2cq+io -o out/resnet
+    """
+    from tt_cnn.evaluation.output_folder import result_folder
+    from tt_cnn.reports.profile import profile_model
+    from tt_cnn.reports.profile_folder import write_folder
+    from tt_cnn.virtual.opening import option
+
+    entry = entry_of(model)
+    name = option("card", card)
+    made = profile_model(
+        entry.name,
+        card=name,
+        executor=executor,
+        resolution=resolution_of(entry, resolution),
+        batch_size=batch,
+        precision=precision_of(precision),
+    )
+    where = result_folder(folder or Path("out/profile") / f"{entry.name}-{name}")
+    files = write_folder(made, where)
+    _show(made, top)
+    _say("")
+    _say(f"written to {where}/")
+    for file, what in files.items():
+        _say(f"  {file:<42} {what}")
+
+
+def _say(text: str) -> None:
+    output.print(text, markup=False, highlight=False)
+
+
+def _show(made: Profile, top: int) -> None:
+    model = made.model
+    height, width = model.resolution
+    _say(
+        f"{model.title} {height}x{width}, batch {model.batch_size}, on {made.card}: "
+        f"{made.device_ns / 1e6:.3f} ms on the device, {made.device_fps:.0f} fps; "
+        f"{made.fps:.0f} fps end to end with {made.executor}"
+    )
+    tightest = made.tightest
+    at = f" at {tightest.name}" if tightest is not None else ""
+    _say(
+        f"{len(made.rows)} steps, {made.macs / 1e9:.2f} G multiply-adds, {model.parameters / 1e6:.2f} M parameters; "
+        f"L1 peak {made.l1_peak / 1024:.0f} of {made.l1_size / 1024:.0f} KB{at}; "
+        f"l1_small_size >= {made.l1_small_needed}, trace_region_size >= {made.trace_bytes} (an estimate)"
+    )
+    output.print(_by_op(made))
+    if top:
+        output.print(_longest(made, top))
+    output.print(_executors(made))
+
+
+def _by_op(made: Profile) -> Table:
+    table = Table("op", title="time by op")
+    for heading in ("steps", "µs", "%"):
+        table.add_column(heading, justify="right")
+    times: dict[str, list[float]] = defaultdict(list)
+    for row in made.rows:
+        times[row.op].append(row.cost.ns)
+    for op, each in sorted(times.items(), key=lambda item: -sum(item[1])):
+        table.add_row(op, str(len(each)), f"{sum(each) / 1e3:.1f}", f"{100 * sum(each) / made.device_ns:.1f}")
+    return table
+
+
+def _longest(made: Profile, count: int) -> Table:
+    table = Table("#", "layer", "op", title=f"the {min(count, len(made.rows))} longest steps")
+    for heading in ("µs", "%", "cores", "fidelity", "utilization %", "adjusted %", "L1 free KB"):
+        table.add_column(heading, justify="right")
+    for row in sorted(made.rows, key=lambda row: -row.cost.ns)[:count]:
+        table.add_row(
+            str(row.index),
+            row.name,
+            row.op,
+            f"{row.cost.ns / 1e3:.1f}",
+            f"{100 * row.cost.ns / made.device_ns:.1f}",
+            f"{row.cores}/{row.available_cores}",
+            row.fidelity,
+            f"{100 * row.utilization:.1f}",
+            f"{100 * row.adjusted_utilization:.1f}",
+            f"{row.l1.free / 1024:.0f}",
+        )
+    return table
+
+
+def _executors(made: Profile) -> Table:
+    table = Table("executor", title="end to end (predicted)")
+    for heading in ("fps", "ms an input", "latency ms"):
+        table.add_column(heading, justify="right")
+    for result in made.executors:
+        cells = (f"{result.fps:.0f}", f"{result.input_ns / 1e6:.3f}", f"{result.latency_ns / 1e6:.3f}")
+        table.add_row(result.executor, *cells, style="bold" if result.executor == made.executor else None)
+    return table

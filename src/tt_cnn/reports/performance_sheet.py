@@ -1,0 +1,211 @@
+"""The performance sheet that tt-metal's profiler writes (ops_perf_results_*.csv), for tt-perf-report and spreadsheets.
+
+Columns are those of tt-metal's `tools/tracy/process_ops_logs.py`, in its order. What only a real run can tell (cycles
+of single processors, host times, kernel sources) is left empty, as the profiler leaves what it did not measure.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from tt_cnn.reports.profile import Profile, Row, Signpost, TensorRecord
+
+_DIMENSIONS = ("W", "Z", "Y", "X")
+_RISCS = ("BRISC", "NCRISC", "TRISC0", "TRISC1", "TRISC2", "ERISC")
+
+_BEFORE_TENSORS = (
+    *("OP CODE", "OP TYPE", "GLOBAL CALL COUNT", "DEVICE ID", "DEVICE ARCH", "ATTRIBUTES", "MATH FIDELITY"),
+    *("CORE COUNT", "AVAILABLE WORKER CORE COUNT", "SUB DEVICE ID", "PARALLELIZATION STRATEGY"),
+    *("HOST START TS", "HOST END TS", "HOST DURATION [ns]", "DEVICE FW START CYCLE", "DEVICE FW END CYCLE"),
+    *("OP TO OP LATENCY [ns]", "OP TO OP LATENCY BR/NRISC START [ns]", "DEVICE FW DURATION [ns]"),
+    *("DEVICE KERNEL DURATION [ns]", "DEVICE KERNEL DURATION DM START [ns]"),
+    *(f"DEVICE KERNEL DURATION PER CORE {each} [ns]" for each in ("MIN", "MAX", "AVG")),
+    "DEVICE KERNEL FIRST TO LAST START [ns]",
+    *(f"DEVICE {risc} KERNEL DURATION [ns]" for risc in _RISCS),
+    *("DEVICE COMPUTE CB WAIT FRONT [ns]", "DEVICE COMPUTE CB RESERVE BACK [ns]"),
+    *("DISPATCH TOTAL CQ CMD OP TIME [ns]", "DISPATCH GO SEND WAIT TIME [ns]"),
+)
+_AFTER_TENSORS = (
+    *("METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "COMPUTE KERNEL SOURCE", "COMPUTE KERNEL HASH"),
+    *("DATA MOVEMENT KERNEL SOURCE", "DATA MOVEMENT KERNEL HASH", "PROGRAM HASH", "PROGRAM CACHE HIT"),
+    *(f"{risc} MAX KERNEL SIZE [B]" for risc in ("BRISC", "NCRISC", "TRISC 0", "TRISC 1", "TRISC 2", "ERISC")),
+    *("PM IDEAL [ns]", "PM COMPUTE [ns]", "PM BANDWIDTH [ns]", "PM REQ I BW", "PM REQ O BW", "PM FPU UTIL (%)"),
+    *("NOC UTIL (%)", "MULTICAST NOC UTIL (%)", "DRAM BW UTIL (%)", "DRAM BW UTIL PER CTRL (%)"),
+    *("ETH BW UTIL (%)", "NPE CONG IMPACT (%)"),
+)
+
+
+def sheet_name(profile: Profile) -> str:
+    """`ops_perf_results_2026_01_31_12_00_00.csv`, dated as the profiler dates its own."""
+    return f"ops_perf_results_{profile.created.replace('-', '_').replace('T', '_').replace(':', '_')}.csv"
+
+
+def write_sheet(profile: Profile, path: Path) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        _write(profile, file)
+    return path
+
+
+def header(profile: Profile) -> list[str]:
+    """All columns; as many tensors as the step with the most of them."""
+    columns = list(_BEFORE_TENSORS)
+    for kind, count in _tensor_counts(profile).items():
+        for i in range(count):
+            columns += [f"{kind}_{i}_{d}_PAD[LOGICAL]" for d in _DIMENSIONS]
+            columns += [f"{kind}_{i}_{what}" for what in ("LAYOUT", "DATATYPE", "MEMORY")]
+    return [*columns, *_AFTER_TENSORS]
+
+
+def _tensor_counts(profile: Profile) -> dict[str, int]:
+    """At least what tt-perf-report asks of every sheet: two inputs and an output."""
+    return {
+        "INPUT": max((len(row.inputs) for row in profile.rows), default=2),
+        "OUTPUT": max((len(row.outputs) for row in profile.rows), default=1),
+    }
+
+
+def _write(profile: Profile, file: TextIO) -> None:
+    writer = csv.DictWriter(file, header(profile), restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in _rows(profile):
+        writer.writerow(row)
+
+
+def _rows(profile: Profile) -> Iterator[dict[str, Any]]:
+    """Signposts stand before the step that follows them. Time starts at 0 with the first kernel."""
+    card = profile.card_data
+    now = 0.0
+    for index in range(len(profile.rows) + 1):
+        for mark in (mark for mark in profile.signposts if mark.before_row == index):
+            yield _signpost(mark, now)
+        if index < len(profile.rows):
+            row = profile.rows[index]
+            start = now + row.gap_ns
+            now = start + row.cost.ns
+            yield _step(row, card.arch_name, start, now, card.clock_ghz)
+
+
+def _signpost(mark: Signpost, now: float) -> dict[str, Any]:
+    return {"OP CODE": " ".join(mark.header.split()), "OP TYPE": "signpost", "HOST START TS": round(now)}
+
+
+def _step(row: Row, arch: str, start: float, end: float, clock_ghz: float) -> dict[str, Any]:
+    duration = round(row.cost.ns)
+    bytes_in, bytes_out = (sum(t.total_bytes for t in tensors) for tensors in (row.inputs, row.outputs))
+    ideal = row.cost.pm_ideal_ns
+    cells: dict[str, Any] = {
+        "OP CODE": row.device_operation,
+        "OP TYPE": "tt_dnn_device",
+        "GLOBAL CALL COUNT": (row.index + 1) * 1024,  # the profiler keeps the lower bits for the device
+        "DEVICE ID": 0,
+        "DEVICE ARCH": arch,
+        "ATTRIBUTES": attributes_text(row),
+        "MATH FIDELITY": row.fidelity,
+        "CORE COUNT": row.cores,
+        "AVAILABLE WORKER CORE COUNT": row.available_cores,
+        "HOST START TS": round(start),
+        "HOST END TS": round(end),
+        "HOST DURATION [ns]": round(end - start),
+        "DEVICE FW START CYCLE": round(start * clock_ghz),
+        "DEVICE FW END CYCLE": round(end * clock_ghz),
+        "OP TO OP LATENCY [ns]": round(row.gap_ns),
+        "DEVICE FW DURATION [ns]": duration,
+        "DEVICE KERNEL DURATION [ns]": duration,
+        "METAL TRACE ID": 1 if row.traced else "",
+        "METAL TRACE REPLAY SESSION ID": 1 if row.traced else "",
+        "PROGRAM HASH": row.program_hash,
+        "PROGRAM CACHE HIT": "True",
+        "PM IDEAL [ns]": round(ideal),
+        "PM COMPUTE [ns]": round(row.cost.pm_compute_ns),
+        "PM BANDWIDTH [ns]": round(row.cost.pm_bandwidth_ns),
+        "PM REQ I BW": round(bytes_in / ideal, 3) if ideal else "",
+        "PM REQ O BW": round(bytes_out / ideal, 3) if ideal else "",
+        "PM FPU UTIL (%)": round(100 * row.fpu_utilization, 3),
+    }
+    for kind, tensors in (("INPUT", row.inputs), ("OUTPUT", row.outputs)):
+        for i, tensor in enumerate(tensors):
+            cells |= _tensor(f"{kind}_{i}", tensor)
+    return cells
+
+
+def _tensor(name: str, tensor: TensorRecord) -> dict[str, Any]:
+    sizes = zip(_four(tensor.padded_shape), _four(tensor.shape), strict=True)
+    dims = {f"{name}_{d}_PAD[LOGICAL]": f"{p}[{s}]" for d, (p, s) in zip(_DIMENSIONS, sizes, strict=True)}
+    return dims | {
+        f"{name}_LAYOUT": tensor.layout,
+        f"{name}_DATATYPE": tensor.dtype,
+        f"{name}_MEMORY": f"DEV_0_{tensor.memory}",
+    }
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last three sizes, and the product of those before them."""
+    dims = (1,) * (4 - len(shape)) + shape
+    first = 1
+    for size in dims[:-3]:
+        first *= size
+    return (first, *dims[-3:])
+
+
+# --- attributes -----------------------------------------------------------------------------------------------------
+
+_SLIDING_WINDOW = {
+    "window.input_hw": "input_hw",
+    "window.window": "window_hw",
+    "window.stride": "stride_hw",
+    "window.padding": "padding",
+    "window.dilation": "dilation_hw",
+}
+_CONV_BLOCKS = {"blocks.act_h": "act_block_h_ntiles", "blocks.act_w": "act_block_w_ntiles"}
+_CONV_BLOCKS |= {"blocks.sub_h": "out_subblock_h_ntiles", "blocks.sub_w": "out_subblock_w_ntiles"}
+_CONV_OUTPUT = {
+    "blocks.out_h": "per_core_out_matrix_height_ntile",
+    "blocks.out_w": "per_core_out_matrix_width_ntile",
+}
+_MATMUL_PROGRAM = {
+    "program.grid": "compute_with_storage_grid_size",
+    "program.block_k": "in0_block_w",
+    "program.sub_h": "out_subblock_h",
+    "program.sub_w": "out_subblock_w",
+    "program.subblock_h": "out_subblock_h",
+    "program.subblock_w": "out_subblock_w",
+    "program.per_core_m": "per_core_M",
+    "program.per_core_n": "per_core_N",
+}
+
+
+def attributes_text(row: Row) -> str:
+    """The attributes as the profiler writes them: `{'name': 'value'; ...}`, semicolons for commas."""
+    given = dict(row.attributes)
+    cells: dict[str, str] = {}
+    if any(name in given for name in _SLIDING_WINDOW):
+        layout = row.outputs[0].memory_layout if row.outputs else "INTERLEAVED"
+        window = _group("SlidingWindowConfig", given, _SLIDING_WINDOW, spaced=True)
+        cells["sliding_window_config"] = window
+        cells["memory_config"] = f"MemoryConfig(memory_layout=TensorMemoryLayout::{layout};)"
+    if any(name in given for name in _CONV_BLOCKS):
+        cells["block_config"] = _group("Conv2dBlockConfig", given, _CONV_BLOCKS)
+        cells["parallelization_config"] = _group("Conv2dParallelizationConfig", given, _CONV_OUTPUT)
+        double = given.get("double_buffers", "").startswith("(True")
+        cells["enable_act_double_buffer"] = str(double).lower()
+        cells["enable_split_reader"] = str(given.get("split_reader") == "True").lower()
+    if any(name in given for name in _MATMUL_PROGRAM):
+        cells["program_config"] = _group("MatmulProgramConfig", given, _MATMUL_PROGRAM)
+    shown = {*_SLIDING_WINDOW, *_CONV_BLOCKS, *_CONV_OUTPUT, *_MATMUL_PROGRAM, "double_buffers", "split_reader"}
+    cells |= {name: value for name, value in row.attributes if name not in shown and name not in cells}
+    if row.layer:
+        cells["layer"] = row.layer
+    return "{" + "; ".join(f"'{name}': '{_plain(value)}'" for name, value in cells.items()) + "}"
+
+
+def _group(kind: str, given: dict[str, str], names: dict[str, str], spaced: bool = False) -> str:
+    parts = [f"{theirs}={given[ours].replace(', ', ';')}" for ours, theirs in names.items() if ours in given]
+    return f"{kind}({('; ' if spaced else ';').join(parts)};{' ' if spaced else ''})"
+
+
+def _plain(text: str) -> str:
+    """On one line, without the comma that separates cells."""
+    return " ".join(text.split()).replace(", ", ";").replace(",", ";")

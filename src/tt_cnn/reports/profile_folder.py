@@ -1,0 +1,49 @@
+"""A profile as a folder: every report of it, under the names that the tools of the ecosystem look for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from tt_cnn.reports.graph_drawing import draw_svg
+from tt_cnn.reports.model_summary import model_card, summary_markdown
+from tt_cnn.reports.performance_sheet import sheet_name, write_sheet
+from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.profile_json import FILE, save_profile
+from tt_cnn.reports.visualizer_database import DATABASE, DEVICE_LOG, write_database, write_device_log
+
+REPORT = "report.html"
+MODEL_CARD = "model_card.md"
+SUMMARY = "summary.md"
+GRAPH = "graph.svg"
+
+
+def write_folder(profile: Profile, folder: Path) -> dict[str, str]:
+    """Everything into a folder that is there and empty. Returns what was written: names, and what they are for."""
+    if any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not empty; a profile goes to a folder of its own")
+    sheet = sheet_name(profile)
+    _write_html(profile, folder / REPORT)
+    write_sheet(profile, folder / sheet)
+    write_database(profile, folder)
+    write_device_log(profile, folder / DEVICE_LOG)
+    (folder / MODEL_CARD).write_text(model_card(profile), encoding="utf-8")
+    (folder / SUMMARY).write_text(summary_markdown(profile), encoding="utf-8")
+    (folder / GRAPH).write_text(draw_svg(profile), encoding="utf-8")
+    save_profile(profile, folder / FILE)
+    written = {
+        REPORT: "the report, one page that stands alone",
+        sheet: "the performance sheet: tt-perf-report reads it",
+        DATABASE: "for ttnn-visualizer (with config.json and profile_log_device.csv)",
+        MODEL_CARD: "what the model is and needs, and which ops it uses",
+        SUMMARY: "every call with its arguments, shapes and multiply-adds",
+        GRAPH: "the calls and the tensors between them",
+        FILE: "all of it as data, for tt-cnn diff",
+    }
+    return {name: what for name, what in written.items() if (folder / name).exists()}
+
+
+def _write_html(profile: Profile, path: Path) -> None:
+    if find_spec("tt_cnn.reports.html") is not None:
+        import_module("tt_cnn.reports.html").write_report(profile, path)

@@ -1,0 +1,110 @@
+"""Profiles as JSON files: `profile.json` in a profile's folder, with a schema version, checked when read."""
+
+from __future__ import annotations
+
+import json
+import types
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from tt_cnn.reports.profile import Profile
+from tt_cnn.virtual.arch import CARDS
+
+SCHEMA = 1
+FILE = "profile.json"
+_KIND = "tt-cnn profile"
+
+
+def save_profile(profile: Profile, path: Path) -> Path:
+    data = {"kind": _KIND, "schema": SCHEMA, "profile": asdict(profile)}
+    path.write_text(json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def load_profile(where: Path) -> Profile:
+    """From a profile's folder, or from its profile.json. A file of another kind or version is a ValueError."""
+    path = where / FILE if where.is_dir() else where
+    if not path.is_file():
+        raise ValueError(f"{where} is no profile: there is no {path}; `tt-cnn profile MODEL -o DIR` makes one")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is no profile: it is not JSON ({error})") from error
+    if not isinstance(data, dict) or data.get("kind") != _KIND:
+        raise ValueError(f"{path} is no profile: it does not say that its kind is {_KIND!r}")
+    if data.get("schema") != SCHEMA:
+        raise ValueError(
+            f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}. Make the profile again."
+        )
+    try:
+        profile = _read(Profile, data.get("profile"), "profile")
+        _check(profile)
+    except ValueError as error:
+        raise ValueError(f"{path} is broken: {error}") from error
+    return profile
+
+
+def _check(profile: Profile) -> None:
+    """What reports rely on when they look something up."""
+    if profile.card not in CARDS:
+        raise ValueError(f"card is {profile.card!r}; the virtual cards are {', '.join(CARDS)}")
+    buffers = len(profile.buffers)
+    for place, row in enumerate(profile.rows):
+        if row.index != place:
+            raise ValueError(f"profile.rows[{place}].index is {row.index}; it must be {place}")
+        if any(not 0 <= tensor.buffer < buffers for tensor in (*row.inputs, *row.outputs)):
+            raise ValueError(f"profile.rows[{place}] has a tensor in a buffer that is not there")
+    for place, span in enumerate(profile.timeline):
+        if span.row is not None and not 0 <= span.row < len(profile.rows):
+            raise ValueError(f"profile.timeline[{place}].row is {span.row}; there are {len(profile.rows)} rows")
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    """A value of the annotated type from JSON, or a ValueError that says where it is wrong."""
+    if is_dataclass(kind):
+        return _read_record(kind, value, where)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in inner:
+            return None
+        return _read(next(one for one in inner if one is not type(None)), value, where)
+    if origin is Literal:
+        if value not in inner:
+            raise ValueError(f"{where} is {value!r}; it must be one of {', '.join(map(repr, inner))}")
+        return value
+    if origin is tuple:
+        return _read_tuple(inner, value, where)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{where} is {value!r}; it must be of type {kind.__name__}")
+    return value
+
+
+def _read_record(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is {type(value).__name__}; it must be an object")
+    known = {one.name: one for one in fields(kind)}
+    strange = sorted(value.keys() - known.keys())
+    missing = [n for n, one in known.items() if n not in value and one.default is MISSING]
+    if strange or missing:
+        raise ValueError(f"{where} " + "; ".join([f"has no {n}" for n in missing] + [f"has {n}" for n in strange]))
+    hints = _hints(kind)
+    return kind(**{name: _read(hints[name], one, f"{where}.{name}") for name, one in value.items()})
+
+
+def _read_tuple(inner: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{where} is {type(value).__name__}; it must be a list")
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        return tuple(_read(inner[0], one, f"{where}[{i}]") for i, one in enumerate(value))
+    if len(value) != len(inner):
+        raise ValueError(f"{where} has {len(value)} entries; it must have {len(inner)}")
+    return tuple(_read(kind, one, f"{where}[{i}]") for i, (kind, one) in enumerate(zip(inner, value, strict=True)))

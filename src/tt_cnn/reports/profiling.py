@@ -1,0 +1,281 @@
+"""Planning a model behind its executors, and putting what was recorded together into a profile."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from typing import Any, cast
+
+import torch
+
+from tt_cnn import ttnn
+from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
+from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
+from tt_cnn.models.tt_model import Precision, TtModel
+from tt_cnn.reports.profile import ExecutorResult, ModelFacts, Profile, Span
+from tt_cnn.reports.profile_rows import Reading, read_rows
+from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
+from tt_cnn.reports.recording import PlanningCard, Recorded, recorded
+from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.trace import estimate_size
+from tt_cnn.virtual.types.enums import BufferType
+
+_INPUTS = {False: 3, True: 4}
+"""Inputs that go through an executor, without and with a trace; the last that another follows is where it runs evenly.
+A traced one needs no planning for them."""
+_SHOWN_INPUTS = 2
+"""Inputs on the timeline."""
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model on a card that plans, ready to be called or put behind executors."""
+
+    entry: ModelEntry
+    device: PlanningCard
+    model: TtModel
+    parameters: int
+
+    def host_input(self) -> Any:
+        """Zeros: nothing is computed with them."""
+        height, width = self.model.resolution
+        return self.model.to_host_input(torch.zeros(self.model.batch_size, 3, height, width))
+
+    @property
+    def facts(self) -> ModelFacts:
+        return ModelFacts(
+            name=self.entry.name,
+            title=self.entry.title,
+            task=self.entry.task,
+            resolution=self.model.resolution,
+            batch_size=self.model.batch_size,
+            precision="",
+            outputs=tuple(self.model.outputs),
+            parameters=self.parameters,
+        )
+
+
+@contextmanager
+def planned_model(
+    name: str,
+    card: str,
+    resolution: Resolution | None = None,
+    batch_size: int = 1,
+    precision: str = "tuned",
+    l1_small_size: int | None = None,
+) -> Iterator[PlannedModel]:
+    """The model with weights that nobody looks at: those that the reference's layers are made with."""
+    entry = model_entry(name)
+    small = entry.l1_small_size if l1_small_size is None else l1_small_size
+    device = PlanningCard(card, small)
+    try:
+        reference = entry.reference().eval()
+        model = create_tt(
+            entry.name,
+            device,
+            reference,
+            resolution=resolution,
+            batch_size=batch_size,
+            precision=cast(Precision, precision),
+        )
+        yield PlannedModel(entry, device, model, sum(p.numel() for p in reference.parameters()))
+    finally:
+        device.close()
+
+
+def plan_and_profile(
+    name: str, card: str, executor: str, resolution: Resolution | None, batch_size: int, precision: str
+) -> Profile:
+    if executor not in EXECUTORS:
+        raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
+    with planned_model(name, card, resolution, batch_size, precision) as planned, _no_collection():
+        device = planned.device
+        runs = {each: run_executor(planned, each) for each in EXECUTORS}
+        results = tuple(_result(each, run.timeline, batch_size) for each, run in runs.items())
+        chosen = runs[executor]
+        reading = _with_gaps(read_rows(chosen.one_input, device, chosen.traced), chosen.timeline)
+        return Profile(
+            **_common(device, reading),
+            model=replace(planned.facts, precision=precision),
+            card=card,
+            executor=executor,
+            transfers=transfers_of(chosen.one_input, device),
+            timeline=_last_inputs(chosen.timeline, reading),
+            executors=results,
+            trace_bytes=_trace_bytes(chosen.one_input),
+        )
+
+
+def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardError | None]:
+    """The model as an executor compiles it; where the card refuses a call, the calls before it and the refusal."""
+    refusal: CardError | None = None
+    device = planned.device
+    executor = create_pipeline(planned.model, name).executor
+    with ttnn.command_queue(0), recorded(device) as notes, _no_collection():
+        try:
+            executor.compile(planned.host_input())
+        except CardError as error:
+            refusal = error
+        finally:
+            executor.cleanup()
+    calls = [note for note in notes if note.command.trace_id is not None] or notes
+    profile = profile_recorded(
+        calls, device, name=planned.entry.name, traced=executor.traced, batch_size=planned.model.batch_size
+    )
+    return profile, refusal
+
+
+def profile_recorded(
+    notes: Sequence[Recorded], device: MeshDevice, *, name: str, traced: bool, batch_size: int
+) -> Profile:
+    timeline = timeline_of([list(notes)], device.card, traced)
+    reading = _with_gaps(read_rows(notes, device, traced), timeline)
+    return Profile(
+        **_common(device, reading),
+        model=ModelFacts(name, name, "", (0, 0), batch_size, "", (), sum(row.parameters for row in reading.rows)),
+        card=device.card.name,
+        executor="trace" if traced else "plain",
+        transfers=transfers_of(notes, device),
+        timeline=_last_inputs(timeline, reading),
+        executors=(_result("trace" if traced else "plain", timeline, batch_size),),
+        trace_bytes=_trace_bytes(notes),
+    )
+
+
+def _common(device: MeshDevice, reading: Reading) -> dict[str, Any]:
+    return {
+        "created": datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds"),
+        "version": _version(),
+        "rows": tuple(reading.rows),
+        "buffers": tuple(reading.buffers),
+        "signposts": tuple(reading.signposts),
+        "l1_size": device.card.l1_size - device.card.l1_base,
+        "l1_base": device.card.l1_base,
+        "l1_small_needed": device.memory.regions[BufferType.L1_SMALL].allocated,
+    }
+
+
+# --- executors ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExecutorRun:
+    """A few inputs through one executor: all that was enqueued for one of them, and when it would happen."""
+
+    traced: bool
+    one_input: list[Recorded]
+    timeline: Timeline
+
+
+def run_executor(planned: PlannedModel, name: str) -> ExecutorRun:
+    executor = create_pipeline(planned.model, name).executor
+    host_input = planned.host_input()
+    inputs: list[list[Recorded]] = []
+    with ttnn.command_queue(0), recorded(planned.device) as notes:
+        executor.compile(host_input)
+        captured = [note for note in notes if note.command.trace_id is not None]
+        try:
+            for _ in range(_INPUTS[executor.traced]):
+                before = len(notes)
+                executor.push(host_input)
+                inputs.append(notes[before:])
+            before = len(notes)
+            executor.flush()
+            inputs.append(notes[before:])
+            ttnn.synchronize_device(planned.device)
+        finally:
+            executor.cleanup()
+    streams = [_with_replays(one, captured) for one in inputs]
+    return ExecutorRun(executor.traced, _one_input(streams), timeline_of(streams, planned.device.card, executor.traced))
+
+
+def _with_replays(notes: list[Recorded], captured: list[Recorded]) -> list[Recorded]:
+    """The commands of a trace in the place of its replay."""
+    stream: list[Recorded] = []
+    for note in notes:
+        replays = note.command.trace_id is not None and note.command.plan is None
+        stream += [replace(one, after=note.after) for one in captured] if replays else [note]
+    return stream
+
+
+def _one_input(streams: list[list[Recorded]]) -> list[Recorded]:
+    """The last input's commands; executors that read late enqueue its reads after it."""
+    last, late = streams[-2], streams[-1]
+    if not late:
+        return last
+    reads = {id(note) for note in last if _is_read(note)}
+    return [note for note in last if id(note) not in reads] + late
+
+
+def _is_read(note: Recorded) -> bool:
+    command = note.command
+    return command.plan is None and bool(command.accesses) and not any(access.write for access in command.accesses)
+
+
+def _result(name: str, timeline: Timeline, batch_size: int) -> ExecutorResult:
+    return ExecutorResult(
+        executor=name,
+        fps=1e9 * batch_size / timeline.input_ns if timeline.input_ns else 0.0,
+        input_ns=timeline.input_ns,
+        latency_ns=timeline.latency_ns,
+    )
+
+
+def _with_gaps(reading: Reading, timeline: Timeline) -> Reading:
+    """Gaps as they are on the timeline of the last input: without a trace they depend on how long kernels run."""
+    last = max((span.input for span in timeline.spans if span.kind == "step"), default=0)
+    steps = {span.row: span for span in timeline.spans if span.kind == "step" and span.input == last}
+    rows = list(reading.rows)
+    for before, row in pairwise(rows):
+        if before.index in steps and row.index in steps:
+            gap = max(0.0, steps[row.index].start_ns - steps[before.index].end_ns)
+            rows[row.index] = replace(row, gap_ns=gap)
+    return replace(reading, rows=rows)
+
+
+def _last_inputs(timeline: Timeline, reading: Reading) -> tuple[Span, ...]:
+    """The timeline of the last inputs, from 0, with the rows that its steps are."""
+    numbers = sorted({span.input for span in timeline.spans})[-_SHOWN_INPUTS:]
+    spans = [span for span in timeline.spans if span.input in numbers]
+    start = min((span.start_ns for span in spans), default=0.0)
+    return tuple(
+        replace(
+            span,
+            start_ns=span.start_ns - start,
+            end_ns=span.end_ns - start,
+            input=span.input - numbers[0],
+            row=span.row if span.row is not None and span.row < len(reading.rows) else None,
+        )
+        for span in spans
+    )
+
+
+def _trace_bytes(notes: Sequence[Recorded]) -> int:
+    """Of the trace, or of that which the model would make."""
+    traced = [note for note in notes if note.command.trace_id is not None] or notes
+    return estimate_size([step for note in traced for step in note.command.steps])
+
+
+def _version() -> str:
+    try:
+        return version("tt-cnn")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Planning makes many small objects that stay; looking through them for garbage doubles its time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,96 @@
+"""Whether a model fits: the answer, its numbers, and what would help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tt_cnn.models import model_entry, registry
+from tt_cnn.reports.memory_report import MemoryReport, memory_of, report_text, timeline_html, timeline_text
+
+
+@pytest.fixture(scope="module")
+def report() -> MemoryReport:
+    return memory_of("vanilla_unet")
+
+
+def test_the_answer_comes_first(report: MemoryReport) -> None:
+    first, second, third = report_text(report)
+    peak, size = report.profile.l1_peak, report.profile.l1_size
+    spoken = re.fullmatch(
+        r"vanilla_unet 480x640 on n150: fits\.  peak ([\d ]+) KB of ([\d ]+) KB a core, at (\S+) "
+        r"\(headroom (\d+) KB\)",
+        first,
+    )
+    assert spoken is not None, first
+    assert int(spoken[1].replace(" ", "")) == round(peak / 1024)
+    assert int(spoken[2].replace(" ", "")) == round(size / 1024)
+    assert int(spoken[4]) == round((size - peak) / 1024)
+    assert second.startswith("needs l1_small_size >= ") and "trace_region_size >= " in second
+    assert third.startswith(f"tightest: {spoken[3]} ") and third.count("%") == 3
+
+
+def test_the_timeline_has_a_line_a_step(report: MemoryReport) -> None:
+    lines = timeline_text(report)
+    assert len(lines) == len(report.profile.rows)
+    assert all(line.count("|") == 2 for line in lines)
+    page = timeline_html(report)
+    assert page.count("<tr>") == len(lines) + 1 and "http" not in page
+
+
+@pytest.fixture
+def with_little_l1_small() -> Iterator[str]:
+    """UNet, said to need less L1_SMALL than it does."""
+    entry = replace(model_entry("vanilla_unet"), name="stingy_unet", l1_small_size=8192, aliases=())
+    registry.register(entry)
+    original = registry._ENTRIES["vanilla_unet"]
+    yield entry.name
+    del registry._ENTRIES[entry.name]
+    assert registry._ENTRIES["vanilla_unet"] is original
+
+
+def test_the_l1_small_size_is_found_where_the_model_says_too_little(
+    with_little_l1_small: str, report: MemoryReport
+) -> None:
+    stingy = memory_of(with_little_l1_small)
+    assert stingy.fits and stingy.l1_small_size == 65536
+    assert stingy.profile.l1_small_needed == report.profile.l1_small_needed
+
+
+@pytest.fixture
+def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card whose cores have less L1 than UNet needs."""
+    from tt_cnn.virtual import arch
+
+    small = replace(arch.CARDS["n150"], l1_size=arch.CARDS["n150"].l1_size - 60 * 1024)
+    monkeypatch.setitem(arch.CARDS, "n150", small)
+
+
+@pytest.mark.usefixtures("too_large")
+def test_what_does_not_fit_is_explained() -> None:
+    report = memory_of("vanilla_unet")
+    assert not report.fits
+    text = "\n".join(report_text(report))
+    assert text.startswith("vanilla_unet 480x640 on n150: does not fit.")
+    assert re.search(r"(Out of Memory: Not enough space|Statically allocated circular buffers)", text)
+    assert re.search(r"  \S+ .* of '\S+', step \d of \d", text), text
+    assert "held by: " in text and "fits: " in text
+    assert report.profile.rows and all(row.l1.free >= 0 for row in report.profile.rows)
+    assert "does not fit" in timeline_html(report)
+
+
+def test_other_options_are_told_where_the_model_fits_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L1 between what the two precisions need: the report finds the one that fits."""
+    from tt_cnn.virtual import arch
+
+    peaks = {p: memory_of("resnet50", precision=p).profile.l1_peak for p in ("tuned", "bfloat16")}
+    assert peaks["tuned"] < peaks["bfloat16"]
+    n150 = arch.CARDS["n150"]
+    between = n150.l1_base + (peaks["tuned"] + peaks["bfloat16"]) // 2
+    monkeypatch.setitem(arch.CARDS, "n150", replace(n150, l1_size=between // 64 * 64))
+    report = memory_of("resnet50", precision="bfloat16")
+    assert not report.fits and "--precision tuned" in report.other_options
+    assert "the model fits with --precision tuned" in "\n".join(report_text(report))
