@@ -12,10 +12,11 @@ from tt_cnn.models import registry
 
 
 @pytest.fixture
-def stripes() -> str:
+def stripes() -> Iterator[str]:
     """The tutorial's model, as a user names it."""
     trained_stripes()
-    return "stripes:ENTRY"
+    yield "stripes:ENTRY"
+    registry._ENTRIES.pop("stripes", None)
 
 
 @pytest.fixture
