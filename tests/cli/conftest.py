@@ -15,8 +15,11 @@ from tt_cnn.models import registry
 def stripes() -> Iterator[str]:
     """The tutorial's model, as a user names it."""
     trained_stripes()
+    from stripes import ENTRY
+
+    registry.register(ENTRY)
     yield "stripes:ENTRY"
-    registry._ENTRIES.pop("stripes", None)
+    del registry._ENTRIES["stripes"]
 
 
 @pytest.fixture
