@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all lint clean
+.PHONY: install demo test test-all test-browser lint clean
 
 install: $(STAMP)
 
@@ -18,10 +18,14 @@ demo: install  ## UNet and YOLOv4 on the virtual card, from their weights to ann
 	$(BIN)/tt-cnn demo
 
 test: install  ## the tests that CI runs
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long and not browser"
 
 test-all: install  ## all tests, the long ones too
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not browser"
+
+test-browser: install  ## the report in a real browser: needs Debian's chromium (apt-get install chromium)
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(BIN)/python -m pytest tests/browser -m browser
 
 lint: install
 	$(BIN)/ruff check .

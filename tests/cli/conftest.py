@@ -17,7 +17,7 @@ def stripes() -> Iterator[str]:
     trained_stripes()
     from stripes import ENTRY
 
-    registry.register(ENTRY)
+    registry._ENTRIES["stripes"] = ENTRY
     yield "stripes:ENTRY"
     del registry._ENTRIES["stripes"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from tt_cnn.reports.graph_drawing import draw_svg
+from tt_cnn.reports.html import write_report
 from tt_cnn.reports.model_summary import model_card, summary_markdown
 from tt_cnn.reports.performance_sheet import sheet_name, write_sheet
 from tt_cnn.reports.profile import Profile
@@ -24,7 +23,7 @@ def write_folder(profile: Profile, folder: Path) -> dict[str, str]:
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; a profile goes to a folder of its own")
     sheet = sheet_name(profile)
-    _write_html(profile, folder / REPORT)
+    write_report(profile, folder / REPORT)
     write_sheet(profile, folder / sheet)
     write_database(profile, folder)
     write_device_log(profile, folder / DEVICE_LOG)
@@ -42,8 +41,3 @@ def write_folder(profile: Profile, folder: Path) -> dict[str, str]:
         FILE: "all of it as data, for tt-cnn diff",
     }
     return {name: what for name, what in written.items() if (folder / name).exists()}
-
-
-def _write_html(profile: Profile, path: Path) -> None:
-    if find_spec("tt_cnn.reports.html") is not None:
-        import_module("tt_cnn.reports.html").write_report(profile, path)

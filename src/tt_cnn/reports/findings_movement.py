@@ -1,0 +1,361 @@
+"""Findings about data that moves without need: between shardings, to DRAM and back, tiles to rows, to the host.
+
+Where a move is left out, the calls that stay are planned with what they would be given instead.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tt_cnn.reports.findings import Finding
+from tt_cnn.reports.profile import Profile, Row, TensorRecord, Transfer
+from tt_cnn.reports.replanning import ConvolutionCall, Planned, Replanner, spec_of
+from tt_cnn.virtual.cost import transfer_ns
+from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_MEMORY = ("Reshard", "InterleavedToSharded", "ShardedToInterleaved", "Copy")
+_UNTILIZE = ("Untilize", "UntilizeWithUnpadding", "UntilizeCodegen")
+_TILIZE = ("Tilize", "TilizeWithValPadding")
+_CHANGES = (*_MEMORY, *_UNTILIZE, *_TILIZE)
+_SMALL_PAGE = 2048
+"""Bytes: a tile of bfloat16. Transfers in smaller pages are slow."""
+
+
+def movement_findings(profile: Profile) -> Iterator[Finding]:
+    looker = _Looker(profile)
+    yield from looker.dram_round_trips()
+    yield from looker.reshards()
+    yield from looker.reshards_inside()
+    yield from looker.tilize_churn()
+    yield from looker.concats()
+    for transfer in profile.transfers:
+        yield from _small_pages(profile, transfer)
+
+
+class _Looker:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.replanner = Replanner(profile)
+        self.readers: dict[int, list[Row]] = defaultdict(list)
+        self.makers: dict[int, Row] = {}
+        for row in profile.rows:
+            for tensor in row.inputs:
+                self.readers[tensor.buffer].append(row)
+            for tensor in row.outputs:
+                self.makers.setdefault(tensor.buffer, row)
+        self.kept = _read_by_host(profile)
+
+    # --- who needs what -----------------------------------------------------------------------------------------
+
+    def _own_call(self, row: Row) -> bool:
+        """The step is all that its call does: the call can be left out."""
+        return len(self.replanner.calls[row.call]) == 1
+
+    def _only_reader(self, row: Row) -> Row | None:
+        """The one step that reads a step's output."""
+        output = row.outputs[0].buffer
+        readers = self.readers[output]
+        return readers[0] if len(readers) == 1 and output not in self.kept else None
+
+    def _mover_before(self, tensor: TensorRecord, ops: tuple[str, ...]) -> Row | None:
+        maker = self.makers.get(tensor.buffer)
+        if maker is None or maker.op not in ops or not self._own_call(maker) or self._only_reader(maker) is None:
+            return None
+        return maker
+
+    # --- kinds --------------------------------------------------------------------------------------------------
+
+    def dram_round_trips(self) -> Iterator[Finding]:
+        """Out to DRAM and back, where the tensor could have stayed: there is room at every step between."""
+        for out in self.profile.rows:
+            source, away = out.inputs[0] if out.inputs else None, out.outputs[0]
+            if source is None or out.op not in _MEMORY or source.buffer_type != "L1" or away.buffer_type != "DRAM":
+                continue
+            back = self._only_reader(out)
+            if back is None or back.op not in _MEMORY or back.outputs[0].buffer_type != "L1":
+                continue
+            if not (self._own_call(out) and self._own_call(back)):
+                continue
+            needs = self.profile.buffers[source.buffer].bank_bytes
+            between = self.profile.rows[out.index : back.index + 1]
+            if min(row.l1.free for row in between) < needs:
+                continue
+            instead = self._moved(source, back.outputs[0], out)
+            if instead is None:
+                continue
+            yield Finding(
+                "DRAM round trip",
+                _made_by(self.makers.get(source.buffer), out),
+                f"goes to DRAM and comes back {back.index - out.index} steps later",
+                f"keep its {needs / 1024:.0f} KB a core in L1, where every step between has room for them,",
+                self._saving((out, back), instead),
+                (out.index, back.index),
+                {"leave out": (out.call_name, back.call_name)},
+            )
+
+    def reshards(self) -> Iterator[Finding]:
+        """A move of its own before a convolution that could take the tensor as it was."""
+        for move in self.profile.rows:
+            if move.op not in _MEMORY or not self._own_call(move) or not move.inputs:
+                continue
+            reader = self._only_reader(move)
+            if reader is None:
+                continue
+            if reader.op in _MEMORY and self._own_call(reader) and _is_l1(move, reader):
+                yield from self._there_and_back(move, reader)
+                continue
+            call = self.replanner.convolution(reader.call)
+            if call is None or reader is not call.rows[0] or move.inputs[0].buffer_type != "L1":
+                continue
+            planned = self._from(call, spec_of(move.inputs[0]), move)
+            if planned is None or call.now is None:
+                continue
+            yield Finding(
+                "resharding",
+                call.layer,
+                f"gets its input by a {move.op} of {_name(move)}",
+                f"give it the {_words(move.inputs[0])} tensor as it is",
+                self.replanner.time_of(move, call.now) - self.replanner.time_of(planned),
+                (move.index, *(row.index for row in call.rows)),
+                {"leave out": (move.call_name,)},
+            )
+
+    def _there_and_back(self, move: Row, reader: Row) -> Iterator[Finding]:
+        instead = self._moved(move.inputs[0], reader.outputs[0], move)
+        if instead is not None:
+            yield Finding(
+                "resharding",
+                _made_by(self.makers.get(move.inputs[0].buffer), move),
+                f"goes from {_words(move.inputs[0])} to {_words(move.outputs[0])} and on to "
+                f"{_words(reader.outputs[0])} memory",
+                "bring it there at once" if instead.steps else "leave it where it is",
+                self._saving((move, reader), instead),
+                (move.index, reader.index),
+                {"leave out": (move.call_name, reader.call_name)},
+            )
+
+    def reshards_inside(self) -> Iterator[Finding]:
+        """A convolution that moves its input to other shards, and would be done sooner with those that it gets."""
+        for number, rows in self.replanner.calls.items():
+            first = rows[0]
+            if first.op != "Reshard" or first.inputs[0].buffer_type != "L1":
+                continue
+            call = self.replanner.convolution(number)
+            if call is None or call.now is None:
+                continue
+            layout = TensorMemoryLayout[first.inputs[0].memory_layout]
+            changes = {"shard_layout": layout, "reshard_if_not_optimal": False, "act_block_h_override": 0}
+            planned = self.replanner.plan_convolution(call.but(**changes), like_before=True)
+            if planned is None:
+                continue
+            yield Finding(
+                "resharding",
+                call.layer,
+                f"moves its input from {_words(first.inputs[0])} to {_words(first.outputs[0])} shards",
+                f"let it work on the {_words(first.inputs[0])} shards that it gets",
+                self.replanner.time_of(call.now) - self.replanner.time_of(planned),
+                tuple(row.index for row in rows),
+                {**changes, "memory_config": call.output.memory_config},
+            )
+
+    def tilize_churn(self) -> Iterator[Finding]:
+        """Tiles undone by one call and made again by the next, or the other way round."""
+        for undo in self.profile.rows:
+            if undo.op not in (*_UNTILIZE, *_TILIZE) or not self._own_call(undo):
+                continue
+            again = self._only_reader(undo)
+            wanted = _TILIZE if undo.op in _UNTILIZE else _UNTILIZE
+            if again is None or again.op not in wanted or not self._own_call(again):
+                continue
+            instead = self._moved(undo.inputs[0], again.outputs[0], undo)
+            if instead is not None:
+                yield Finding(
+                    "tilize churn",
+                    _made_by(self.makers.get(undo.inputs[0].buffer), undo),
+                    f"is brought to {_layout(undo.outputs[0])} by {undo.op} and to {_layout(again.outputs[0])} again "
+                    f"by {again.op}",
+                    f"leave it in {_layout(undo.inputs[0])}",
+                    self._saving((undo, again), instead),
+                    (undo.index, again.index),
+                    {"leave out": (undo.call_name, again.call_name)},
+                )
+
+    def concats(self) -> Iterator[Finding]:
+        """A concat whose inputs are brought to interleaved memory or rows first, and could be joined as they are."""
+        for row in self.profile.rows:
+            if row.op != "Concat" or not self._own_call(row):
+                continue
+            movers = [self._mover_before(tensor, (*_MEMORY, *_UNTILIZE)) for tensor in row.inputs]
+            left_out = [mover for mover in movers if mover is not None]
+            if not left_out:
+                continue
+            given = [m.inputs[0] if m else tensor for m, tensor in zip(movers, row.inputs, strict=True)]
+            joined = self._joined(row, given, left_out[0])
+            if joined is None:
+                continue
+            after = self._after(row, joined)
+            if after is None:
+                continue
+            rows, instead = after
+            churn = all(mover.op in _UNTILIZE for mover in left_out)
+            yield Finding(
+                "tilize churn" if churn else "concat",
+                _name(row),
+                f"joins {len(given)} tensors after {len(left_out)} of them went to "
+                + ("rows" if churn else f"{_words(left_out[0].outputs[0])} memory"),
+                f"join the {_layout(given[0])} in their {_words(given[0]).removesuffix(' sharded')} shards",
+                self.replanner.time_of(*left_out, row, *rows) - self.replanner.time_of(joined, *instead),
+                tuple(sorted(one.index for one in (*left_out, row))),
+                {"leave out": tuple(one.call_name for one in left_out), "memory_config": joined.output.memory_config},
+            )
+
+    # --- planning -----------------------------------------------------------------------------------------------
+
+    def _joined(self, row: Row, given: list[TensorRecord], at: Row) -> Planned | None:
+        """The concat of height or block shards along their width, without a move before it."""
+        shards = [tensor.shard_shape for tensor in given]
+        kinds = {tensor.memory_layout for tensor in given}
+        if kinds not in ({"HEIGHT_SHARDED"}, {"BLOCK_SHARDED"}):
+            return None
+        try:
+            specs = [spec_of(tensor) for tensor in given]
+        except (ValueError, CardError):
+            return None
+        arguments = dict(row.arguments)
+        if int(arguments.get("dim", 3)) not in (3, -1) or specs[0].memory_config.shard_spec is None:
+            return None
+        first = specs[0].memory_config.shard_spec
+        width = sum(shard[1] for shard in shards if shard is not None)
+        target = MemoryConfig(
+            specs[0].memory_config.memory_layout,
+            specs[0].memory_config.buffer_type,
+            ShardSpec(first.grid, [first.shape[0], width], first.orientation),
+        )
+        attributes: dict[str, Any] = {
+            "dim": int(arguments.get("dim", 3)),
+            "memory_config": target,
+            "sub_core_grids": None,
+        }
+        attributes["groups"] = int(arguments.get("groups", 1))
+        return self.replanner.plan("concat", specs, at, attributes)
+
+    def _after(self, row: Row, joined: Planned) -> tuple[list[Row], list[Planned]] | None:
+        """Steps after a concat that change with its output, and those that would be dispatched instead."""
+        reader = self._only_reader(row)
+        if reader is None:
+            return None
+        call = self.replanner.convolution(reader.call)
+        if call is not None and reader is call.rows[0]:
+            planned = self._from(call, joined.output, reader)
+            return None if planned is None else (list(call.rows), [planned])
+        if reader.op in _CHANGES and self._own_call(reader):
+            moved = self._move(joined.output, spec_of(reader.outputs[0]), reader)
+            return None if moved is None else ([reader], [moved])
+        moved = self._move(joined.output, spec_of(row.outputs[0]), row)
+        return None if moved is None else ([], [moved])
+
+    def _from(self, call: ConvolutionCall, source: Spec, at: Row) -> Planned | None:
+        """A convolution from another input; its output is where it was."""
+        if at.call != call.rows[0].call:  # in the memory of the move before it, which is left out
+            call = ConvolutionCall(
+                self.replanner.calls[at.call],
+                call.source,
+                call.has_bias,
+                call.conv,
+                call.settings,
+                call.compute,
+                call.dtype,
+                call.output.memory_config,
+                call.slicing,
+            )
+            return self.replanner.plan_convolution(call, source=source)
+        return self.replanner.plan_convolution(call, source=source, like_before=True)
+
+    def _moved(self, source: TensorRecord, target: TensorRecord, at: Row) -> Planned | None:
+        try:
+            return self._move(spec_of(source), spec_of(target), at)
+        except (ValueError, CardError):
+            return None
+
+    def _move(self, source: Spec, target: Spec, at: Row) -> Planned | None:
+        """What brings a tensor from one memory to the other; no steps where it is there already."""
+        if source.dtype is not target.dtype or source.layout is not target.layout:
+            return None
+        if source.memory_config == target.memory_config:
+            return Planned((), target, 0.0)
+        attributes = {"memory_config": target.memory_config, "dtype": None}
+        return self.replanner.plan("to_memory_config", [source], at, attributes)
+
+    def _saving(self, rows: tuple[Row, ...], instead: Planned) -> float:
+        return self.replanner.time_of(*rows) - self.replanner.time_of(instead)
+
+
+def _small_pages(profile: Profile, transfer: Transfer) -> Iterator[Finding]:
+    """A transfer in small pages that the card waits for. Tiles, or rows along the longest side, have larger ones."""
+    hidden = transfer.queue != 0 and transfer.ns < profile.device_ns + profile.gaps_ns
+    if transfer.page_bytes >= _SMALL_PAGE or hidden or len(transfer.shape) < 2:
+        return
+    dtype = DataType[transfer.dtype]
+    rows = transfer.bytes // max(1, transfer.page_bytes)
+    columns = transfer.page_bytes // dtype.element_bytes if not dtype.is_block_float else TILE_SIZE
+    tiles = round_up(rows, TILE_SIZE) // TILE_SIZE * (round_up(columns, TILE_SIZE) // TILE_SIZE)
+    choices = {
+        "as tiles": (tiles * dtype.tile_bytes, dtype.tile_bytes),
+        "with its two last dimensions exchanged": (transfer.bytes, rows * dtype.element_bytes),
+    }
+    times = {
+        how: transfer_ns(profile.card_data, transfer.direction, size, page) for how, (size, page) in choices.items()
+    }
+    how = min(times, key=lambda one: times[one])
+    written = transfer.direction == "write"
+    shape = "x".join(map(str, transfer.shape))
+    yield Finding(
+        "small pages",
+        "input" if written else "output",
+        f"of {shape} is {'written' if written else 'read'} in pages of {transfer.page_bytes} B",
+        f"{'write' if written else 'read'} it {how}, in pages of {choices[how][1]} B,",
+        transfer.ns - times[how],
+        (),
+        {"page_bytes": choices[how][1], "bytes": choices[how][0]},
+        "Only the transfer is counted: "
+        + ("the card has to change the form afterwards." if written else "the card has to produce it in this form."),
+    )
+
+
+def _read_by_host(profile: Profile) -> set[int]:
+    """Buffers that are there after the last step and look like what the host reads."""
+    last = len(profile.rows) - 1
+    read = {(one.shape, one.dtype, one.memory) for one in profile.transfers if one.direction == "read"}
+    return {
+        number
+        for number, b in enumerate(profile.buffers)
+        if b.last_row >= last and (b.shape, b.dtype, f"{b.buffer_type}_{b.memory_layout}") in read
+    }
+
+
+def _is_l1(move: Row, reader: Row) -> bool:
+    return all(t.buffer_type == "L1" for t in (move.inputs[0], move.outputs[0], reader.outputs[0]))
+
+
+def _made_by(maker: Row | None, row: Row) -> str:
+    return f"output of {_name(maker)}" if maker is not None else f"input of {_name(row)}"
+
+
+def _name(row: Row) -> str:
+    return row.name if row.layer else f"{row.call_name} (step {row.index})"
+
+
+def _words(tensor: TensorRecord) -> str:
+    kind = tensor.memory_layout.lower().removesuffix("_sharded").replace("_", " ")
+    sharded = f"{kind} sharded" if tensor.shard_shape else kind
+    return sharded if tensor.buffer_type == "L1" else f"{sharded} {tensor.buffer_type}"
+
+
+def _layout(tensor: TensorRecord) -> str:
+    return "tiles" if tensor.layout == "TILE" else "rows"

@@ -1,0 +1,94 @@
+"""The page: its sections, its style and its script, all in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from tt_cnn.reports.findings import find
+from tt_cnn.reports.html.accuracy_chart import pcc_chart
+from tt_cnn.reports.html.findings_list import findings_list
+from tt_cnn.reports.html.memory_chart import l1_timeline, step_data
+from tt_cnn.reports.html.queue_chart import queue_timeline
+from tt_cnn.reports.html.roofline import roofline
+from tt_cnn.reports.html.svg import tag, text
+from tt_cnn.reports.html.time_charts import bars, pie
+from tt_cnn.reports.profile import Profile
+
+
+def write_report(profile: Profile, path: Path | str, pcc: Mapping[str, float] | None = None) -> None:
+    Path(path).write_text(report_html(profile, pcc), encoding="utf-8")
+
+
+def report_html(profile: Profile, pcc: Mapping[str, float] | None = None) -> str:
+    """`pcc`: measured PCC by layer or output; without it that of the profile, if it has any."""
+    measured = dict(pcc) if pcc is not None else {one.layer: one.pcc for one in profile.accuracy}
+    sections = [
+        ("findings", "Findings", findings_list(find(profile), profile)),
+        ("time", "Time by op type", pie(profile)),
+        ("steps", "Steps: duration, cores, utilisation", bars(profile)),
+        ("memory", "L1 timeline", l1_timeline(profile)),
+        ("timeline", "Command queues", queue_timeline(profile)),
+        ("roof", "Roofline", roofline(profile)),
+    ]
+    if measured:
+        sections.append(("accuracy", "PCC by layer", pcc_chart(measured)))
+    links = "".join(tag("a", text(heading), href=f"#{name}") for name, heading, _ in sections)
+    body = "".join(
+        tag("section", tag("h2", text(heading)) + content, id=name, aria_label=heading)
+        for name, heading, content in sections
+    )
+    title = f"{profile.model.title} on {profile.card}"
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        + tag("title", text(title))
+        + tag("style", _file("style.css"))
+    )
+    data = f'<script type="application/json" id="data">{_json(step_data(profile))}</script>'
+    page = (
+        tag("a", "To the findings", href="#findings", class_="skip")
+        + tag("header", tag("h1", text(title)) + _facts(profile))
+        + tag("nav", links, aria_label="Sections")
+        + tag("main", body)
+        + tag(
+            "footer",
+            text(f"Predicted by tt-cnn {profile.version}, {profile.created} UTC; nothing was measured on a card."),
+        )
+        + data
+        + f"<script>{_file('script.js')}</script>"
+    )
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{page}</body></html>\n'
+
+
+def _facts(profile: Profile) -> str:
+    model = profile.model
+    height, width = model.resolution
+    size = f"{height}×{width}, " if height else ""
+    said = f"{size}batch {model.batch_size}, {model.precision or 'as recorded'}, executor {profile.executor}"
+    facts = [
+        (f"{profile.device_ns / 1e6:.3f} ms", "on the device"),
+        (f"{profile.device_fps:.0f}", "frames/s on the device"),
+        (f"{profile.fps:.0f}", "frames/s end to end"),
+        (f"{len(profile.rows)}", "steps"),
+        (f"{profile.macs / 1e9:.2f} G", "multiply-adds"),
+        (f"{model.parameters / 1e6:.2f} M", "parameters"),
+        (f"{profile.l1_peak / 1024:.0f} KB", f"L1 peak of {profile.l1_size / 1024:.0f}"),
+        (f"{profile.l1_small_needed}", "l1_small_size needed"),
+        (f"{profile.trace_bytes}", "trace_region_size, estimated"),
+    ]
+    tiles = "".join(tag("div", tag("dt", text(what)) + tag("dd", text(value))) for value, what in facts)
+    return tag("p", text(said)) + tag("dl", tiles, class_="facts")
+
+
+def _json(data: Any) -> str:
+    """Safe inside a script element, whatever names a model has."""
+    said = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return said.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

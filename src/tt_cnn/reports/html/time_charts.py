@@ -1,0 +1,193 @@
+"""Where the time goes: by op type, and step by step with cores and utilisation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import cos, pi, sin
+
+from tt_cnn.reports.html.svg import as_table, label, line, picture, round_steps, short, table, tag, text
+from tt_cnn.reports.profile import Profile, Row
+
+_SLICES = 8
+"""Op types with a slice of their own; the rest share one."""
+_RADIUS = 100.0
+
+
+def by_op(profile: Profile) -> list[tuple[str, int, float]]:
+    """Op type, steps and nanoseconds, the longest first."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for row in profile.rows:
+        times[row.op].append(row.cost.ns)
+    return sorted(((op, len(each), sum(each)) for op, each in times.items()), key=lambda one: -one[2])
+
+
+def pie(profile: Profile) -> str:
+    ops = by_op(profile)
+    total = sum(ns for _, _, ns in ops) or 1.0
+    shown = [(op, ns) for op, _, ns in ops[:_SLICES]]
+    rest = sum(ns for _, _, ns in ops[_SLICES:])
+    if rest:
+        shown.append(("other", rest))
+    slices, at = [], 0.0
+    for i, (op, ns) in enumerate(shown):
+        share = ns / total
+        hint = tag("title", text(f"{op}: {ns / 1e3:.1f} µs, {100 * share:.1f} %"))
+        slices.append(tag("g", _slice(at, at + share, i) + hint, data_op=op, data_ns=f"{ns:.1f}"))
+        at += share
+    title = "Time by op type: " + ", ".join(f"{op} {100 * ns / total:.0f} %" for op, ns in shown[:3])
+    drawn = picture(2 * _RADIUS + 4, 2 * _RADIUS + 4, "".join(slices), title, class_="pie", id="pie")
+    legend = "".join(
+        tag(
+            "li",
+            tag("span", class_=f"swatch c{i}", aria_hidden="true")
+            + tag("span", text(op), class_="op")
+            + tag("span", f"{100 * ns / total:.1f} %", class_="n"),
+        )
+        for i, (op, ns) in enumerate(shown)
+    )
+    numbers = table(
+        ["op", "steps", "µs", "%"],
+        [(op, count, f"{ns / 1e3:.1f}", f"{100 * ns / total:.1f}") for op, count, ns in ops],
+        "Time by op type",
+    )
+    return tag("div", drawn + tag("ul", legend, class_="legend"), class_="pair") + as_table("As a table", numbers)
+
+
+def _slice(start: float, end: float, color: int) -> str:
+    middle = _RADIUS + 2
+    if end - start > 0.9999:
+        return tag("circle", cx=middle, cy=middle, r=_RADIUS, class_=f"slice c{color}")
+    x1, y1 = middle + _RADIUS * sin(2 * pi * start), middle - _RADIUS * cos(2 * pi * start)
+    x2, y2 = middle + _RADIUS * sin(2 * pi * end), middle - _RADIUS * cos(2 * pi * end)
+    large = int(end - start > 0.5)
+    path = f"M{middle} {middle}L{x1:.2f} {y1:.2f}A{_RADIUS} {_RADIUS} 0 {large} 1 {x2:.2f} {y2:.2f}Z"
+    return tag("path", d=path, class_=f"slice c{color}")
+
+
+_LEFT, _RIGHT, _TOP, _PLOT, _BOTTOM = 56.0, 48.0, 26.0, 220.0, 34.0
+_SMALLEST_WIDTH = 860.0
+
+
+def bars(profile: Profile) -> str:
+    """Kernel duration on the left axis; cores and utilisation, in percent, on the right one."""
+    rows = profile.rows
+    plot = max(_SMALLEST_WIDTH - _LEFT - _RIGHT, 7.0 * len(rows))
+    pitch = plot / max(1, len(rows))
+    steps = round_steps(max((row.cost.ns for row in rows), default=1.0) / 1e3)
+    bottom = _TOP + _PLOT
+    parts = []
+    for step in steps:
+        y = bottom - _PLOT * step / steps[-1]
+        parts += [line(_LEFT, y, _LEFT + plot, y), label(_LEFT - 6, y + 4, short(step), "end")]
+    for percent in (0, 25, 50, 75, 100):
+        parts.append(label(_LEFT + plot + 6, bottom - _PLOT * percent / 100 + 4, f"{percent} %"))
+    for row in rows:
+        height = max(0.5, _PLOT * row.cost.ns / 1e3 / steps[-1])
+        x = _LEFT + pitch * row.index
+        bar = tag(
+            "rect",
+            tag("title", text(_hint(row))),
+            x=x + 0.5,
+            y=bottom - height,
+            width=max(1.0, pitch - 1),
+            height=height,
+        )
+        parts.append(tag("g", bar, class_="bar", data_row=row.index, data_ns=f"{row.cost.ns:.1f}"))
+    points = " ".join(f"{_LEFT + pitch * (r.index + 0.5):.1f},{bottom - _PLOT * _cores_share(r):.1f}" for r in rows)
+    parts.append(tag("polyline", points=points, class_="line cores"))
+    for row in rows:
+        x, y = _LEFT + pitch * (row.index + 0.5), bottom - _PLOT * min(1.0, row.utilization)
+        parts.append(tag("circle", cx=x, cy=y, r=2.2 if row.macs else 1.2, class_="dot util"))
+    parts += _signposts(profile, pitch, bottom)
+    every = max(1, round(60 / pitch / 10) * 10)
+    for index in range(0, len(rows), every):
+        parts.append(label(_LEFT + pitch * (index + 0.5), bottom + 16, index, "middle"))
+    parts.append(label(_LEFT - 6, 11, "µs", "end"))
+    parts.append(label(_LEFT + plot / 2, bottom + 31, "step", "middle"))
+    drawn = picture(
+        _LEFT + plot + _RIGHT,
+        bottom + _BOTTOM,
+        "".join(parts),
+        "Kernel duration, cores and utilisation by step",
+        id="bars",
+    )
+    legend = key(
+        (
+            ("bar", "kernel duration (left)"),
+            ("cores", "cores in use (right)"),
+            ("util", "utilisation, PM ideal / duration, larger where a step multiplies (right)"),
+        )
+    )
+    return (
+        legend
+        + tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Chart of steps")
+        + as_table("As a table", steps_table(profile))
+    )
+
+
+def _signposts(profile: Profile, pitch: float, bottom: float) -> list[str]:
+    parts = []
+    for post in profile.signposts:
+        x = _LEFT + pitch * post.before_row
+        parts += [line(x, _TOP, x, bottom, "signpost"), label(x + 3, _TOP + 8, post.header)]
+    return parts
+
+
+def _hint(row: Row) -> str:
+    return (
+        f"{row.index} {row.name} {row.op}: {row.cost.ns / 1e3:.1f} µs, {row.cores} of {row.available_cores} cores, "
+        f"utilisation {100 * row.utilization:.0f} %"
+    )
+
+
+def _cores_share(row: Row) -> float:
+    return row.cores / row.available_cores if row.available_cores else 0.0
+
+
+def key(entries: tuple[tuple[str, str], ...]) -> str:
+    return tag(
+        "ul",
+        "".join(
+            tag("li", tag("span", class_=f"mark {name}", aria_hidden="true") + text(said)) for name, said in entries
+        ),
+        class_="key",
+    )
+
+
+def steps_table(profile: Profile) -> str:
+    total = profile.device_ns or 1.0
+    return table(
+        ["#", "layer", "op", "fidelity", "µs", "%", "cores", "util. %", "adjusted %", "bound by", "free KB"],
+        [
+            (
+                row.index,
+                row.name,
+                row.op,
+                row.fidelity,
+                f"{row.cost.ns / 1e3:.1f}",
+                f"{100 * row.cost.ns / total:.1f}",
+                f"{row.cores}/{row.available_cores}",
+                f"{100 * row.utilization:.1f}",
+                f"{100 * row.adjusted_utilization:.1f}",
+                bound_by(row),
+                f"{row.l1.free / 1024:.0f}",
+            )
+            for row in profile.rows
+        ],
+        "All steps of one input",
+        numeric_from=4,
+    )
+
+
+def bound_by(row: Row) -> str:
+    """The part of the card that works longest."""
+    cost = row.cost
+    parts = {
+        "matrix": cost.matrix_ns,
+        "vector": cost.vector_ns,
+        "unpack, pack": cost.unpack_pack_ns,
+        "DRAM": cost.dram_ns,
+        "network": cost.noc_ns,
+        "launch": cost.launch_ns,
+    }
+    return max(parts, key=lambda name: parts[name])

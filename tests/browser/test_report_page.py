@@ -1,0 +1,147 @@
+"""report.html in a real browser: `make test-browser`. Needs playwright and a chromium, which `CHROMIUM` may name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tt_cnn.reports.html import write_report
+from tt_cnn.reports.profile import Profile, profile_model
+
+pytestmark = pytest.mark.browser
+EVIL = '<script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
+
+
+@pytest.fixture(scope="module")
+def unet() -> Profile:
+    return profile_model("vanilla_unet")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    executable = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    assert executable, "install chromium, or name it in CHROMIUM"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Opened:
+    """A page, with all that it complained about and asked for."""
+
+    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
+        self.page = browser.new_page(**options)
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+
+
+@pytest.fixture(scope="module")
+def report(unet: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(unet, path, {"encoder1.conv1": 0.9998, "decoder1.conv2": 0.985})
+    return path
+
+
+def test_it_loads_quietly_with_all_charts(browser: Any, report: Path, unet: Profile) -> None:
+    opened = Opened(browser, report)
+    page = opened.page
+    assert opened.complaints == []
+    assert [url for url in opened.asked if not url.startswith("data:")] == [report.as_uri()]
+    for name in ("pie", "bars", "l1-picture", "queues", "roofline", "pcc"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box and box["width"] > 100 and box["height"] > 50
+    bars = page.eval_on_selector_all("#bars .bar", "bars => bars.map(b => [Number(b.dataset.ns), b.getBBox().height])")
+    assert [ns for ns, _ in bars] == pytest.approx([row.cost.ns for row in unet.rows], abs=0.1)
+    (longest, height), (second, lower) = sorted(bars, reverse=True)[:2]
+    assert height / lower == pytest.approx(longest / second, rel=0.02)
+    page.close()
+
+
+def test_the_l1_timeline_answers_to_a_click_and_to_keys(browser: Any, report: Path, unet: Profile) -> None:
+    page = Opened(browser, report, viewport={"width": 1100, "height": 900}).page
+    for index in (4, 20):
+        row = unet.rows[index]
+        page.locator(f"#l1 .step[data-row='{index}'] .hit").click()
+        said = page.locator("#l1-details").inner_text()
+        assert f"Step {index}: {row.op} of {row.name}" in said
+        assert f"{row.l1.free / 1024:.1f} KB of headroom" in said
+    page.locator("#l1").focus()
+    page.keyboard.press("ArrowRight")
+    assert f"Step 21: {unet.rows[21].op}" in page.locator("#l1-details").inner_text()
+    page.keyboard.press("End")
+    last = unet.rows[-1]
+    assert f"Step {last.index}: {last.op}" in page.locator("#l1-details").inner_text()
+    assert page.locator("#l1").get_attribute("aria-valuenow") == str(last.index)
+    page.close()
+
+
+def test_tables_open_by_keyboard(browser: Any, report: Path) -> None:
+    page = Opened(browser, report).page
+    summary = page.locator("#time summary")
+    summary.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#time table").is_visible()
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_have_enough_contrast(browser: Any, report: Path, scheme: str) -> None:
+    page = Opened(browser, report, color_scheme=scheme).page
+    colors = page.evaluate(
+        """() => [...document.querySelectorAll("section p, .kind, .saved, summary, .caution")].map(one => {
+            const panel = one.closest("section");
+            return [getComputedStyle(one).color, getComputedStyle(panel).backgroundColor];
+        })"""
+    )
+    assert colors and all(_contrast(ink, paper) >= 4.5 for ink, paper in colors)
+    page.close()
+
+
+def _contrast(ink: str, paper: str) -> float:
+    """By WCAG's formula."""
+
+    def luminance(color: str) -> float:
+        parts = [int(part) / 255 for part in color[color.index("(") + 1 : -1].split(",")[:3]]
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(ink), luminance(paper)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser: Any, report: Path) -> None:
+    page = Opened(browser, report, viewport={"width": 360, "height": 740}).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.close()
+
+
+def test_it_prints(browser: Any, report: Path) -> None:
+    page = Opened(browser, report).page
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible() and page.locator("#bars").is_visible()
+    assert page.pdf()[:4] == b"%PDF"
+    page.close()
+
+
+def test_names_are_text(browser: Any, unet: Profile, tmp_path: Path) -> None:
+    rows = tuple(replace(row, layer=EVIL) for row in unet.rows)
+    buffers = tuple(replace(b, made_by=EVIL) for b in unet.buffers)
+    write_report(replace(unet, rows=rows, buffers=buffers), tmp_path / "report.html", {EVIL: 0.9})
+    opened = Opened(browser, tmp_path / "report.html")
+    opened.page.locator("#l1 .step[data-row='4'] .hit").click()
+    assert EVIL in opened.page.locator("#l1-details").inner_text()
+    assert opened.page.evaluate("window.broken") is None and opened.complaints == []
+    opened.page.close()

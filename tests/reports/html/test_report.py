@@ -1,0 +1,150 @@
+"""The page stands alone, says the profile's numbers, and lets no name of a layer become markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tt_cnn.reports.findings import find
+from tt_cnn.reports.html import report_html, write_report
+from tt_cnn.reports.html.time_charts import by_op
+from tt_cnn.reports.profile import Accuracy, Profile
+
+EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>"\'&</title>'
+VOID = frozenset(("meta", "link", "br", "img", "input"))
+
+
+class Page(HTMLParser):
+    """Elements in their order, and whether all that open close again."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.said: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+    def all(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
+        return [a for t, a in self.elements if t == tag and all(a.get(k) == v for k, v in attributes.items())]
+
+
+@pytest.fixture(scope="module")
+def page(unet: Profile) -> str:
+    return report_html(unet)
+
+
+def test_it_is_well_formed_and_fetches_nothing(page: str) -> None:
+    parsed = Page(page)
+    assert parsed.open == []
+    for _, attributes in parsed.elements:
+        for name in ("src", "href"):
+            target = attributes.get(name)
+            assert target is None or target.startswith(("#", "data:"))
+    assert "http://" not in page and "https://" not in page and "@import" not in page and "url(" not in page
+    ids = [a["id"] for _, a in parsed.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+
+
+def test_charts_have_the_profiles_numbers(page: str, unet: Profile) -> None:
+    parsed = Page(page)
+    bars = [float(a["data-ns"] or 0) for a in parsed.all("g") if a.get("class") == "bar"]
+    assert bars == pytest.approx([row.cost.ns for row in unet.rows], abs=0.1)
+    slices = {a["data-op"]: float(a["data-ns"] or 0) for a in parsed.all("g") if "data-op" in a}
+    assert sum(slices.values()) == pytest.approx(unet.device_ns, rel=1e-6)
+    longest, _, ns = by_op(unet)[0]
+    assert slices[longest] == pytest.approx(ns, abs=0.1)
+    assert len([a for a in parsed.all("g") if a.get("class") == "step"]) == len(unet.rows)
+    spans = [a for a in parsed.all("rect") if (a.get("class") or "").startswith("span ")]
+    assert len(spans) == len(unet.timeline)
+    points = [a for a in parsed.all("circle") if (a.get("class") or "").startswith("point ")]
+    assert len(points) == len([row for row in unet.rows if row.macs])
+
+
+def test_every_chart_has_a_table_and_a_title(page: str) -> None:
+    parsed = Page(page)
+    assert page.count("As a table") >= 5
+    assert all(a.get("role") == "img" for a in parsed.all("svg"))
+    assert len(re.findall(r"<svg[^>]*><title>[^<]+</title>", page)) == len(parsed.all("svg")) == 5
+    for box in parsed.all("div"):
+        if "scroll" in (box.get("class") or "").split():
+            assert box.get("tabindex") == "0" and box.get("aria-label")
+
+
+def test_steps_details_are_those_of_the_rows(page: str, unet: Profile) -> None:
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert data is not None
+    steps = json.loads(data.group(1))
+    assert [(s["op"], s["free"], s["buffers"], s["tensors"]) for s in steps] == [
+        (row.op, row.l1.free, row.l1.buffers, row.l1.tensors) for row in unet.rows
+    ]
+    for step, row in zip(steps, unet.rows, strict=True):
+        lowest = min((address for _, _, address, _ in step["held"]), default=unet.l1_base + unet.l1_size)
+        assert lowest >= unet.l1_base + unet.l1_size - row.l1.tensors
+
+
+def test_findings_are_in_their_order(page: str, unet: Profile) -> None:
+    kinds = [a["data-kind"] for a in Page(page).all("li") if "data-kind" in a]
+    assert kinds == [one.kind for one in find(unet)]
+
+
+def test_pcc_is_shown_when_it_was_measured(page: str, unet: Profile) -> None:
+    assert "PCC by layer" not in page
+    for shown in (
+        report_html(unet, {"encoder1.conv1": 0.99987, "decoder1": 0.972}),
+        report_html(replace(unet, accuracy=(Accuracy("encoder1.conv1", 0.99987), Accuracy("decoder1", 0.972)))),
+    ):
+        rects = [a for a in Page(shown).all("rect") if "data-pcc" in a]
+        assert [(a["class"], float(a["data-pcc"] or 0)) for a in rects] == [("pcc", 0.99987), ("pcc bad", 0.972)]
+        assert "The lowest is 0.9720, of decoder1." in shown
+
+
+def evil(profile: Profile) -> Profile:
+    """The same with markup wherever a user's text can come."""
+    rows = tuple(replace(row, layer=EVIL, signpost=EVIL) for row in profile.rows)
+    buffers = tuple(replace(b, made_by=EVIL) for b in profile.buffers)
+    model = replace(profile.model, name=EVIL, title=EVIL, precision=EVIL)
+    timeline = tuple(replace(span, name=EVIL) for span in profile.timeline)
+    posts = tuple(replace(post, header=EVIL) for post in profile.signposts)
+    return replace(profile, rows=rows, buffers=buffers, model=model, timeline=timeline, signposts=posts, version=EVIL)
+
+
+def test_names_never_become_markup(page: str, unet: Profile) -> None:
+    shown = report_html(evil(unet), {EVIL: 0.5})
+    parsed = Page(shown)
+    assert len(parsed.all("script")) == 2 and not parsed.all("img")
+    assert "<img" not in shown and "alert(" in shown
+    assert not [a for _, a in parsed.elements if any(name.startswith("on") for name in a)]
+    assert EVIL in "".join(parsed.said)
+
+
+def test_an_empty_program_has_a_page(unet: Profile) -> None:
+    empty = replace(unet, rows=(), buffers=(), signposts=(), transfers=(), timeline=())
+    assert "Nothing was found" in report_html(empty)
+
+
+def test_it_is_written_as_utf8(unet: Profile, tmp_path: Path) -> None:
+    write_report(unet, tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_other_cards_and_models(profile_of: Callable[..., Profile]) -> None:
+    for name, card in (("resnet50", "p150"), ("mobilenetv2", "n150")):
+        assert Page(report_html(profile_of(name, card=card))).open == []
