@@ -21,7 +21,7 @@ from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 
 log = logging.getLogger("tt_cnn.virtual")
 
-ROUNDS = 3
+ROUNDS = 5
 """The best of so many runs counts, after one to warm up."""
 
 

@@ -198,7 +198,7 @@ class Expression:
         return module.kernel
 
 
-_KERNEL = '''import triton
+_KERNEL = """import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
@@ -217,7 +217,7 @@ def kernel(out, size, {names}, PDL: tl.constexpr, BLOCK: tl.constexpr):
     m = i < size
     {body}
     tl.store(out + i, {result}, mask=m)
-'''
+"""
 
 
 def _either(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[Any, Any], torch.Tensor]:
@@ -234,5 +234,5 @@ def _torch_load(p: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor) -> to
 _TORCH = SimpleNamespace(
     exp=torch.exp, log=torch.log, sqrt=torch.sqrt, abs=torch.abs, floor=torch.floor, ceil=torch.ceil,
     maximum=_either(torch.maximum), minimum=_either(torch.minimum),
-    where=lambda c, a, b: torch.where(c, torch.as_tensor(a, dtype=torch.float32), torch.as_tensor(b, dtype=torch.float32)),
+    where=lambda c, a, b: torch.where(c, *(torch.as_tensor(one, dtype=torch.float32) for one in (a, b))),
 )  # fmt: skip

@@ -16,6 +16,8 @@ from tt_cnn.virtual.engines.replay.cuda.steps import Computed, Convolution, Copy
 
 MULTIPLE = 16
 """Channels that a convolution's kernel takes at once must be a multiple of this; otherwise it gathers them singly."""
+PREFETCHING = 8
+"""Weights are fetched ahead where at most so many rows of tiles use them."""
 CELLS = 512
 """A program of the element-wise kernels computes so many."""
 
@@ -46,7 +48,7 @@ class Workspace:
 
 
 def grid_of(step: Convolution, tiles: Tiles) -> tuple[int, int, int]:
-    n, channels, h, w = step.node.source.shape if step.transposed else step.node.shape
+    n, _, h, w = step.node.source.shape if step.transposed else step.node.shape
     taps = math.prod(step.node.params[0]) if step.transposed else 1
     rows = -(-n * h * w // tiles.rows)
     return rows * -(-step.node.shape[1] // tiles.columns), tiles.split, taps
@@ -84,10 +86,18 @@ def convolution_arguments(
         "KH": kh, "KW": kw, "TAPS_W": taps_w, "BORDER": any((top, left, bottom, right)), "SCATTERED": scattered,
         "CHANNELS": c if scattered else 1, "BIAS": step.bias is not None,
         "OTHER": 0 if other is None else 1 if step.fused.other_first else 2, "ACTIVATION": name,
-        "SPLIT": tiles.split > 1, "PDL": pdl, "BM": tiles.rows, "BN": tiles.columns, "BK": tiles.depth,
+        "SPLIT": tiles.split > 1, "PDL": pdl,
+        "PREFETCH": pdl and _prefetches(step, matrix, tiles, scattered),
+        "BM": tiles.rows, "BN": tiles.columns, "BK": tiles.depth,
         "num_warps": tiles.warps, "num_stages": tiles.stages, "launch_pdl": pdl,
     }  # fmt: skip
     return arguments, settings
+
+
+def _prefetches(step: Convolution, matrix: torch.Tensor, tiles: Tiles, scattered: bool) -> bool:
+    """Where few programs share weights, and rows of those are whole."""
+    n, _, h, w = step.node.source.shape if step.transposed else step.node.shape
+    return not scattered and matrix.shape[1] % tiles.columns == 0 and n * h * w <= PREFETCHING * tiles.rows
 
 
 def convolution(

@@ -33,6 +33,8 @@ class Program:
         self._fused = fuse(self._results)
         self._images: dict[int, torch.Tensor] = {}
         """Of nodes with memory of their own, by id."""
+        self._read: set[int] = set()
+        """Nodes that steps look at. All else is near the outputs, and stored in float32."""
         self._buffers = Buffers(self.device)
         leaves = sorted((n for n in self._order if n.kind == "input"), key=lambda n: n.params[0])
         for node in self._order:
@@ -99,13 +101,8 @@ class Program:
                 stored.add(id(node))
             else:
                 inline.add(id(node))
-        for node in self._order:
-            if id(node) not in inline:  # it reads its inputs from memory
-                stored.update(id(one) for one in node.inputs)
-        for one in self._fused.values():
-            if one is not None and one.other is not None:
-                stored.add(id(one.other))
-        return stored
+        self._read = {id(one) for node in self._order if id(node) not in inline for one in node.inputs}
+        return stored | self._read
 
     def _last_uses(self) -> dict[int, int]:
         """The position after which a node's memory is not needed; a step reads its inputs when its result is due."""
@@ -132,7 +129,8 @@ class Program:
                 whole, first = self._wholes[id(node)]
                 self._images[id(node)] = self._image(whole)[:, first : first + node.shape[1]]
             else:
-                dtype = torch.float32 if any(node is one for one in self._results) else self.dtype
+                last = any(node is one for one in self._results) or id(node) not in self._read
+                dtype = torch.float32 if last else self.dtype
                 self._images[id(node)] = self._buffers.image(node.shape, dtype, self._needed_until(node))
         return self._images[id(node)]
 

@@ -21,4 +21,4 @@ class CudaReplay(Replay):
         super().__init__(commands, outputs, "cuda")
 
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
-        return "cuda", CudaGraph(nodes, inputs[0].device)
+        return "cuda", CudaGraph(nodes, inputs)

@@ -1,4 +1,4 @@
-"""What a graph should look like for the GPU's kernels: products with weights are convolutions, wide pools are chains."""
+"""A graph as the GPU's kernels like it: products with weights are convolutions, wide pools are chains."""
 
 from __future__ import annotations
 

@@ -37,6 +37,10 @@ class Step:
         return self.fused.node
 
     @property
+    def result(self) -> Node:
+        return self.fused.result
+
+    @property
     def x(self) -> torch.Tensor:
         return self.tensor(self.node.source)
 
@@ -72,7 +76,7 @@ class Copy(Step):
 
     @property
     def times(self) -> tuple[int, int]:
-        return tuple(self.node.params[0][2:]) if self.node.kind == "repeat" else (1, 1)  # type: ignore[return-value]
+        return tuple(self.node.params[0][2:]) if self.node.kind == "repeat" else (1, 1)
 
     @property
     def x(self) -> torch.Tensor:
@@ -114,6 +118,9 @@ class Convolution(Step):
         memory = torch.channels_last if self.weight.dim() == 4 else torch.contiguous_format
         self.weight = self.weight.to(device, dtype).contiguous(memory_format=memory)
         self.bias = None if self.bias is None else self.bias.to(device, torch.float32)
+        small = torch.zeros(self.node.shape[1], device=device) if self.bias is None else self.bias
+        self.bias_of_16_bits = small.to(dtype)
+        """For cuDNN. It must live as long as CUDA graphs that read it: here."""
 
     @property
     def transposed(self) -> bool:
@@ -131,7 +138,10 @@ class Convolution(Step):
 
     def plain(self) -> torch.Tensor:
         """Torch's convolution alone."""
-        return evaluate.value_of(self.node, [self.x.to(self.dtype), self.weight])
+        x, (stride, padding, dilation, groups) = self.x.to(self.dtype), self.node.params
+        if self.transposed or padding[:2] != padding[2:]:
+            return evaluate.value_of(self.node, [x, self.weight])
+        return F.conv2d(x, self.weight, None, stride, padding[:2], dilation, groups)
 
     def by_torch(self) -> None:
         value = self.plain().float()
@@ -149,6 +159,10 @@ class Computed:
 
     def __post_init__(self) -> None:
         self.run = self.by_torch
+
+    @property
+    def result(self) -> Node:
+        return self.expression.node
 
     @property
     def parameters(self) -> list[torch.Tensor]:
@@ -170,7 +184,9 @@ class ByTorch:
     dtype: torch.dtype
 
     def run(self) -> None:
-        self.keep(self.node, evaluate.value_of(self.node, [self.tensor(one).to(self.dtype) for one in self.node.inputs]))
+        self.keep(
+            self.node, evaluate.value_of(self.node, [self.tensor(one).to(self.dtype) for one in self.node.inputs])
+        )
 
 
 def _values(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:

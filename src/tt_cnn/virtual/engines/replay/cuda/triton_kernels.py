@@ -5,6 +5,8 @@ result, a column for each channel of each place of the window. Sums are kept in 
 activation and the addition that follow, and only what is stored is rounded.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
 import triton
@@ -36,6 +38,27 @@ def activate(v, ACTIVATION: tl.constexpr, a, b):
     return v
 
 
+@triton.jit
+def stored(v, y):
+    """As `y` holds it; float16 takes what is too large for it as its largest."""
+    if y.dtype.element_ty == tl.float16:
+        v = tl.minimum(tl.maximum(v, -65504.0), 65504.0)
+    return v.to(y.dtype.element_ty)
+
+
+@triton.jit
+def prefetch(pointers):
+    """Ask for the lines behind pointers to be brought into the second-level cache."""
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
+        "=r,l",
+        [pointers.to(tl.int64)],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
 @triton.jit(do_not_specialize=["M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH", "DW", "split_k"])
 def convolution(
     x, w, bias, other, y, partial, counters, a, b,
@@ -44,19 +67,28 @@ def convolution(
     tap_row, tap_pixel,
     KH: tl.constexpr, KW: tl.constexpr, TAPS_W: tl.constexpr, BORDER: tl.constexpr, SCATTERED: tl.constexpr,
     CHANNELS: tl.constexpr, BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, SPLIT: tl.constexpr,
-    PDL: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    PDL: tl.constexpr, PREFETCH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """OTHER: 0 nothing is added, 1 before the activation, 2 after it. SPLIT: the sum is shared by `split_k` programs,
     of which the last to come adds up what all have left, always in the same order. SCATTERED: columns run over the
     window's places and CHANNELS channels together. The third axis of the grid are the places of a transposed
-    convolution's window, each with weights of its own, `tap_row` and `tap_pixel` apart in the result."""
-    if PDL:
-        gdc_wait()
-        gdc_launch_dependents()
+    convolution's window, each with weights of its own, `tap_row` and `tap_pixel` apart in the result. PDL: programs
+    start while the kernel before still runs, and wait for its end; PREFETCH: they fetch their weights meanwhile."""
     columns = tl.cdiv(OC, BN)
     tile = tl.program_id(0)
     part = tl.program_id(1)
     tap = tl.program_id(2)
+    if PDL:
+        if PREFETCH:
+            rows = (C // BK) * (KH * KW)
+            share = tl.cdiv(rows, split_k)
+            lines: tl.constexpr = (BN + 63) // 64
+            column0 = (tile % columns) * BN + tl.arange(0, lines) * 64
+            for i in range(part * share, tl.minimum(rows, (part + 1) * share)):
+                row0 = (i % (KH * KW)) * C + (i // (KH * KW)) * BK + tl.arange(0, BK)
+                prefetch(w + (tap * C + row0)[:, None] * w_row + column0[None, :])
+        gdc_wait()
+        gdc_launch_dependents()
     rm = (tile // columns) * BM + tl.arange(0, BM)
     rn = (tile % columns) * BN + tl.arange(0, BN)
     rk = tl.arange(0, BK)
@@ -134,7 +166,7 @@ def convolution(
             acc += added
         target = y + (tap // TAPS_W) * tap_row + (tap % TAPS_W) * tap_pixel
         target += image * y_image + row * y_row + column * y_pixel
-        tl.store(target[:, None] + rn[None, :], acc.to(y.dtype.element_ty), mask=mask)
+        tl.store(target[:, None] + rn[None, :], stored(acc, y), mask=mask)
 
 
 @triton.jit
@@ -188,7 +220,7 @@ def window(
     v = activate(v, ACTIVATION, a, b)
     if OTHER == 2:
         v += added
-    tl.store(y + image * y_image + row * y_row + column * y_pixel + channel, v.to(y.dtype.element_ty), mask=known)
+    tl.store(y + image * y_image + row * y_row + column * y_pixel + channel, stored(v, y), mask=known)
 
 
 @triton.jit
@@ -207,4 +239,4 @@ def mean(
         there = image * x_image + (p // W) * x_row + (p % W) * x_pixel
         ok = (p < HW)[:, None] & (channel < C)[None, :]
         total += tl.sum(tl.load(x + there[:, None] + channel[None, :], mask=ok, other=0.0).to(tl.float32), axis=0)
-    tl.store(y + image * y_image + channel, (total / HW).to(y.dtype.element_ty), mask=channel < C)
+    tl.store(y + image * y_image + channel, stored(total / HW, y), mask=channel < C)

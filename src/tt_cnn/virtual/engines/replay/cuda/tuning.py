@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -95,7 +96,7 @@ def signature(step: Convolution, in_place: bool) -> str:
     added = 0 if other is None else 1 + step.fused.other_first
     told = (
         node.kind, node.source.shape, node.shape, tuple(step.weight.shape), node.params, step.activation[0], added,
-        x.stride(), str(x.dtype), step.y.stride(), str(step.y.dtype), in_place,
+        x.stride(), x.dtype.itemsize, step.y.stride(), step.y.dtype.itemsize, in_place,
     )  # fmt: skip
     return repr(told)
 
@@ -106,15 +107,12 @@ class Tuner:
         self.file = cache / "cuda_convolutions.json"
         self._device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}"
         self._known: dict[str, Any] = {}
-        try:
+        with contextlib.suppress(OSError, ValueError):
             self._known = json.loads(self.file.read_text())
-        except (OSError, ValueError):
-            pass
         self._own = self._known.setdefault(self._device, {})
 
-    def known(self, key: str) -> Way | None:
-        if key not in self._own:
-            return None
+    def known(self, key: str) -> Way:
+        """The quickest way, once it has been measured."""
         name, tiles = self._own[key][:2]
         return name, None if tiles is None else Tiles(*tiles)
 
@@ -124,7 +122,8 @@ class Tuner:
         if not new:
             return
         choices = {key: ways(*one) for key, one in new.items()}
-        self._compile([(new[key][0], way[1]) for key, found in choices.items() for way in found if way[1] is not None])
+        wanted = [(new[key][0], way[1]) for key, found in choices.items() for way in found if way[1] is not None]
+        self.compile(wanted, pdl=False)
         for key, found in choices.items():
             step = new[key][0]
             times = {way: self._seconds(step, way, launcher) for way in found}
@@ -142,11 +141,11 @@ class Tuner:
         except OSError as error:
             log.info("how convolutions run quickest is not kept: %s", error)
 
-    def _compile(self, wanted: Sequence[tuple[Convolution, Tiles]]) -> None:
+    def compile(self, wanted: Sequence[tuple[Convolution, Tiles]], pdl: bool) -> None:
         """The compiler leaves Python alone for most of its time, so threads help."""
         jobs: dict[Any, Callable[[], Any]] = {}
         for step, tiles in wanted:
-            arguments, settings = convolution_arguments(step, self.matrix(step), tiles, self.workspace, False)
+            arguments, settings = convolution_arguments(step, self.matrix(step), tiles, self.workspace, pdl)
             kinds = [
                 (one.dtype, one.data_ptr() % 16) if isinstance(one, torch.Tensor) else (one == 1, one % 16 == 0)
                 for one in arguments
@@ -178,13 +177,16 @@ class Tuner:
                 places = [matrix, *(matrix.clone() for _ in range(copies - 1))]
                 launches = [convolution(step, one, way[1], self.workspace, False) for one in places]
             else:
-                launches = [launcher(step, way)]
+                launches = [launcher(step, way[0])]
             launches[0]()
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
                 for i in range(LAUNCHES):
                     launches[i % len(launches)]()
-            return min(_replayed(graph) for _ in range(REPLAYS)) / LAUNCHES
+            finally:
+                graph.capture_end()
+            return min(replayed(graph) for _ in range(REPLAYS)) / LAUNCHES
         except (RuntimeError, triton.TritonError) as error:
             log.info("%s with %s does not run: %s", signature(step, False), way, str(error)[:200])
             return float("inf")
@@ -202,7 +204,7 @@ def _quietly(job: Callable[[], Any]) -> None:
         log.info("a kernel does not compile: %s", str(error)[:200])
 
 
-def _replayed(graph: torch.cuda.CUDAGraph) -> float:
+def replayed(graph: torch.cuda.CUDAGraph) -> float:
     before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     before.record()
     graph.replay()
@@ -211,20 +213,24 @@ def _replayed(graph: torch.cuda.CUDAGraph) -> float:
     return before.elapsed_time(after) / 1e3
 
 
-def library(step: Convolution, way: Way, keep: Callable[[Any, torch.Tensor], None], pdl: bool) -> Callable[[], Any]:
+def library(step: Convolution, name: str, keep: Callable[[Any, torch.Tensor], None], pdl: bool) -> Callable[[], Any]:
     """A convolution of torch's."""
-    if way[0] == "torch":
-        return lambda: after_torch(step, pdl)
+    if name == "torch":
+
+        def alone() -> None:
+            with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+                after_torch(step, pdl)
+
+        return alone
     stride, padding, dilation, groups = step.node.params
-    bias = step.bias if step.bias is not None else torch.zeros(step.node.shape[1], device=step.y.device)
-    small = bias.to(step.dtype)
+    rest = (step.bias_of_16_bits, stride, padding[:2], dilation, groups)
 
     def fused() -> None:
-        rest = (small, stride, padding[:2], dilation, groups)
-        if step.fused.other is None:
+        other = step.other
+        if other is None:
             value = torch.cudnn_convolution_relu(step.x, step.weight, *rest)
         else:
-            value = torch.cudnn_convolution_add_relu(step.x, step.weight, step.other, 1.0, *rest)
+            value = torch.cudnn_convolution_add_relu(step.x, step.weight, other, 1.0, *rest)
         keep(step.fused.result, value)
 
     return fused

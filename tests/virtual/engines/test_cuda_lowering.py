@@ -1,0 +1,145 @@
+"""The program for the GPU, run by torch on the CPU: its steps, its memory and its expressions against torch itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tt_cnn.testing.pcc import comp_pcc
+from tt_cnn.virtual.engines.replay.capture import graph_of
+from tt_cnn.virtual.engines.replay.cuda.program import Program
+from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten
+from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Copy, Window
+from tt_cnn.virtual.engines.replay.graph import ordered
+
+Model = Callable[[torch.Tensor], list[torch.Tensor]]
+
+
+def compiled(model: Model, x: torch.Tensor, dtype: torch.dtype = torch.float32) -> tuple[Program, list[torch.Tensor]]:
+    """The program for a model, and what it gives for x at its second run."""
+    nodes, _ = graph_of(model, [x])
+    program = Program(nodes, "cpu", dtype)
+    with torch.no_grad():
+        for value in (x + 1, x):
+            program.inputs[0].copy_(value)
+            program.run()
+    return program, [y.clone() for y in program.outputs()]
+
+
+def kinds(program: Program) -> list[type]:
+    return [type(step) for step in program.steps]
+
+
+class Net(nn.Module):
+    """Residuals, concatenations in place, upsampling, SPP, a transposed convolution, a head with a decoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.stem, self.down = nn.Conv2d(3, 32, 3, 1, 1), nn.Conv2d(32, 32, 3, 2, 1)
+        self.point, self.wide = nn.Conv2d(32, 64, 1), nn.Conv2d(64, 32, 3, 1, 1)
+        self.up, self.mix, self.classes = nn.ConvTranspose2d(32, 16, 2, 2), nn.Conv2d(96, 32, 1), nn.Linear(32, 21)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        stem = F.mish(self.stem(x))
+        down = F.leaky_relu(self.down(stem), 0.1)
+        wide = F.relu(self.point(down))
+        first, second = F.mish(self.wide(wide)) + down, F.relu(self.wide(wide) + down)
+        pools = torch.cat([F.max_pool2d(first, 9, 1, 4), F.max_pool2d(first, 5, 1, 2), first], 1)
+        head = F.silu(self.mix(pools))
+        joined = torch.cat([F.interpolate(second, scale_factor=2), stem, self.up(first)], 1)
+        cells = head.reshape(x.shape[0], 2, 16, -1)
+        boxes = torch.cat([torch.sigmoid(cells[:, :, 1:2]) * 2 - 0.5, torch.exp(cells[:, :, 2:4]) / 3], 2)
+        return [self.classes(head.mean((2, 3))), F.avg_pool2d(joined, 2), boxes.permute(0, 3, 1, 2)]
+
+
+@pytest.fixture(scope="module")
+def picture() -> torch.Tensor:
+    return torch.randn(2, 3, 12, 16, generator=torch.Generator().manual_seed(1))
+
+
+def test_a_network_gives_what_torch_gives(picture: torch.Tensor) -> None:
+    net = Net()
+    program, found = compiled(net, picture)
+    assert ByTorch not in kinds(program)
+    with torch.no_grad():
+        for expected, value in zip(net(picture), found, strict=True):
+            torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.bfloat16, 0.999), (torch.float16, 0.99999)])
+def test_16_bits_are_near(picture: torch.Tensor, dtype: torch.dtype, least: float) -> None:
+    net = Net()
+    program, found = compiled(net, picture, dtype)
+    assert all(step.y.dtype in (dtype, torch.float32) for step in program.steps if isinstance(step, Convolution))
+    with torch.no_grad():
+        for expected, value in zip(net(picture), found, strict=True):
+            assert comp_pcc(expected, value.float())[1] > least
+
+
+def test_what_follows_a_convolution_is_in_its_step(picture: torch.Tensor) -> None:
+    net = Net()
+    program, _ = compiled(lambda x: [F.mish(net.wide(F.relu(net.point(net.down(net.stem(x))))))], picture)
+    assert kinds(program) == [Convolution] * 4
+    assert [step.activation[0] for step in program.steps if isinstance(step, Convolution)] == ["", "", "Relu", "mish"]
+
+
+def test_parts_of_a_concatenation_are_written_in_place(picture: torch.Tensor) -> None:
+    net = Net()
+
+    def model(x: torch.Tensor) -> list[torch.Tensor]:
+        down = net.down(net.stem(x))
+        return [net.wide(torch.cat([F.relu(down), F.mish(down)], 1))]
+
+    program, (found,) = compiled(model, picture)
+    first, second = (step for step in program.steps if isinstance(step, Copy))
+    assert second.y.data_ptr() - first.y.data_ptr() == 32 * 4
+    torch.testing.assert_close(found, model(picture)[0].detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_wide_pools_share_narrow_ones(picture: torch.Tensor) -> None:
+    def model(x: torch.Tensor) -> list[torch.Tensor]:
+        return [F.max_pool2d(x, size, 1, size // 2) for size in (13, 9, 5)]
+
+    program, found = compiled(model, picture)
+    assert kinds(program) == [Window] * 3
+    for expected, value in zip(model(picture), found, strict=True):
+        assert torch.equal(expected, value)
+
+
+def test_a_linear_layer_is_a_convolution() -> None:
+    layer = nn.Linear(24, 10)
+    nodes, _ = graph_of(lambda x: [layer(x)], [torch.zeros(3, 24)])
+    assert [n.kind for n in ordered(rewritten(nodes)) if n.value is None] == ["input", "reshape", "conv", "reshape"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x.permute(0, 2, 3, 1).reshape(2, -1, 3)[:, 5:60:2] * 2,
+        lambda x: torch.cat([x[:, :1] / 3, x[:, 1:].exp(), 1 - x.tanh()], 1).permute(0, 3, 1, 2),
+        lambda x: F.pad(x.abs().sqrt(), (1, 2, 0, 3), value=0.5) + torch.arange(19.0),
+        lambda x: (x.reshape(2, 3, 1, 12, 16).expand(2, 3, 2, 12, 16) - torch.ones(3, 2, 1, 1)).clamp(-1, 0.5),
+        lambda x: F.hardswish(x).repeat_interleave(2, 3).flatten(1),
+    ],
+)
+def test_an_expression_is_one_kernel(model: Callable[[torch.Tensor], torch.Tensor], picture: torch.Tensor) -> None:
+    program, (found,) = compiled(lambda x: [model(x)], picture)
+    assert kinds(program) == [Computed]
+    torch.testing.assert_close(found, model(picture), rtol=1e-5, atol=1e-6)
+
+
+def test_memory_is_used_again() -> None:
+    convolution = nn.Conv2d(16, 16, 3, 1, 1)
+
+    def model(x: torch.Tensor) -> list[torch.Tensor]:
+        for _ in range(6):
+            x = F.relu(convolution(x))
+        return [x]
+
+    program, _ = compiled(model, torch.randn(1, 16, 8, 8))
+    assert len({step.y.data_ptr() for step in program.steps if isinstance(step, Convolution)}) == 2
