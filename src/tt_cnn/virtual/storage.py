@@ -53,7 +53,7 @@ class Cell:
             zeros = torch.zeros(tuple(spec.padded_shape), dtype=CARRIER[spec.dtype], device=device)
             return [zeros] * chips
         shape = tuple(spec.padded_shape)
-        if device.type == "cuda":
+        if device.type == "cuda" and not torch._C._len_torch_dispatch_stack():  # nor is a trace being compiled
             for value in self.values:  # it may have been made on another queue's stream
                 value.record_stream(torch.cuda.current_stream(device))
         return [v if tuple(v.shape) == shape else v.reshape(shape) for v in self.values]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import torch
@@ -9,9 +10,11 @@ import torch
 from tt_cnn.virtual.engines.replay.cuda.host import CudaGraph
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.replay import Replay
+from tt_cnn.virtual.engines.replay.replay import Part, Replay, _runner
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
+
+log = logging.getLogger("tt_cnn.virtual")
 
 
 class CudaReplay(Replay):
@@ -19,6 +22,13 @@ class CudaReplay(Replay):
 
     def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> None:
         super().__init__(commands, outputs, "cuda")
+
+    def _compile(self) -> list[Part]:
+        try:
+            return super()._compile()
+        except (NotImplementedError, RuntimeError) as error:  # what torch cannot note, or CUDA cannot capture
+            log.warning("a trace is not compiled for CUDA, its commands run one by one: %s", error)
+            return [Part("torch", self.commands, _runner(self.commands), str(error))]
 
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
         return "cuda", CudaGraph(nodes, inputs)
