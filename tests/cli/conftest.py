@@ -12,14 +12,10 @@ from tt_cnn.models import registry
 
 
 @pytest.fixture
-def stripes() -> Iterator[str]:
-    """The tutorial's model, as a user names it."""
+def stripes() -> str:
+    """The tutorial's model, as a user names it. Once imported it stays registered."""
     trained_stripes()
-    from stripes import ENTRY
-
-    registry._ENTRIES["stripes"] = ENTRY
-    yield "stripes:ENTRY"
-    del registry._ENTRIES["stripes"]
+    return "stripes:ENTRY"
 
 
 @pytest.fixture
