@@ -6,6 +6,7 @@ Images are channels last. Parts of a concatenation are written where the whole w
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,9 @@ from tt_cnn.virtual.engines.replay.kernels.steps import (
 
 CACHE_FLOATS = 3 << 16
 """What a block of Winograd tiles may take of a core's second-level cache."""
+MANY_TILES = 100
+"""With so many tiles of 4x4 results fetching the weights no longer counts."""
+_QUICKER: dict[Any, bool] = {}
 FOREVER = 1 << 60
 VIEWS = ("reshape", "permute", "slice", "expand")
 """What torch does without a copy: the memory of their source is theirs."""
@@ -196,18 +200,59 @@ class Lowering:
         (sh, sw), (top, left, _, _), (dh, dw), groups = node.params
         weight, bias = _weight_and_bias(node)
         kh, kw = weight.shape[2:]
-        window = {
+        window: dict[str, Any] = {
             "kernel_h": kh, "kernel_w": kw, "stride_h": sh, "stride_w": sw, "top": top, "left": left, "dilation_h": dh,
             "dilation_w": dw, "bias": padded_bias(bias, node.shape[1]),
         }  # fmt: skip
         if groups > 1:
             weights = weight.reshape(weight.shape[0], -1).t().float().contiguous()
             self._emit("depthwise", fused, node.source, weights=weights, **window)
-        elif (kh, kw, sh, sw, dh, dw) == (3, 3, 1, 1, 1, 1) and _suits_winograd(node):
-            weights = winograd_weights(weight)
-            self._emit("winograd", fused, node.source, weights=weights, tiles=self._tiles_at_once(node), **window)
+            return
+        if (kh, kw, sh, sw) == (1, 1, 1, 1) and not any(node.params[1]):  # all pixels in one row
+            pixels = node.shape[0] * node.shape[2] * node.shape[3]
+            window |= {"batch": 1, "height": 1, "width": pixels, "out_height": 1, "out_width": pixels}
+        if (kh, kw, sh, sw, dh, dw) == (3, 3, 1, 1, 1, 1) and _suits_winograd(node) and self._quicker_by_winograd(node):
+            tiles = self._tiles_at_once(node)
+            self._emit("winograd", fused, node.source, weights=winograd_weights(weight), tiles=tiles, **window)
         else:
             self._emit("convolution", fused, node.source, weights=direct_weights(weight), **window)
+
+    def _quicker_by_winograd(self, node: Node) -> bool:
+        """Fewer multiplications, but four times the weights to fetch: for small maps measured, for large ones known."""
+        n, channels, h, w = node.shape
+        if n * -(-h // 4) * -(-w // 4) >= MANY_TILES:
+            return True
+        key = (node.source.shape, node.shape, node.params, self.threads)
+        if key not in _QUICKER:
+            tiles = self._tiles_at_once(node)
+            x, y = torch.zeros(node.source.shape), torch.zeros(node.shape)
+            (top, left, _, _), inputs = node.params[1], node.source.shape[1]
+            common = {
+                "x": x.data_ptr(), "y": y.data_ptr(), "batch": n, "height": node.source.shape[2],
+                "width": node.source.shape[3], "channels": inputs, "x_pixel": inputs, "out_height": h, "out_width": w,
+                "out_channels": channels, "y_pixel": channels, "y_row": w * channels, "y_image": h * w * channels,
+                "kernel_h": 3, "kernel_w": 3, "top": top, "left": left,
+            }  # fmt: skip
+            columns, bias = -(-channels // PANEL) * PANEL, padded_bias(None, channels)
+            seconds = {}
+            for kind, points in (("winograd", 36), ("convolution", 9)):
+                weights = torch.zeros(points * inputs * columns)
+                one = step(kind, weights=weights.data_ptr(), bias=bias.data_ptr(), tiles=tiles, **common)
+                seconds[kind] = self._seconds(one)
+            _QUICKER[key] = seconds["winograd"] < seconds["convolution"]
+        return _QUICKER[key]
+
+    def _seconds(self, one: Step) -> float:
+        scratch, run = torch.zeros(self._scratch_each * self.threads), library().run_program
+        times = []
+        for _ in range(4):
+            start = time.perf_counter()
+            run(
+                ctypes.byref(one), ctypes.c_int64(1), ctypes.c_int64(self.threads),
+                ctypes.c_void_p(scratch.data_ptr()), ctypes.c_int64(self._scratch_each),
+            )  # fmt: skip
+            times.append(time.perf_counter() - start)
+        return min(times)
 
     def _tiles_at_once(self, node: Node) -> int:
         n, channels, h, w = node.shape

@@ -67,9 +67,10 @@ def direct_weights(weight: torch.Tensor) -> torch.Tensor:
 
 def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
     """The 3x3 kernels at their 36 points, each a matrix (in, out) in panels."""
-    to = _KERNEL_TO_POINTS
-    points = torch.einsum("ai,ocij,bj->abco", to, weight.double(), to)
-    return in_panels(points.reshape(36, weight.shape[1], weight.shape[0]))
+    outputs, inputs = weight.shape[:2]
+    to = torch.kron(_KERNEL_TO_POINTS, _KERNEL_TO_POINTS).float()
+    points = to @ weight.float().permute(2, 3, 1, 0).reshape(9, inputs * outputs)
+    return in_panels(points.reshape(36, inputs, outputs))
 
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:
