@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
@@ -14,6 +16,11 @@ from tt_cnn.virtual.opening import open_devices
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
 from tt_cnn.virtual.plan import CircularBuffer
 from tt_cnn.virtual.tensor import OPERATORS
+
+hypothesis.settings.register_profile("steady", derandomize=True)
+hypothesis.settings.register_profile("exploring")
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+"""The same examples in every run, so that a failure comes from a change; `exploring` draws new ones."""
 
 
 @pytest.fixture
