@@ -74,6 +74,10 @@ def measured(model: str, rounds: int, batches: int) -> Result:
     return Result(model, comparisons[0], comparisons[1], engine)
 
 
+def mean_of(results: Sequence[Result]) -> float:
+    return math.exp(sum(math.log(one.best) for one in results) / len(results))
+
+
 def lines(results: Sequence[Result]) -> list[str]:
     rows = [
         "| model | subject | median ms | time / ours | PCC | same bits | compile s |",
@@ -86,12 +90,11 @@ def lines(results: Sequence[Result]) -> list[str]:
                     f"| {one.model} | {timing.name} | {timing.median * 1e3:.1f} | {comparison.ratio(timing):.2f} | "
                     f"{timing.pcc:.6f} | {'yes' if timing.repeats else 'no'} | {timing.compile_seconds:.1f} |"
                 )
-    mean = math.exp(sum(math.log(one.best) for one in results) / len(results))
     rows += [
         "",
         *(f"{r.model}: {r.best:.2f} of the fastest peer, {r.eager:.2f} of torch eager, `device` {r.faithful:.2f} "
           f"(engine: {r.engine})" for r in results),
-        f"geometric mean over the fastest peers: {mean:.2f}",
+        f"geometric mean over the fastest peers: {mean_of(results):.2f}",
     ]  # fmt: skip
     return rows
 
@@ -111,7 +114,7 @@ def misses(results: Sequence[Result]) -> list[str]:
             found.append(f"{one.model}: repeated replays differ")
         if one.native.ours.compile_seconds > COMPILE:
             found.append(f"{one.model}: compiled in {one.native.ours.compile_seconds:.1f} s; {COMPILE} s are wanted")
-    mean = math.exp(sum(math.log(one.best) for one in results) / len(results))
+    mean = mean_of(results)
     if mean < MEAN:
         found.append(f"geometric mean {mean:.2f} of the fastest peers; at least {MEAN} is wanted")
     return found

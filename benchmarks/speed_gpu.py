@@ -107,7 +107,7 @@ class Case:
 def ours(case: Case, expected: Outputs, dtype: torch.dtype | None) -> dict[str, Any]:
     from tt_cnn.virtual.engines.replay.cuda.host import CudaGraph
 
-    nodes, _ = graph_of(lambda x: outputs_of(case.module, x), [case.example])
+    nodes = graph_of(lambda x: outputs_of(case.module, x), [case.example])
     x = case.example.cuda()
     start = time.perf_counter()
     host = CudaGraph(nodes, [x], dtype)

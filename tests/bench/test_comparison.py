@@ -44,7 +44,6 @@ def timing(name: str, *seconds: float) -> Timing:
 def test_ratios_are_medians_over_rounds() -> None:
     result = Comparison((timing("ours", 1.0, 10.0, 2.0), timing("slow", 3.0, 20.0, 8.0), timing("fast", 1.0, 5.0, 1.0)))
     assert result.ratio(result.timings[1]) == 3.0
-    assert result.fastest_peer().name == "fast"
     assert result.ours.median == 2.0 and result.ours.p99 == 10.0 and result.ours.fps == 1.0
 
 

@@ -54,9 +54,6 @@ class Comparison:
         """How many times as long the other takes: the median over rounds, each with its own noise."""
         return statistics.median(b / a for a, b in zip(self.ours.seconds, other.seconds, strict=True))
 
-    def fastest_peer(self) -> Timing:
-        return min(self.timings[1:], key=lambda timing: timing.median)
-
 
 def compare(
     subjects: Sequence[Subject],

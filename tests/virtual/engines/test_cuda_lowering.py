@@ -21,7 +21,7 @@ Model = Callable[[torch.Tensor], list[torch.Tensor]]
 
 def compiled(model: Model, x: torch.Tensor, dtype: torch.dtype = torch.float32) -> tuple[Program, list[torch.Tensor]]:
     """The program for a model, and what it gives for x at its second run."""
-    nodes, _ = graph_of(model, [x])
+    nodes = graph_of(model, [x])
     program = Program(nodes, "cpu", dtype)
     with torch.no_grad():
         for value in (x + 1, x):
@@ -113,7 +113,7 @@ def test_wide_pools_share_narrow_ones(picture: torch.Tensor) -> None:
 
 def test_a_linear_layer_is_a_convolution() -> None:
     layer = nn.Linear(24, 10)
-    nodes, _ = graph_of(lambda x: [layer(x)], [torch.zeros(3, 24)])
+    nodes = graph_of(lambda x: [layer(x)], [torch.zeros(3, 24)])
     assert [n.kind for n in ordered(rewritten(nodes)) if n.value is None] == ["input", "reshape", "conv", "reshape"]
 
 

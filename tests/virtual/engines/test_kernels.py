@@ -21,7 +21,7 @@ Program = Callable[[torch.Tensor], list[torch.Tensor]]
 
 
 def agrees(program: Program, x: torch.Tensor, threads: int = 2, rtol: float = 1e-4) -> Kernels:
-    nodes, _ = graph_of(program, [x])
+    nodes = graph_of(program, [x])
     assert used_inputs(nodes) == [0]
     host = Kernels(nodes, threads)
     other = torch.randn_like(x)
@@ -114,7 +114,7 @@ def test_an_activation_and_an_addition_are_taken_into_the_step(
 
     x = torch.randn(1, 16, 10, 13)
     agrees(program, x)
-    nodes, _ = graph_of(program, [x])
+    nodes = graph_of(program, [x])
     steps = [one for one in fuse(nodes).values() if one is not None]
     assert [one.node.kind for one in steps] == ["conv", "conv", "conv"]
     assert [(one.activation is not None, one.other is not None, one.other_first) for one in steps] == [

@@ -22,7 +22,7 @@ Program = Callable[..., list[torch.Tensor]]
 def compiled(
     program: Program, *inputs: torch.Tensor, host: str = "onnxruntime"
 ) -> tuple[list[Node], list[torch.Tensor]]:
-    nodes, _ = graph_of(program, inputs)
+    nodes = graph_of(program, inputs)
     check(OnnxModel(nodes))
     return nodes, HOSTS[host](nodes, 2)([inputs[i] for i in used_inputs(nodes)])
 

@@ -26,26 +26,17 @@ class NotExpressible(Exception):
         self.operation = operation
 
 
-def graph_of(
-    program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor]
-) -> tuple[list[Node], list[torch.Tensor]]:
-    """The graph of a program's outputs, and the outputs themselves, which came about on the way."""
-    results: list[torch.Tensor] = []
-
-    def noted(*values: torch.Tensor) -> list[torch.Tensor]:
-        outputs = program(*values)
-        results.extend(outputs)
-        return outputs
-
+def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> list[Node]:
+    """The graph of a program's outputs."""
     with torch.no_grad():
         try:
-            module = make_fx(noted)(*inputs)
+            module = make_fx(lambda *values: program(*values))(*inputs)  # it would count arguments with defaults
         except RuntimeError as error:
             if "tracing tensor" not in str(error):
                 raise
             raise NotExpressible("a value that decides what is computed") from error
     module.graph.eliminate_dead_code()
-    return _Translation(module).run(), [r.detach() for r in results]
+    return _Translation(module).run()
 
 
 class _Translation:

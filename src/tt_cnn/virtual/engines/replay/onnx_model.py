@@ -23,7 +23,7 @@ _REDUCE = {"mean": "ReduceMean", "sum": "ReduceSum", "amax": "ReduceMax", "amin"
 class OnnxModel:
     """`proto` is the model; its inputs are `input0`, ... and its outputs `output0`, ..., all float32.
 
-    Inputs that no output depends on are left out: `inputs` are the numbers of those that count.
+    Inputs that no output depends on are left out.
     """
 
     def __init__(self, outputs: Sequence[Node]) -> None:
@@ -33,7 +33,6 @@ class OnnxModel:
         self._small: dict[Any, str] = {}
         order = ordered(outputs)
         inputs = sorted((node for node in order if node.kind == "input"), key=lambda node: node.params[0])
-        self.inputs = [node.params[0] for node in inputs]
         for node in order:
             self._names[id(node)] = self._emit(node)
         for i, node in enumerate(outputs):

@@ -104,7 +104,7 @@ class Replay:
     def _compiled(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Part:
         program, inputs = self._program(commands, outputs)
         sources = self._sources(commands)
-        nodes, _ = graph_of(program, inputs)
+        nodes = graph_of(program, inputs)
         used = used_inputs(nodes)
         sources, inputs = [sources[i] for i in used], [inputs[i] for i in used]
         if not sources:

@@ -13,7 +13,7 @@ constexpr int PANEL = 32;   // output channels of a panel of weights: two vector
 constexpr int ROWS = 12;    // pixels at a time: with two vectors each they fill the registers
 constexpr int TILE = 36;    // points of a Winograd tile, 6 x 6 for 4 x 4 results
 
-enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ADD, ACTIVATE, MEAN };
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN };
 
 struct Step {
     int64_t kind;
@@ -307,7 +307,7 @@ static void average_pool(const Step& s, const Team& team) {
 
 // --- pixel by pixel --------------------------------------------------------------------------------------------------
 
-// UPSAMPLE repeats pixels `stride` times; ADD and ACTIVATE are the same with stride 1.
+// UPSAMPLE repeats pixels `stride` times; ACTIVATE is the same with stride 1.
 static void pixelwise(const Step& s, const Team& team) {
     const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
     for (int row; (row = (int)team.next()) < rows;) {

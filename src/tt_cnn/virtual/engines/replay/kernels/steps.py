@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 PANEL = 32
-KINDS = ("convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "add", "activate", "mean")
+KINDS = ("convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean")
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
 }  # fmt: skip
