@@ -15,7 +15,10 @@ from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tt_cnn.virtual.engines.replay.aten import TRANSLATIONS
-from tt_cnn.virtual.engines.replay.graph import Graph, Node
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.primitives import nodes_of
+from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
+from tt_cnn.virtual.numerics.primitive import OPERATION, noting
 
 
 class NotExpressible(Exception):
@@ -30,7 +33,8 @@ def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.
     """The graph of a program's outputs."""
     with torch.no_grad():
         try:
-            module = make_fx(lambda *values: program(*values))(*inputs)  # it would count arguments with defaults
+            with noting():
+                module = make_fx(lambda *values: program(*values))(*inputs)  # it would count arguments with defaults
         except RuntimeError as error:
             if "tracing tensor" not in str(error):
                 raise
@@ -42,7 +46,7 @@ def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.
 class _Translation:
     def __init__(self, module: fx.GraphModule) -> None:
         self.module = module
-        self.graph = Graph()
+        self.graph = RoundingGraph()
         self.values: dict[fx.Node, Any] = {}
 
     def run(self) -> list[Node]:
@@ -70,6 +74,8 @@ class _Translation:
             return args[0][args[1]] if isinstance(args[0], tuple) else args[0]
         if _all_constant(args, kwargs):
             return self._folded(node, args, kwargs)
+        if str(node.target) == OPERATION:
+            return nodes_of(self.graph, *args, tuple(node.meta["val"].shape))
         translate = TRANSLATIONS.get(str(node.target))
         translated = None if translate is None else translate(self.graph, *args, **kwargs)
         if translated is None:

@@ -213,7 +213,7 @@ class Graph:
             if sunk is not None:
                 return sunk
         if name == "add" and a.kind == "conv" and b.value is not None and len(a.inputs) == 2:
-            bias = _channels(b.value, a.shape)
+            bias = channels_of(b.value, a.shape)
             if bias is not None:
                 return self._node("conv", (*a.inputs, self.constant(bias)), a.params, a.shape)
         return self._node("binary", (a, b), (name,), shape)
@@ -430,7 +430,7 @@ def _changes_nothing(name: str, b: Node) -> bool:
     return neutral is not None and b.value is not None and b.value.numel() == 1 and float(b.value) == neutral
 
 
-def _channels(value: torch.Tensor, shape: Shape) -> torch.Tensor | None:
+def channels_of(value: torch.Tensor, shape: Shape) -> torch.Tensor | None:
     """A constant that differs only along the channels of an image, as a row of them."""
     full = (1,) * (4 - value.dim()) + tuple(value.shape)
     if len(shape) != 4 or len(full) != 4 or full[0] != 1 or full[2:] != (1, 1) or full[1] not in (1, shape[1]):

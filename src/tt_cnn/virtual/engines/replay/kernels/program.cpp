@@ -7,13 +7,16 @@
 #include <atomic>
 #include <thread>
 #include <vector>
+#include "rounding.h"
 #include "vector.h"
 
 constexpr int PANEL = 32;   // output channels of a panel of weights: two vectors
 constexpr int ROWS = 12;    // pixels at a time: with two vectors each they fill the registers
 constexpr int TILE = 36;    // points of a Winograd tile, 6 x 6 for 4 x 4 results
 
-enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN };
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, SUMS, WALK };
+
+struct Piece;
 
 struct Step {
     int64_t kind;
@@ -22,6 +25,9 @@ struct Step {
     const float* bias;
     const float* other;  // added to the result
     float* y;
+    const Stage* stages;                                       // instead of bias, activation and addition
+    const Piece* pieces;                                       // SUMS: of the inner dimension
+    const Stage* between;                                      // SUMS: what happens after a piece
     int64_t batch, height, width, channels, x_pixel;           // of the input
     int64_t out_height, out_width, out_channels;               // of the output
     int64_t y_image, y_row, y_pixel;                           // distances in the output
@@ -30,6 +36,8 @@ struct Step {
     int64_t activation;
     int64_t tiles;                                             // Winograd: tiles at a time
     int64_t count_padding;                                     // average pool
+    int64_t stage_count, piece_count, between_count;
+    int64_t weight_rows;                                       // SUMS: of a panel
     double a, b;                                               // of the activation
 };
 
@@ -53,14 +61,16 @@ static inline Vector finished(const Step& s, Vector sum, const float* other) {
     return sum;
 }
 
-static inline void put(const Step& s, float* y, const float* other, Vector sum, int count) {
-    if (count >= LANES) {
-        store(y, finished(s, sum, other));
-        return;
-    }
+// `count` channels from `channel` on.
+static inline void put(const Step& s, float* y, const float* other, Vector sum, int count, int channel) {
     float rest[LANES] = {};
-    if (other) memcpy(rest, other, sizeof(float) * count);
-    store_some(y, finished(s, sum, other ? rest : nullptr), count);
+    if (count < LANES && other) {
+        memcpy(rest, other, sizeof(float) * count);
+        other = rest;
+    }
+    if (s.stage_count) sum = staged(s.stages, s.stage_count, sum, other, channel, count);
+    else sum = finished(s, sum, other);
+    store_some(y, sum, count);
 }
 
 // --- convolution as a matrix product, without unfolding the image ----------------------------------------------------
@@ -105,8 +115,9 @@ static inline void convolve(const Step& s, const float* image, const float* weig
     for (int r = 0; r < R; r++) {
         float* to = out + r * s.y_pixel + first;
         const float* add = other ? other + r * s.other_pixel + first : nullptr;
-        put(s, to, add, sum[r][0], std::min(left, LANES));
-        if (left > LANES) put(s, to + LANES, add ? add + LANES : nullptr, sum[r][1], std::min(left - LANES, LANES));
+        put(s, to, add, sum[r][0], std::min(left, LANES), first);
+        if (left > LANES)
+            put(s, to + LANES, add ? add + LANES : nullptr, sum[r][1], std::min(left - LANES, LANES), first + LANES);
     }
 }
 
@@ -231,7 +242,7 @@ static void from_points(const Step& s, int tile, int at, const float* M, int col
             for (int j = 0; j < 4 && x0 + j < s.out_width; j++) {
                 const size_t pixel = ((size_t)n * s.out_height + y0 + i) * s.out_width + x0 + j;
                 float* to = s.y + n * s.y_image + (y0 + i) * s.y_row + (x0 + j) * s.y_pixel + c;
-                put(s, to, s.other ? s.other + pixel * s.other_pixel + c : nullptr, result[i * 4 + j] + bias, count);
+                put(s, to, s.other ? s.other + pixel * s.other_pixel + c : nullptr, result[i * 4 + j] + bias, count, c);
             }
     }
 }
@@ -285,7 +296,7 @@ static void over_windows(const Step& s, const Team& team, Vector start, Take tak
                     sum = take(sum, value, which[i], c, lanes);
                 }
                 if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : count);
-                put(s, out + c, other ? other + c : nullptr, sum, lanes);
+                put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
             }
         }
     }
@@ -318,7 +329,7 @@ static void pixelwise(const Step& s, const Team& team) {
             const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
             for (int c = 0; c < C; c += LANES) {
                 const int lanes = std::min(LANES, C - c);
-                put(s, to + c, other ? other + c : nullptr, load_some(from + c, lanes), lanes);
+                put(s, to + c, other ? other + c : nullptr, load_some(from + c, lanes), lanes, c);
             }
         }
     }
@@ -330,9 +341,11 @@ static void mean(const Step& s, const Team& team) {
         const int n = i / groups, c = i % groups * LANES, lanes = std::min(LANES, (int)s.channels - c);
         Vector sum = {};
         for (int p = 0; p < pixels; p++) sum += load_some(s.x + ((size_t)n * pixels + p) * s.x_pixel + c, lanes);
-        put(s, s.y + n * s.y_image + c, nullptr, sum / (float)pixels, lanes);
+        put(s, s.y + n * s.y_image + c, nullptr, sum / (float)pixels, lanes, c);
     }
 }
+
+#include "sums.h"
 
 static void run(const Step& s, const Team& team) {
     switch (s.kind) {
@@ -342,6 +355,8 @@ static void run(const Step& s, const Team& team) {
         case MAX_POOL: return max_pool(s, team);
         case AVERAGE_POOL: return average_pool(s, team);
         case MEAN: return mean(s, team);
+        case SUMS: return sums(s, team);
+        case WALK: return walk(s, team);
         default: return pixelwise(s, team);
     }
 }
