@@ -75,7 +75,8 @@ class _Translation:
         if _all_constant(args, kwargs):
             return self._folded(node, args, kwargs)
         if str(node.target) == OPERATION:
-            return nodes_of(self.graph, *args, tuple(node.meta["val"].shape))
+            tensors, name, parameters = args
+            return nodes_of(self.graph, tensors, name, parameters, tuple(node.meta["val"].shape))
         translate = TRANSLATIONS.get(str(node.target))
         translated = None if translate is None else translate(self.graph, *args, **kwargs)
         if translated is None:

@@ -35,7 +35,7 @@ def simple_end(fused: Fused) -> dict[str, Any] | None:
 def stages_of(fused: Fused) -> tuple[list[Stage], list[torch.Tensor]]:
     """The stages of any chain, and the rows of numbers that they point to."""
     stages, rows = [], []
-    before = fused.node if fused.chain and fused.chain[0] is not fused.node else None
+    before = None if fused.chain[0] is fused.node else fused.node
     for node in fused.chain:
         if node.kind == "unary":
             name, *params = node.params
@@ -43,23 +43,22 @@ def stages_of(fused: Fused) -> tuple[list[Stage], list[torch.Tensor]]:
         elif node.kind == "blocks":
             stages.append(Stage(kind=BLOCKS[node.params[:2]]))
         else:
-            stage, row = _binary(node, fused.other, before)
+            stage, row = _binary(node, before)
             stages.append(stage)
             rows += [] if row is None else [row]
         before = node
     return stages, rows
 
 
-def _binary(node: Node, other: Node | None, before: Node | None) -> tuple[Stage, torch.Tensor | None]:
-    """`before` is what the step holds so far; a step that begins with the operation holds its other operand."""
+def _binary(node: Node, before: Node | None) -> tuple[Stage, torch.Tensor | None]:
+    """`before` is what the step holds so far; one that begins with the operation holds the left of two images."""
     rows = [row_of(one, node.shape) for one in node.inputs]
     row = next((one for one in rows if one is not None), None)
     if row is not None:
         on_left = rows[0] is not None
         padded = padded_bias(row, node.shape[1])
         return Stage(kind=BINARIES[node.params[0]][on_left] + ROW, row=padded.data_ptr()), padded
-    on_left = node.inputs[0] is other and node.inputs[1] is (before or node.inputs[1]) and before is not None
-    return Stage(kind=BINARIES[node.params[0]][on_left]), None
+    return Stage(kind=BINARIES[node.params[0]][node.inputs[1] is before]), None
 
 
 def pieces_of(groups: Sequence[Sequence[Any]], channels: int) -> list[Piece]:

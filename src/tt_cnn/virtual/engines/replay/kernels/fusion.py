@@ -68,7 +68,7 @@ def _grown(node: Node, users: dict[int, list[Node]], taken: dict[int, Fused | No
     one = Fused(node, node)
     if node.kind in _ELEMENTWISE:
         one.chain.append(node)
-        one.other = next((x for x in node.inputs[1:] if row_of(x, node.shape) is None), None)
+        one.other = next(iter(images_of(node)[1:]), None)
     while True:
         uses = users[id(one.result)]
         user = uses[0]
@@ -112,6 +112,11 @@ def _is_stage(node: Node) -> bool:
     if node.kind == "binary":
         return node.params[0] in BINARIES and any(row_of(one, node.shape) is not None for one in node.inputs)
     return False
+
+
+def images_of(node: Node) -> list[Node]:
+    """The operands of an element-wise node that are not a number a channel."""
+    return [one for one in node.inputs if row_of(one, node.shape) is None]
 
 
 def row_of(node: Node, shape: tuple[int, ...]) -> torch.Tensor | None:

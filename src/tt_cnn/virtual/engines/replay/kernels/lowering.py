@@ -15,7 +15,7 @@ import torch
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end, stages_of
-from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, row_of
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
 from tt_cnn.virtual.engines.replay.kernels.steps import (
@@ -215,12 +215,14 @@ class Lowering:
         pieces = pieces_of(groups, weight.shape[1])
         roundings = [Stage(kind=BETWEEN[dtype]) for dtype in between if dtype is not DataType.FLOAT32]
         weights = weights_of_pieces(weight, pieces)
-        self._emit(
-            "sums", fused, node.source, weights=weights, kernel_h=weight.shape[2], kernel_w=weight.shape[3], top=top,
-            left=left, stride_h=sh, stride_w=sw, dilation_h=dh, dilation_w=dw, pieces=self._array(pieces),
-            piece_count=len(pieces), weight_rows=weights.shape[1],
-            **({"between": self._array(roundings), "between_count": len(roundings)} if roundings else {}),
-        )  # fmt: skip
+        fields: dict[str, Any] = {
+            "kernel_h": weight.shape[2], "kernel_w": weight.shape[3], "top": top, "left": left, "stride_h": sh,
+            "stride_w": sw, "dilation_h": dh, "dilation_w": dw, "pieces": self._array(pieces),
+            "piece_count": len(pieces), "weight_rows": weights.shape[1], "between_count": len(roundings),
+        }  # fmt: skip
+        if roundings:
+            fields["between"] = self._array(roundings)
+        self._emit("sums", fused, node.source, weights=weights, **fields)
 
     def _walk(self, fused: Fused) -> None:
         self._emit("walk", fused, fused.node.source, a=fused.node.params[0])
@@ -324,9 +326,7 @@ class Lowering:
         self._emit("upsample", fused, fused.node.source, stride_h=down, stride_w=across)
 
     def _elementwise(self, fused: Fused) -> None:
-        node = fused.node
-        source = next(one for one in node.inputs if one is not fused.other and row_of(one, node.shape) is None)
-        self._emit("activate", fused, source)
+        self._emit("activate", fused, images_of(fused.node)[0])
 
     def _mean(self, fused: Fused) -> None:
         self._emit("mean", fused, fused.node.source)

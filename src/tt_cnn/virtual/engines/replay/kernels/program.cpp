@@ -68,9 +68,20 @@ static inline void put(const Step& s, float* y, const float* other, Vector sum, 
         memcpy(rest, other, sizeof(float) * count);
         other = rest;
     }
-    if (s.stage_count) sum = staged(s.stages, s.stage_count, sum, other, channel, count);
+    if (s.stage_count) run_stages(s.stages, s.stage_count, &sum, 1, 1, &other, channel, count);
     else sum = finished(s, sum, other);
     store_some(y, sum, count);
+}
+
+// The same for vectors of the same channels, `apart` from each other.
+static inline void put_many(const Step& s, float* const* y, const float* const* other, Vector* sums, int n, int apart,
+                            int count, int channel) {
+    if (s.stage_count) {
+        run_stages(s.stages, s.stage_count, sums, n, apart, other, channel, count);
+        for (int i = 0; i < n; i++) store_some(y[i], sums[i * apart], count);
+    } else {
+        for (int i = 0; i < n; i++) put(s, y[i], s.other ? other[i] : nullptr, sums[i * apart], count, channel);
+    }
 }
 
 // --- convolution as a matrix product, without unfolding the image ----------------------------------------------------
@@ -112,12 +123,12 @@ static inline void convolve(const Step& s, const float* image, const float* weig
         }
     }
     const int first = panel * PANEL, left = (int)s.out_channels - first;
-    for (int r = 0; r < R; r++) {
-        float* to = out + r * s.y_pixel + first;
-        const float* add = other ? other + r * s.other_pixel + first : nullptr;
-        put(s, to, add, sum[r][0], std::min(left, LANES), first);
-        if (left > LANES)
-            put(s, to + LANES, add ? add + LANES : nullptr, sum[r][1], std::min(left - LANES, LANES), first + LANES);
+    for (int half = 0; half < 2 && half * LANES < left; half++) {
+        const int c = first + half * LANES;
+        float* to[R];
+        const float* add[R];
+        for (int r = 0; r < R; r++) to[r] = out + r * s.y_pixel + c, add[r] = other ? other + r * s.other_pixel + c : nullptr;
+        put_many(s, to, add, &sum[0][half], R, 2, std::min(left - half * LANES, LANES), c);
     }
 }
 
@@ -238,12 +249,17 @@ static void from_points(const Step& s, int tile, int at, const float* M, int col
             for (int i = 0; i < 4; i++) half[i * 6 + j] = y[i];
         }
         for (int i = 0; i < 4; i++) backward(half + i * 6, result + i * 4);
+        float* to[16];
+        const float* other[16];
+        int kept = 0;
         for (int i = 0; i < 4 && y0 + i < s.out_height; i++)
-            for (int j = 0; j < 4 && x0 + j < s.out_width; j++) {
+            for (int j = 0; j < 4 && x0 + j < s.out_width; j++, kept++) {
                 const size_t pixel = ((size_t)n * s.out_height + y0 + i) * s.out_width + x0 + j;
-                float* to = s.y + n * s.y_image + (y0 + i) * s.y_row + (x0 + j) * s.y_pixel + c;
-                put(s, to, s.other ? s.other + pixel * s.other_pixel + c : nullptr, result[i * 4 + j] + bias, count, c);
+                to[kept] = s.y + n * s.y_image + (y0 + i) * s.y_row + (x0 + j) * s.y_pixel + c;
+                other[kept] = s.other ? s.other + pixel * s.other_pixel + c : nullptr;
+                result[kept] = result[i * 4 + j] + bias;
             }
+        put_many(s, to, other, result, kept, 1, count, c);
     }
 }
 

@@ -6,8 +6,6 @@
 
 constexpr int32_t MAGNITUDE = 0x7FFFFFFF, INFINITE = 0x7F800000, SMALLEST = 0x00800000;
 
-static inline Bits chosen(Bits condition, Bits yes, Bits no) { return (condition & yes) | (~condition & no); }
-
 // Half a unit is added to the magnitude: to nearest, ties away from zero.
 static inline Bits round_mantissa(Vector x, int bits) {
     const int dropped = 23 - bits;
@@ -16,12 +14,12 @@ static inline Bits round_mantissa(Vector x, int bits) {
 
 static inline Vector to_bfloat16(Vector x) {  // denormals and -0 to +0, NaN to inf
     const Bits bits = round_mantissa(x, 7), size = bits & MAGNITUDE;
-    return (Vector)chosen(size > INFINITE, Bits{} + INFINITE, (size >= SMALLEST) & bits);
+    return (Vector)(size > INFINITE ? Bits{} + INFINITE : size >= SMALLEST ? bits : Bits{});
 }
 
 static inline Vector round_away(Vector x) {  // the same with NaN kept
     const Bits bits = round_mantissa(x, 7);
-    return (Vector)(((bits & MAGNITUDE) >= SMALLEST) & bits) + 0.0f;
+    return (Vector)((bits & MAGNITUDE) >= SMALLEST ? bits : Bits{}) + 0.0f;
 }
 
 static inline Vector round_even(Vector x) {
@@ -30,19 +28,19 @@ static inline Vector round_even(Vector x) {
 }
 
 static inline Vector nearest_even(Vector x) {  // the host's own conversion, which looks for NaN
-    return (Vector)chosen(((Bits)x & MAGNITUDE) > INFINITE, Bits{} + 0x7FC00000, (Bits)round_even(x));
+    return (Vector)(((Bits)x & MAGNITUDE) > INFINITE ? Bits{} + 0x7FC00000 : (Bits)round_even(x));
 }
 
 static inline Vector cut(Vector x, int bits) { return (Vector)((Bits)x & (-1 << (23 - bits))); }
 
 static inline Vector stored(Vector x) {
     const Bits bits = (Bits)x & -0x10000;
-    return (Vector)(((bits & MAGNITUDE) >= SMALLEST) & bits);
+    return (Vector)((bits & MAGNITUDE) >= SMALLEST ? bits : Bits{});
 }
 
 static inline Vector flush_denormals(Vector x) {
     const Bits bits = (Bits)x;
-    return (Vector)chosen((bits & INFINITE) == 0, bits & ~MAGNITUDE, bits);
+    return (Vector)((bits & INFINITE) == 0 ? bits & ~MAGNITUDE : bits);
 }
 
 static inline Bits largest(Bits x) {  // of all lanes, in all lanes
@@ -63,20 +61,21 @@ static inline Bits largest(Bits x) {  // of all lanes, in all lanes
 template <int early, bool saturate, bool narrow>
 static inline Vector to_blocks(Vector x) {
     Bits bits = round_mantissa(x, early);
-    bits = chosen((bits & MAGNITUDE) > INFINITE, Bits{} + INFINITE, bits);
+    bits = (bits & MAGNITUDE) > INFINITE ? Bits{} + INFINITE : bits;
     Bits power = largest(bits & MAGNITUDE) & INFINITE;
     power = power < (8 << 23) ? Bits{} + (8 << 23) : power > (254 << 23) ? Bits{} + (254 << 23) : power;
-    const Vector scale = (64.0f * (1.0f + 0x1p-20f)) / (Vector)power, magic = Vector{} + 12582912.0f;
+    const Vector to_steps = (Vector)(((254 + 6) << 23) - power);  // 64 / power, a power of two again
+    const Vector scale = to_steps * (1.0f + 0x1p-20f), magic = Vector{} + 12582912.0f;
     Vector steps = (((Vector)bits * scale) + magic) - magic;  // to the nearest whole number
-    Vector quantum = (Vector)power * 0x1p-6f;
+    Vector quantum = (Vector)(power - (6 << 23));
     if (saturate) {
         const Vector limited = smaller(larger(steps, Vector{} - 127.0f), Vector{} + 127.0f);
-        steps = (Vector)chosen((bits & MAGNITUDE) == INFINITE, bits, (Bits)limited);
+        steps = (Vector)((bits & MAGNITUDE) == INFINITE ? bits : (Bits)limited);
     }
     if (narrow) {
         const Vector whole = steps * 0x1p-4f;
         const Vector cut_off = __builtin_convertvector(__builtin_convertvector(whole, Bits), Vector);  // toward zero
-        steps = (Vector)chosen((bits & MAGNITUDE) == INFINITE, bits, (Bits)cut_off);
+        steps = (Vector)((bits & MAGNITUDE) == INFINITE ? bits : (Bits)cut_off);
         quantum *= 16.0f;
     }
     return steps * quantum + 0.0f;
@@ -101,39 +100,41 @@ static inline Vector first_lanes(Vector x, int lanes) {
     return (Vector)((Bits)x & (numbers < lanes));
 }
 
-static inline Vector rounded(Vector x, int64_t kind, int bits, int lanes) {
-    switch (kind) {
-        case TO_BFLOAT16: return to_bfloat16(x);
-        case ROUND_AWAY: return round_away(x);
-        case ROUND_EVEN: return round_even(x);
-        case NEAREST_EVEN: return nearest_even(x);
-        case STORED: return stored(x);
-        case CUT: return cut(x, bits);
-        case FLUSH_DENORMALS: return flush_denormals(x);
-        case BFLOAT8: return to_blocks<6, false, false>(first_lanes(x, lanes));
-        case BFLOAT8_PRECISE: return to_blocks<7, true, false>(first_lanes(x, lanes));
-        case BFLOAT4: return to_blocks<6, false, true>(first_lanes(x, lanes));
-        default: return x;
-    }
-}
-
-static inline Vector staged(const Stage* stages, int64_t count, Vector x, const float* other, int channel, int lanes) {
-    for (int64_t i = 0; i < count; i++) {
-        const Stage& stage = stages[i];
-        const float* row = stage.row + channel;
+// Stage by stage over `n` vectors of the same channels, `apart` from each other: what a stage is is looked up once, and
+// while one vector waits for its result the next is under way. `other` points to what belongs to each.
+static __attribute__((noinline)) void run_stages(const Stage* stages, int64_t count, Vector* vectors, int n, int apart,
+                              const float* const* other, int channel, int lanes) {
+#define EACH(result)                       \
+    for (int i = 0; i < n; i++) {          \
+        Vector& x = vectors[i * apart];    \
+        x = result;                        \
+    }                                      \
+    break
+    for (int64_t k = 0; k < count; k++) {
+        const Stage& stage = stages[k];
+        const Vector row = stage.row ? load(stage.row + channel) : Vector{};
+        const int bits = (int)stage.a;
         switch (stage.kind) {
-            case ADD: x += load(other); break;
-            case SUB: x -= load(other); break;
-            case FROM: x = load(other) - x; break;
-            case MUL: x *= load(other); break;
-            case ADD_ROW: x += load(row); break;
-            case SUB_ROW: x -= load(row); break;
-            case FROM_ROW: x = load(row) - x; break;
-            case MUL_ROW: x *= load(row); break;
-            default:
-                x = stage.kind < ADD ? activated(x, (int)stage.kind, (float)stage.a, (float)stage.b)
-                                     : rounded(x, stage.kind, (int)stage.a, lanes);
+            case ADD: EACH(x + load(other[i]));
+            case SUB: EACH(x - load(other[i]));
+            case FROM: EACH(load(other[i]) - x);
+            case MUL: EACH(x * load(other[i]));
+            case ADD_ROW: EACH(x + row);
+            case SUB_ROW: EACH(x - row);
+            case FROM_ROW: EACH(row - x);
+            case MUL_ROW: EACH(x * row);
+            case TO_BFLOAT16: EACH(to_bfloat16(x));
+            case ROUND_AWAY: EACH(round_away(x));
+            case ROUND_EVEN: EACH(round_even(x));
+            case NEAREST_EVEN: EACH(nearest_even(x));
+            case STORED: EACH(stored(x));
+            case CUT: EACH(cut(x, bits));
+            case FLUSH_DENORMALS: EACH(flush_denormals(x));
+            case BFLOAT8: EACH((to_blocks<6, false, false>(first_lanes(x, lanes))));
+            case BFLOAT8_PRECISE: EACH((to_blocks<7, true, false>(first_lanes(x, lanes))));
+            case BFLOAT4: EACH((to_blocks<6, false, true>(first_lanes(x, lanes))));
+            default: EACH(activated(x, (int)stage.kind, (float)stage.a, (float)stage.b));
         }
     }
-    return x;
+#undef EACH
 }

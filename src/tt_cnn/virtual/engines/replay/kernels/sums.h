@@ -46,23 +46,22 @@ static inline void add_up(const Step& s, const int64_t* results, int panel) {
                 }
             }
         if (!piece.rounds) continue;
-        for (int64_t i = 0; i < s.between_count; i++) {
-            const int64_t kind = s.between[i].kind;
-            if (kind == NEAREST_EVEN)
-                for (int r = 0; r < R; r++) sum[r][0] = nearest_even(sum[r][0]), sum[r][1] = nearest_even(sum[r][1]);
-            else
-                for (int r = 0; r < R; r++)
-                    for (int half = 0; half < 2; half++) sum[r][half] = rounded(sum[r][half], kind, 0, LANES);
-        }
+        if (s.between_count == 1 && s.between[0].kind == NEAREST_EVEN)
+            for (int r = 0; r < R; r++) sum[r][0] = nearest_even(sum[r][0]), sum[r][1] = nearest_even(sum[r][1]);
+        else
+            run_stages(s.between, s.between_count, &sum[0][0], 2 * R, 1, nullptr, 0, LANES);
     }
     const int first = panel * PANEL, left = (int)s.out_channels - first;
-    for (int r = 0; r < R; r++) {
-        const int64_t n = results[r] / area, y = results[r] % area / s.out_width, x = results[r] % s.out_width;
-        float* to = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel + first;
-        const float* other = s.other ? s.other + results[r] * s.other_pixel + first : nullptr;
-        put(s, to, other, sum[r][0], std::min(left, LANES), first);
-        if (left > LANES)
-            put(s, to + LANES, other ? other + LANES : nullptr, sum[r][1], std::min(left - LANES, LANES), first + LANES);
+    for (int half = 0; half < 2 && half * LANES < left; half++) {
+        const int c = first + half * LANES;
+        float* to[R];
+        const float* other[R];
+        for (int r = 0; r < R; r++) {
+            const int64_t n = results[r] / area, y = results[r] % area / s.out_width, x = results[r] % s.out_width;
+            to[r] = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel + c;
+            other[r] = s.other ? s.other + results[r] * s.other_pixel + c : nullptr;
+        }
+        put_many(s, to, other, &sum[0][half], R, 2, std::min(left - half * LANES, LANES), c);
     }
 }
 
