@@ -19,7 +19,7 @@ from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
 from tt_cnn.virtual.engines.replay.kernels.steps import (
     ACTIVATIONS,
-    PANEL,
+    LANES,
     Step,
     direct_weights,
     padded_bias,
@@ -233,7 +233,7 @@ class Lowering:
                 "out_channels": channels, "y_pixel": channels, "y_row": w * channels, "y_image": h * w * channels,
                 "kernel_h": 3, "kernel_w": 3, "top": top, "left": left,
             }  # fmt: skip
-            columns, bias = -(-channels // PANEL) * PANEL, padded_bias(None, channels)
+            columns, bias = -(-channels // LANES) * LANES, padded_bias(None, channels)
             seconds = {}
             for kind, points in (("winograd", 36), ("convolution", 9)):
                 weights = torch.zeros(points * inputs * columns)
@@ -256,7 +256,7 @@ class Lowering:
 
     def _tiles_at_once(self, node: Node) -> int:
         n, channels, h, w = node.shape
-        columns = -(-channels // PANEL) * PANEL
+        columns = -(-channels // LANES) * LANES
         tiles = n * -(-h // 4) * -(-w // 4)
         fitting = CACHE_FLOATS // (36 * (node.source.shape[1] + columns)) // 12 * 12
         at_once = min(-(-tiles // self.threads), max(48, fitting))

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-PANEL = 32
+LANES, PANEL = 16, 64
+"""Columns of a vector, and of a panel of weights, as product.h has them."""
 KINDS = ("convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean")
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
@@ -53,10 +54,9 @@ _KERNEL_TO_POINTS = torch.tensor(
 
 
 def in_panels(matrix: torch.Tensor) -> torch.Tensor:
-    """(..., rows, columns) as (..., panels, rows, 32), the columns padded."""
-    *lead, rows, columns = matrix.shape
-    padded = torch.nn.functional.pad(matrix, (0, -columns % PANEL))
-    return padded.reshape(*lead, rows, -1, PANEL).transpose(-2, -3).float().contiguous()
+    """(..., rows, columns) as panels of columns, each with its rows one after the other; the last may be narrow."""
+    matrix = torch.nn.functional.pad(matrix.float(), (0, -matrix.shape[-1] % LANES))
+    return torch.cat([panel.flatten(-2) for panel in matrix.split(PANEL, dim=-1)], dim=-1)
 
 
 def direct_weights(weight: torch.Tensor) -> torch.Tensor:
@@ -75,4 +75,4 @@ def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:
     row = torch.zeros(channels) if bias is None else bias.float()
-    return torch.nn.functional.pad(row, (0, -channels % PANEL)).contiguous()
+    return torch.nn.functional.pad(row, (0, -channels % LANES)).contiguous()

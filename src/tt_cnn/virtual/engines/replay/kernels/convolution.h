@@ -1,0 +1,123 @@
+// Convolution as a product of matrices, without unfolding the image: rows are pointers to pixels.
+#pragma once
+#include <vector>
+#include "product.h"
+#include "step.h"
+
+constexpr int DEPTH = 512;       // weights of so many rows and a panel stay in the second-level cache
+constexpr int MOST_TILES = 32;   // tiles of ROWS results whose sums are kept while the rows of weights are gone through
+
+// A result: the image and the place where its window begins, where it goes, and what is added to it.
+struct Pixel {
+    const float* image;
+    float* y;
+    const float* other;
+    int top, left;
+};
+
+static Pixel pixel_at(const Step& s, int64_t number) {
+    const int64_t area = s.out_height * s.out_width, n = number / area;
+    const int64_t y = number % area / s.out_width, x = number % s.out_width;
+    return {s.x + n * s.height * s.width * s.x_pixel, s.y + n * s.y_image + y * s.y_row + x * s.y_pixel,
+            s.other ? s.other + number * s.other_pixel : nullptr, (int)(y * s.stride_h - s.top),
+            (int)(x * s.stride_w - s.left)};
+}
+
+// A part of the rows of weights: some places of the kernel, and some channels of each.
+struct Block {
+    int first, places, channel, channels;
+};
+
+// The runs of some results over a block. Places that are in the padding for all of them are left out; where windows
+// are inside the image, a whole row of them is one run.
+static int runs_of(const Step& s, const Pixel* pixels, int count, Block block, const float* weights, int width, Run* runs,
+                   int& length) {
+    const int kw = (int)s.kernel_w, C = (int)s.channels;
+    bool whole = kw > 1 && s.x_pixel == C && s.dilation_w == 1 && block.places % kw == 0;
+    for (int r = 0; r < count; r++) whole = whole && pixels[r].left >= 0 && pixels[r].left + kw <= s.width;
+    const int step = whole ? kw : 1;
+    int found = 0;
+    length = step * block.channels;
+    for (int place = block.first; place < block.first + block.places; place += step) {
+        const int down = place / kw * (int)s.dilation_h, right = place % kw * (int)s.dilation_w;
+        bool any = false;
+        Run& run = runs[found];
+        for (int r = 0; r < count; r++) {
+            const int y = pixels[r].top + down, x = pixels[r].left + right;
+            const bool inside = y >= 0 && y < s.height && x >= 0 && x < s.width;
+            run.from[r] = inside ? pixels[r].image + ((size_t)y * s.width + x) * s.x_pixel + block.channel : zeros;
+            any = any || inside;
+        }
+        run.weights = weights + ((size_t)place * C + block.channel) * width;
+        found += any;
+    }
+    return found;
+}
+
+static void finish(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
+    for (int r = 0; r < count; r++, sums += PANEL)
+        for (int c = 0; c < columns; c += LANES)
+            put(s, pixels[r].y + first + c, pixels[r].other ? pixels[r].other + first + c : nullptr, load(sums + c),
+                std::min(LANES, columns - c));
+}
+
+// How work is cut: into parts of the panels times parts of the tiles.
+struct Grid {
+    int panels, tiles;
+};
+
+// Enough parts for everybody, and little to fetch: weights anew for each part of the tiles, pixels for each of the panels.
+static Grid grid(const Step& s, int panels, int tiles, int wanted) {
+    const double weights = (double)s.kernel_h * s.kernel_w * s.channels * s.out_channels;
+    const double image = (double)s.batch * s.height * s.width * s.channels;
+    Grid best = {1, tiles};
+    double least = 1e30;
+    for (int p = 1; p <= panels; p++) {
+        const int t = std::min(tiles, std::max((tiles + MOST_TILES - 1) / MOST_TILES, (wanted + p - 1) / p));
+        const double cost = weights * t + image * p;
+        if (cost < least) least = cost, best = {p, t};
+    }
+    return best;
+}
+
+static void convolution(const Step& s, const Team& team) {
+    const int C = (int)s.channels, kw = (int)s.kernel_w, kernel = (int)s.kernel_h * kw;
+    const int64_t pixels = s.batch * s.out_height * s.out_width;
+    const int tiles = (int)((pixels + ROWS - 1) / ROWS), panels = (int)((s.out_channels + PANEL - 1) / PANEL);
+    const Grid cut = grid(s, panels, tiles, 4 * team.size);
+    const int places = kw * C > DEPTH ? std::max(1, DEPTH / C) : kw * std::max(1, DEPTH / (kw * C));
+    const int channels = std::min(C, DEPTH);
+    Pixel around[MOST_TILES * ROWS];
+    alignas(64) float sums[MOST_TILES * ROWS * PANEL];
+    std::vector<Run> runs(places);
+    for (int part; (part = (int)team.next()) < cut.panels * cut.tiles;) {
+        const int t0 = (int)((int64_t)tiles * (part % cut.tiles) / cut.tiles);
+        const int t1 = (int)((int64_t)tiles * (part % cut.tiles + 1) / cut.tiles);
+        const int p0 = panels * (part / cut.tiles) / cut.panels, p1 = panels * (part / cut.tiles + 1) / cut.panels;
+        const int64_t first = (int64_t)t0 * ROWS;
+        const int count = (int)(std::min((int64_t)t1 * ROWS, pixels) - first);
+        for (int i = 0; i < count; i++) around[i] = pixel_at(s, first + i);
+        for (int panel = p0; panel < p1; panel++) {
+            const int columns = std::min(PANEL, (int)s.out_channels - panel * PANEL);
+            const int vectors = (columns + LANES - 1) / LANES;
+            const float* weights = s.weights + (size_t)panel * PANEL * kernel * C;
+            for (int place = 0; place < kernel; place += places)
+                for (int channel = 0; channel < C; channel += channels) {
+                    const Block block = {place, std::min(places, kernel - place), channel, std::min(channels, C - channel)};
+                    const bool starts = !place && !channel, ends = place + places >= kernel && channel + channels >= C;
+                    const float* here = weights + ((size_t)place * C + channel) * vectors * LANES;
+                    const float* next = here + (size_t)block.places * block.channels * vectors * LANES;
+                    for (int i = 0, line = 0; i < count; i += ROWS, line++) {
+                        const int rows = std::min(ROWS, count - i);
+                        int length;
+                        const int found = runs_of(s, around + i, rows, block, weights, vectors * LANES, runs.data(), length);
+                        float* to = sums + (size_t)i * PANEL;
+                        const float* from = starts ? s.bias + panel * PANEL : to;
+                        PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL,
+                                                        line < vectors ? next + line * LANES : here);
+                        if (ends) finish(s, around + i, rows, to, panel * PANEL, columns);
+                    }
+                }
+        }
+    }
+}

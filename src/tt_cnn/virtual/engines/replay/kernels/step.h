@@ -1,0 +1,58 @@
+// One step of a program on channels-last float32 images, who works on it, and what follows its sums.
+//
+// Every image has its channels side by side; `..._pixel` is the distance from one pixel to the next in floats, so that
+// a step can read and write a part of the channels of a wider image: concatenation then needs no copy.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include "vector.h"
+
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN };
+
+struct Step {
+    int64_t kind;
+    const float* x;
+    const float* weights;
+    const float* bias;
+    const float* other;  // added to the result
+    float* y;
+    int64_t batch, height, width, channels, x_pixel;           // of the input
+    int64_t out_height, out_width, out_channels;               // of the output
+    int64_t y_image, y_row, y_pixel;                           // distances in the output
+    int64_t other_pixel, other_first;                          // its pixels; added before the activation?
+    int64_t kernel_h, kernel_w, stride_h, stride_w, top, left, dilation_h, dilation_w;
+    int64_t activation;
+    int64_t tiles;                                             // Winograd: tiles at a time
+    int64_t count_padding;                                     // average pool
+    double a, b;                                               // of the activation
+};
+
+// One of the threads on one step. Work is dealt out piece by piece, since a thread may be held up by other programs.
+struct Team {
+    int size;
+    float* scratch;
+    std::atomic<int64_t>* pieces;
+
+    int64_t next() const { return pieces->fetch_add(1, std::memory_order_relaxed); }
+};
+
+static float zeros[8192] __attribute__((aligned(64)));  // a pixel of the padding
+
+// --- what comes after a sum: bias, what is added, activation ---------------------------------------------------------
+
+static inline Vector finished(const Step& s, Vector sum, const float* other) {
+    if (other && s.other_first) sum += load(other);
+    sum = activated(sum, (int)s.activation, (float)s.a, (float)s.b);
+    if (other && !s.other_first) sum += load(other);
+    return sum;
+}
+
+static inline void put(const Step& s, float* y, const float* other, Vector sum, int count) {
+    if (count >= LANES) {
+        store(y, finished(s, sum, other));
+        return;
+    }
+    float rest[LANES] = {};
+    if (other) memcpy(rest, other, sizeof(float) * count);
+    store_some(y, finished(s, sum, other ? rest : nullptr), count);
+}

@@ -1,0 +1,106 @@
+// 3x3 convolution of stride 1 after Winograd, F(4x4, 3x3).
+#pragma once
+#include "product.h"
+#include "step.h"
+
+static inline void forward(const Vector* d, Vector* v) {  // 6 pixels to 6 points
+    const Vector even = d[4] - 4.0f * d[2], odd = d[3] - 4.0f * d[1];
+    const Vector even2 = d[4] - d[2], odd2 = 2.0f * (d[3] - d[1]);
+    v[0] = 4.0f * d[0] - 5.0f * d[2] + d[4];
+    v[1] = even + odd;
+    v[2] = even - odd;
+    v[3] = even2 + odd2;
+    v[4] = even2 - odd2;
+    v[5] = 4.0f * d[1] - 5.0f * d[3] + d[5];
+}
+
+static inline void backward(const Vector* m, Vector* y) {  // 6 points to 4 results
+    const Vector s12 = m[1] + m[2], d12 = m[1] - m[2], s34 = m[3] + m[4], d34 = m[3] - m[4];
+    y[0] = m[0] + s12 + s34;
+    y[1] = d12 + 2.0f * d34;
+    y[2] = s12 + 4.0f * s34;
+    y[3] = d12 + 8.0f * d34 + m[5];
+}
+
+constexpr int TILE = 36;  // points of a tile, 6 x 6 for 4 x 4 results
+
+// One point of some tiles: (tiles, channels) times (channels, columns).
+static void multiply(const float* v, const float* u, float* m, int tiles, int channels, int columns) {
+    for (int n = 0; n < columns; n += PANEL) {
+        const int vectors = std::min(PANEL, columns - n) / LANES;
+        const float* next = u + (size_t)channels * vectors * LANES;
+        for (int t = 0, line = 0; t < tiles; t += ROWS, line++) {
+            const int rows = std::min(ROWS, tiles - t);
+            Run run = {u, {}};
+            for (int r = 0; r < rows; r++) run.from[r] = v + (size_t)(t + r) * channels;
+            PRODUCTS[rows - 1][vectors - 1](&run, 1, channels, zeros, 0, m + (size_t)t * columns + n, columns,
+                                            line < vectors ? next + line * LANES : u);
+        }
+        u = next;
+    }
+}
+
+static void to_points(const Step& s, int tile, int at, float* V) {
+    const int across = (int)(s.out_width + 3) / 4, down = (int)(s.out_height + 3) / 4, C = (int)s.channels;
+    const int n = tile / (across * down), y0 = tile / across % down * 4 - (int)s.top, x0 = tile % across * 4 - (int)s.left;
+    const float* pixels[TILE];
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            const int y = y0 + i, x = x0 + j;
+            const bool inside = y >= 0 && y < s.height && x >= 0 && x < s.width;
+            pixels[i * 6 + j] = inside ? s.x + (((size_t)n * s.height + y) * s.width + x) * s.x_pixel : zeros;
+        }
+    for (int c = 0; c < C; c += LANES) {
+        Vector half[TILE], points[TILE];
+        for (int j = 0; j < 6; j++) {
+            Vector column[6], v[6];
+            for (int i = 0; i < 6; i++) column[i] = load(pixels[i * 6 + j] + c);
+            forward(column, v);
+            for (int i = 0; i < 6; i++) half[i * 6 + j] = v[i];
+        }
+        for (int i = 0; i < 6; i++) forward(half + i * 6, points + i * 6);
+        for (int i = 0; i < TILE; i++) store(V + ((size_t)i * s.tiles + at) * C + c, points[i]);
+    }
+}
+
+static void from_points(const Step& s, int tile, int at, const float* M, int columns) {
+    const int across = (int)(s.out_width + 3) / 4, down = (int)(s.out_height + 3) / 4;
+    const int n = tile / (across * down), y0 = tile / across % down * 4, x0 = tile % across * 4;
+    for (int c = 0; c < s.out_channels; c += LANES) {
+        const int count = std::min(LANES, (int)s.out_channels - c);
+        Vector half[24], result[16];
+        const Vector bias = load(s.bias + c);
+        for (int j = 0; j < 6; j++) {
+            Vector column[6], y[4];
+            for (int i = 0; i < 6; i++) column[i] = load(M + ((size_t)(i * 6 + j) * s.tiles + at) * columns + c);
+            backward(column, y);
+            for (int i = 0; i < 4; i++) half[i * 6 + j] = y[i];
+        }
+        for (int i = 0; i < 4; i++) backward(half + i * 6, result + i * 4);
+        for (int i = 0; i < 4 && y0 + i < s.out_height; i++)
+            for (int j = 0; j < 4 && x0 + j < s.out_width; j++) {
+                const size_t pixel = ((size_t)n * s.out_height + y0 + i) * s.out_width + x0 + j;
+                float* to = s.y + n * s.y_image + (y0 + i) * s.y_row + (x0 + j) * s.y_pixel + c;
+                put(s, to, s.other ? s.other + pixel * s.other_pixel + c : nullptr, result[i * 4 + j] + bias, count);
+            }
+    }
+}
+
+static void winograd(const Step& s, const Team& team) {
+    const int C = (int)s.channels, columns = (int)((s.out_channels + LANES - 1) / LANES) * LANES;
+    const int tiles = (int)(s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4)), at_once = (int)s.tiles;
+    const int blocks = (tiles + at_once - 1) / at_once;
+    float* V = team.scratch;
+    float* M = V + (size_t)TILE * at_once * C;
+    for (int block; (block = (int)team.next()) < blocks;) {
+        const int first = block * at_once, count = std::min(at_once, tiles - first);
+        for (int t = 0; t < count; t++) to_points(s, first + t, t, V);
+        for (int i = 0; i < TILE; i++) {
+            const float* v = V + (size_t)i * at_once * C;
+            const float* u = s.weights + (size_t)i * C * columns;
+            float* m = M + (size_t)i * at_once * columns;
+            multiply(v, u, m, count, C, columns);
+        }
+        for (int t = 0; t < count; t++) from_points(s, first + t, t, M, columns);
+    }
+}
