@@ -6,6 +6,7 @@ Images are channels last. Parts of a concatenation are written where the whole w
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from tt_cnn.virtual.engines.replay.kernels.steps import (
     step,
     winograd_weights,
 )
+from tt_cnn.virtual.engines.replay.rewrite import rewritten, rows_as_pixels
 
 CACHE_FLOATS = 3 << 16
 """What a block of Winograd tiles may take of a core's second-level cache."""
@@ -33,8 +35,8 @@ MANY_TILES = 100
 """With so many tiles of 4x4 results fetching the weights no longer counts."""
 _QUICKER: dict[Any, bool] = {}
 FOREVER = 1 << 60
-VIEWS = ("reshape", "permute", "slice", "expand")
-"""What torch does without a copy: the memory of their source is theirs."""
+REARRANGEMENTS = ("reshape", "permute", "slice", "expand", "pad")
+"""Computed when they are needed: mostly views of their source's memory for torch, and one step for a step."""
 
 
 class Lowering:
@@ -47,9 +49,14 @@ class Lowering:
         """Of inputs, constants and nodes that torch computes."""
         self.images: dict[int, Image] = {}
         self._steps: list[Step] = []
+        self._patches: list[tuple[int, int]] = []
+        """Steps that read an input itself, and the input."""
+        self._made: set[int] = set()
+        """Rearrangements that torch computes."""
         self._kept: list[torch.Tensor] = []
         self._scratch_each = 0
         self._pool = Pool()
+        outputs = self.outputs = rewritten(outputs, rows_as_pixels)
         self._order = ordered(outputs)
         self._fused = fuse(outputs)
         self._last_use = self._last_uses(outputs)
@@ -57,6 +64,8 @@ class Lowering:
         for position, node in enumerate(self._order):
             self._lower(node)
             self._pool.release(position)
+        for node in outputs:
+            self._need(node)
         self._close()
         self._scratch = torch.zeros(max(1, self._scratch_each * threads))
 
@@ -76,7 +85,7 @@ class Lowering:
         for node in outputs:
             last[id(node)] = FOREVER
         for node in reversed(self._order):
-            if node.kind in VIEWS:
+            if node.kind in REARRANGEMENTS:
                 last[id(node.source)] = max(last[id(node.source)], last[id(node)])
         return last
 
@@ -112,10 +121,46 @@ class Lowering:
 
     def _source(self, node: Node) -> Image:
         """A node's values as an image; those that torch computed are copied into one."""
-        if id(node) not in self.images:
+        if id(node) not in self.images and not self._rearranged(node):
+            self._need(node)
             target, values, key = self._image(node).tensor(), self.values, id(node)
             self._by_torch(lambda: target.copy_(values[key]))
         return self.images[id(node)]
+
+    def _rearranged(self, node: Node) -> bool:
+        """A chain of rearrangements as one step: where each number comes from shows when numbers are sent through."""
+        chain: list[Node] = []
+        start = node
+        while start.kind in REARRANGEMENTS:
+            if start.kind == "pad" and start.params[2] != 0.0:
+                return False
+            chain.append(start)
+            start = start.source
+        image = self.images.get(id(start))
+        if image is None and start.kind != "input":
+            return False
+        whole = start.shape if image is None else image.buffer.shape
+        places = torch.arange(1, math.prod(whole) + 1, dtype=torch.int32).view(whole)  # 0 is what a pad leaves
+        if image is not None:
+            places = Image(places, image.first, image.channels).tensor()
+        for one in reversed(chain):
+            places = evaluate.value_of(one, [places])
+        places = places.permute(0, 2, 3, 1).contiguous() - 1
+        self._kept.append(places)
+        to = self._image(node)
+        if image is None:
+            self._patches.append((len(self._steps), id(start)))
+        x = 0 if image is None else image.buffer.data_ptr()
+        self._steps.append(step("gather", x=x, weights=places.data_ptr(), y=to.pointer, width=places.numel()))
+        return True
+
+    def _need(self, node: Node) -> None:
+        """See to it that torch can have a node's values."""
+        if node.kind not in REARRANGEMENTS or id(node) in self.images or id(node) in self._made:
+            return
+        self._made.add(id(node))
+        self._need(node.source)
+        self._compute(node)
 
     def tensor(self, node: Node) -> torch.Tensor:
         """A node's values as torch sees them, once the actions have run."""
@@ -132,9 +177,12 @@ class Lowering:
         if not self._steps:
             return
         steps, count, run = (Step * len(self._steps))(*self._steps), len(self._steps), library().run_program
-        self._steps = []
+        patches, values = self._patches, self.values
+        self._steps, self._patches = [], []
 
         def call() -> None:
+            for at, key in patches:
+                steps[at].x = values[key].data_ptr()
             scratch = ctypes.c_void_p(self._scratch.data_ptr())
             run(steps, ctypes.c_int64(count), ctypes.c_int64(self.threads), scratch, ctypes.c_int64(self._scratch_each))
 
@@ -149,7 +197,9 @@ class Lowering:
             fused = self._fused[id(node)]
             if fused is not None:
                 _EMIT[fused.node.kind](self, fused)
-        elif node.kind != "input":
+        elif node.kind != "input" and node.kind not in REARRANGEMENTS:
+            for one in node.inputs:
+                self._need(one)
             self._compute(node)
 
     def _fill(self, cat: Node) -> None:

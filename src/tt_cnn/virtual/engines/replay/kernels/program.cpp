@@ -14,6 +14,7 @@ static void run(const Step& s, const Team& team) {
         case MAX_POOL: return max_pool(s, team);
         case AVERAGE_POOL: return average_pool(s, team);
         case MEAN: return mean(s, team);
+        case GATHER: return gather(s, team);
         default: return pixelwise(s, team);
     }
 }

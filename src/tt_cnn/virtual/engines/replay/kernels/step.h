@@ -7,7 +7,7 @@
 #include <atomic>
 #include "vector.h"
 
-enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN };
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER };
 
 struct Step {
     int64_t kind;

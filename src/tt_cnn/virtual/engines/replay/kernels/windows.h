@@ -77,3 +77,11 @@ static void mean(const Step& s, const Team& team) {
         put(s, s.y + n * s.y_image + c, nullptr, sum / (float)pixels, lanes);
     }
 }
+
+// Numbers from anywhere in an image, `width` of them: `weights` holds their places, those below 0 give 0.
+static void gather(const Step& s, const Team& team) {
+    const int32_t* places = (const int32_t*)s.weights;
+    constexpr int64_t piece = 8192;
+    for (int64_t i; (i = team.next() * piece) < s.width;)
+        for (const int64_t end = std::min(i + piece, s.width); i < end; i++) s.y[i] = places[i] < 0 ? 0.0f : s.x[places[i]];
+}
