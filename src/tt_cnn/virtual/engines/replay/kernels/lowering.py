@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
 from tt_cnn.virtual.engines.replay.kernels.steps import (
     ACTIVATIONS,
     LANES,
+    ROWS,
     Step,
     direct_weights,
     padded_bias,
@@ -29,11 +29,12 @@ from tt_cnn.virtual.engines.replay.kernels.steps import (
 )
 from tt_cnn.virtual.engines.replay.rewrite import rewritten, rows_as_pixels
 
-CACHE_FLOATS = 3 << 16
-"""What a block of Winograd tiles may take of a core's second-level cache."""
-MANY_TILES = 100
-"""With so many tiles of 4x4 results fetching the weights no longer counts."""
-_QUICKER: dict[Any, bool] = {}
+CACHE_FLOATS = 1 << 18
+"""A core's second-level cache."""
+BLOCK_FLOATS = 1 << 16
+"""What a block of Winograd tiles may take of it."""
+FETCH = 7
+"""Products that a core could do while it fetches a weight from memory which it has for itself (measured on a Zen 4)."""
 FOREVER = 1 << 60
 REARRANGEMENTS = ("reshape", "permute", "slice", "expand", "pad")
 """Computed when they are needed: mostly views of their source's memory for torch, and one step for a step."""
@@ -268,49 +269,22 @@ class Lowering:
             self._emit("convolution", fused, node.source, weights=direct_weights(weight), **window)
 
     def _quicker_by_winograd(self, node: Node) -> bool:
-        """Fewer multiplications, but four times the weights to fetch: for small maps measured, for large ones known."""
-        n, channels, h, w = node.shape
-        if n * -(-h // 4) * -(-w // 4) >= MANY_TILES:
-            return True
-        key = (node.source.shape, node.shape, node.params, self.threads)
-        if key not in _QUICKER:
-            tiles = self._tiles_at_once(node)
-            x, y = torch.zeros(node.source.shape), torch.zeros(node.shape)
-            (top, left, _, _), inputs = node.params[1], node.source.shape[1]
-            common = {
-                "x": x.data_ptr(), "y": y.data_ptr(), "batch": n, "height": node.source.shape[2],
-                "width": node.source.shape[3], "channels": inputs, "x_pixel": inputs, "out_height": h, "out_width": w,
-                "out_channels": channels, "y_pixel": channels, "y_row": w * channels, "y_image": h * w * channels,
-                "kernel_h": 3, "kernel_w": 3, "top": top, "left": left,
-            }  # fmt: skip
-            columns, bias = -(-channels // LANES) * LANES, padded_bias(None, channels)
-            seconds = {}
-            for kind, points in (("winograd", 36), ("convolution", 9)):
-                weights = torch.zeros(points * inputs * columns)
-                one = step(kind, weights=weights.data_ptr(), bias=bias.data_ptr(), tiles=tiles, **common)
-                seconds[kind] = self._seconds(one)
-            _QUICKER[key] = seconds["winograd"] < seconds["convolution"]
-        return _QUICKER[key]
-
-    def _seconds(self, one: Step) -> float:
-        scratch, run = torch.zeros(self._scratch_each * self.threads), library().run_program
-        times = []
-        for _ in range(4):
-            start = time.perf_counter()
-            run(
-                ctypes.byref(one), ctypes.c_int64(1), ctypes.c_int64(self.threads),
-                ctypes.c_void_p(scratch.data_ptr()), ctypes.c_int64(self._scratch_each),
-            )  # fmt: skip
-            times.append(time.perf_counter() - start)
-        return min(times)
+        """It takes 36 products for 16 results instead of 9 for each, and 36 weights have to be fetched instead of 9."""
+        n, _, h, w = node.shape
+        fetch = FETCH * self.threads
+        return 4 * (n * -(-h // 4) * -(-w // 4) + fetch) < n * h * w + fetch
 
     def _tiles_at_once(self, node: Node) -> int:
+        """As many as stay in cache; more where weights are large, since these are fetched anew for every block."""
         n, channels, h, w = node.shape
-        columns = -(-channels // LANES) * LANES
+        inputs, columns = node.source.shape[1], -(-channels // LANES) * LANES
         tiles = n * -(-h // 4) * -(-w // 4)
-        fitting = CACHE_FLOATS // (36 * (node.source.shape[1] + columns)) // 12 * 12
-        at_once = min(-(-tiles // self.threads), max(48, fitting))
-        self._scratch_each = max(self._scratch_each, 36 * at_once * (node.source.shape[1] + columns))
+        rounds = min(12, max(2, 36 * inputs * columns // (3 * CACHE_FLOATS)))
+        blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (36 * (inputs + columns))))
+        if blocks > 1:
+            blocks = -(-blocks // self.threads) * self.threads
+        at_once = -(-tiles // blocks)
+        self._scratch_each = max(self._scratch_each, 36 * (at_once * (inputs + columns) + 2 * LANES))
         return at_once
 
     def _conv_transpose(self, fused: Fused) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-LANES, PANEL = 16, 64
-"""Columns of a vector, and of a panel of weights, as product.h has them."""
+LANES, PANEL, ROWS = 16, 64, 7
+"""Columns of a vector and of a panel of weights, and rows that are multiplied at a time, as product.h has them."""
 KINDS = ("convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather")
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,

@@ -24,23 +24,29 @@ static inline void backward(const Vector* m, Vector* y) {  // 6 points to 4 resu
 
 constexpr int TILE = 36;  // points of a tile, 6 x 6 for 4 x 4 results
 
-// One point of some tiles: (tiles, channels) times (channels, columns).
-static void multiply(const float* v, const float* u, float* m, int tiles, int channels, int columns) {
-    for (int n = 0; n < columns; n += PANEL) {
-        const int vectors = std::min(PANEL, columns - n) / LANES;
-        const float* next = u + (size_t)channels * vectors * LANES;
-        for (int t = 0, line = 0; t < tiles; t += ROWS, line++) {
-            const int rows = std::min(ROWS, tiles - t);
-            Run run = {u, {}};
-            for (int r = 0; r < rows; r++) run.from[r] = v + (size_t)(t + r) * channels;
-            PRODUCTS[rows - 1][vectors - 1](&run, 1, channels, zeros, 0, m + (size_t)t * columns + n, columns,
-                                            line < vectors ? next + line * LANES : u);
-        }
-        u = next;
+// Some tiles at their points: rows of `width` numbers, and a gap between points that keeps them apart in the cache.
+struct Points {
+    float* at;
+    int tiles, width;
+
+    size_t distance() const { return (size_t)tiles * width + LANES; }
+    float* row(int point, int tile) const { return at + point * distance() + (size_t)tile * width; }
+};
+
+// One point: (tiles, channels) times a panel (channels, columns).
+static void multiply(const Points& V, const Points& M, int point, int tiles, const float* u, const float* next, int column,
+                     int vectors) {
+    for (int t = 0, groups = (tiles + ROWS - 1) / ROWS, line = 0; groups > 0; groups--, line++) {
+        const int rows = (tiles - t + groups - 1) / groups;
+        Run run = {u, {}};
+        for (int r = 0; r < rows; r++) run.from[r] = V.row(point, t + r);
+        PRODUCTS[rows - 1][vectors - 1](&run, 1, V.width, zeros, 0, M.row(point, t) + column, M.width,
+                                        line < vectors ? next + line * LANES : u);
+        t += rows;
     }
 }
 
-static void to_points(const Step& s, int tile, int at, float* V) {
+static void to_points(const Step& s, int tile, int at, const Points& V) {
     const int across = (int)(s.out_width + 3) / 4, down = (int)(s.out_height + 3) / 4, C = (int)s.channels;
     const int n = tile / (across * down), y0 = tile / across % down * 4 - (int)s.top, x0 = tile % across * 4 - (int)s.left;
     const float* pixels[TILE];
@@ -51,28 +57,33 @@ static void to_points(const Step& s, int tile, int at, float* V) {
             pixels[i * 6 + j] = inside ? s.x + (((size_t)n * s.height + y) * s.width + x) * s.x_pixel : zeros;
         }
     for (int c = 0; c < C; c += LANES) {
-        Vector half[TILE], points[TILE];
+        Vector half[TILE];
         for (int j = 0; j < 6; j++) {
             Vector column[6], v[6];
             for (int i = 0; i < 6; i++) column[i] = load(pixels[i * 6 + j] + c);
             forward(column, v);
             for (int i = 0; i < 6; i++) half[i * 6 + j] = v[i];
         }
-        for (int i = 0; i < 6; i++) forward(half + i * 6, points + i * 6);
-        for (int i = 0; i < TILE; i++) store(V + ((size_t)i * s.tiles + at) * C + c, points[i]);
+        float* to = V.row(0, at) + c;
+        for (int i = 0; i < 6; i++) {
+            Vector v[6];
+            forward(half + i * 6, v);
+            for (int j = 0; j < 6; j++, to += V.distance()) store(to, v[j]);
+        }
     }
 }
 
-static void from_points(const Step& s, int tile, int at, const float* M, int columns) {
+// Results of the channels from `first` on, as many as M has.
+static void from_points(const Step& s, int tile, int at, const Points& M, int first) {
     const int across = (int)(s.out_width + 3) / 4, down = (int)(s.out_height + 3) / 4;
     const int n = tile / (across * down), y0 = tile / across % down * 4, x0 = tile % across * 4;
-    for (int c = 0; c < s.out_channels; c += LANES) {
+    for (int c = first; c < std::min(first + M.width, (int)s.out_channels); c += LANES) {
         const int count = std::min(LANES, (int)s.out_channels - c);
         Vector half[24], result[16];
         const Vector bias = load(s.bias + c);
         for (int j = 0; j < 6; j++) {
             Vector column[6], y[4];
-            for (int i = 0; i < 6; i++) column[i] = load(M + ((size_t)(i * 6 + j) * s.tiles + at) * columns + c);
+            for (int i = 0; i < 6; i++) column[i] = load(M.row(i * 6 + j, at) + c - first);
             backward(column, y);
             for (int i = 0; i < 4; i++) half[i * 6 + j] = y[i];
         }
@@ -86,21 +97,29 @@ static void from_points(const Step& s, int tile, int at, const float* M, int col
     }
 }
 
+// Tiles are dealt out in blocks. Where these are few, panels are dealt out too, and every thread transforms for itself.
 static void winograd(const Step& s, const Team& team) {
     const int C = (int)s.channels, columns = (int)((s.out_channels + LANES - 1) / LANES) * LANES;
     const int tiles = (int)(s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4)), at_once = (int)s.tiles;
-    const int blocks = (tiles + at_once - 1) / at_once;
-    float* V = team.scratch;
-    float* M = V + (size_t)TILE * at_once * C;
-    for (int block; (block = (int)team.next()) < blocks;) {
-        const int first = block * at_once, count = std::min(at_once, tiles - first);
-        for (int t = 0; t < count; t++) to_points(s, first + t, t, V);
-        for (int i = 0; i < TILE; i++) {
-            const float* v = V + (size_t)i * at_once * C;
-            const float* u = s.weights + (size_t)i * C * columns;
-            float* m = M + (size_t)i * at_once * columns;
-            multiply(v, u, m, count, C, columns);
-        }
-        for (int t = 0; t < count; t++) from_points(s, first + t, t, M, columns);
+    const int blocks = (tiles + at_once - 1) / at_once, panels = (columns + PANEL - 1) / PANEL;
+    const int parts = std::min(panels, std::max(1, 2 * team.size / blocks));
+    const Points V = {team.scratch, at_once, C};
+    int transformed = -1;
+    for (int piece; (piece = (int)team.next()) < blocks * parts;) {
+        const int block = piece / parts, first = block * at_once, count = std::min(at_once, tiles - first);
+        const int begin = panels * (piece % parts) / parts * PANEL;
+        const int end = std::min(columns, panels * (piece % parts + 1) / parts * PANEL);
+        const Points M = {V.at + TILE * V.distance(), at_once, end - begin};
+        if (transformed != block)
+            for (int t = 0; t < count; t++) to_points(s, first + t, t, V);
+        transformed = block;
+        for (int i = 0; i < TILE; i++)
+            for (int n = begin; n < end; n += PANEL) {
+                const int vectors = std::min(PANEL, end - n) / LANES;
+                const float* u = s.weights + ((size_t)i * columns + n) * C;
+                const float* next = u + (size_t)(n + PANEL < end ? vectors * LANES : columns - n + begin) * C;
+                multiply(V, M, i, count, u, next, n - begin, vectors);
+            }
+        for (int t = 0; t < count; t++) from_points(s, first + t, t, M, begin);
     }
 }
