@@ -15,12 +15,18 @@ struct Pixel {
     int top, left;
 };
 
-static Pixel pixel_at(const Step& s, int64_t number) {
-    const int64_t area = s.out_height * s.out_width, n = number / area;
-    const int64_t y = number % area / s.out_width, x = number % s.out_width;
-    return {s.x + n * s.height * s.width * s.x_pixel, s.y + n * s.y_image + y * s.y_row + x * s.y_pixel,
-            s.other ? s.other + number * s.other_pixel : nullptr, (int)(y * s.stride_h - s.top),
-            (int)(x * s.stride_w - s.left)};
+// Results from a number on, counted through all rows and images.
+static void locate(const Step& s, int64_t first, int count, Pixel* pixels) {
+    const int64_t area = s.out_height * s.out_width;
+    int64_t n = first / area, y = first % area / s.out_width, x = first % s.out_width;
+    for (int64_t number = first; number < first + count; number++, pixels++) {
+        *pixels = {s.x + n * s.height * s.width * s.x_pixel, s.y + n * s.y_image + y * s.y_row + x * s.y_pixel,
+                   s.other ? s.other + number * s.other_pixel : nullptr, (int)(y * s.stride_h - s.top),
+                   (int)(x * s.stride_w - s.left)};
+        if (++x < s.out_width) continue;
+        x = 0;
+        if (++y == s.out_height) y = 0, n++;
+    }
 }
 
 // A part of the rows of weights: some places of the kernel, and some channels of each.
@@ -54,7 +60,23 @@ static int runs_of(const Step& s, const Pixel* pixels, int count, Block block, c
     return found;
 }
 
+// The same for all vectors of a row, with what is most frequent kept out of the loop.
+template <bool other, bool relu>
+static void finish_quickly(const Pixel* pixels, int count, const float* sums, int first, int columns) {
+    for (int r = 0; r < count; r++, sums += PANEL)
+        for (int c = 0; c < columns; c += LANES) {
+            Vector sum = load(sums + c);
+            if (other) sum += load(pixels[r].other + first + c);
+            store(pixels[r].y + first + c, relu ? larger(sum, Vector{}) : sum);
+        }
+}
+
 static void finish(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
+    if (s.activation <= RELU && columns % LANES == 0 && (!s.other || s.other_first)) {
+        const auto quickly = s.other ? (s.activation == RELU ? finish_quickly<true, true> : finish_quickly<true, false>)
+                                     : (s.activation == RELU ? finish_quickly<false, true> : finish_quickly<false, false>);
+        return quickly(pixels, count, sums, first, columns);
+    }
     for (int r = 0; r < count; r++, sums += PANEL)
         for (int c = 0; c < columns; c += LANES)
             put(s, pixels[r].y + first + c, pixels[r].other ? pixels[r].other + first + c : nullptr, load(sums + c),
@@ -96,7 +118,7 @@ static void convolution(const Step& s, const Team& team) {
         const int p0 = panels * (part / cut.tiles) / cut.panels, p1 = panels * (part / cut.tiles + 1) / cut.panels;
         const int64_t first = (int64_t)t0 * ROWS;
         const int count = (int)(std::min((int64_t)t1 * ROWS, pixels) - first);
-        for (int i = 0; i < count; i++) around[i] = pixel_at(s, first + i);
+        locate(s, first, count, around);
         for (int panel = p0; panel < p1; panel++) {
             const int columns = std::min(PANEL, (int)s.out_channels - panel * PANEL);
             const int vectors = (columns + LANES - 1) / LANES;
