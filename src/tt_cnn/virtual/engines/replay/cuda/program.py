@@ -12,10 +12,10 @@ import torch
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, Expression, is_expression
 from tt_cnn.virtual.engines.replay.cuda.memory import Buffers
-from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten
 from tt_cnn.virtual.engines.replay.cuda.steps import STEPS, ByTorch, Computed, Convolution, Copy, Step
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
+from tt_cnn.virtual.engines.replay.rewrite import rewritten
 
 FOREVER = 1 << 60
 

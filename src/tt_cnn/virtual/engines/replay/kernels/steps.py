@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.types.enums import DataType
 
-PANEL = 32
+LANES, PANEL, ROWS = 16, 64, 7
+"""Columns of a vector and of a panel of weights, and rows that are multiplied at a time, as product.h has them."""
 KINDS = (
-    "convolution",
-    "winograd",
-    "depthwise",
-    "max_pool",
-    "average_pool",
-    "upsample",
-    "activate",
-    "mean",
-    "sums",
+    "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
     "walk",
-)
+)  # fmt: skip
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
 }  # fmt: skip
@@ -46,7 +38,6 @@ _NUMBERS = (
     "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
     "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
     "dilation_h", "dilation_w", "activation", "tiles", "count_padding", "stage_count", "piece_count", "between_count",
-    "weight_rows",
 )  # fmt: skip
 
 
@@ -62,7 +53,7 @@ class Stage(ctypes.Structure):
 
 
 class Piece(ctypes.Structure):
-    """As sums.h has it."""
+    """As step.h has it."""
 
     _fields_ = tuple((name, ctypes.c_int64) for name in ("top", "bottom", "first", "last", "rounds"))
 
@@ -99,23 +90,15 @@ _KERNEL_TO_POINTS = torch.tensor(
 
 
 def in_panels(matrix: torch.Tensor) -> torch.Tensor:
-    """(..., rows, columns) as (..., panels, rows, 32), the columns padded."""
-    *lead, rows, columns = matrix.shape
-    padded = torch.nn.functional.pad(matrix, (0, -columns % PANEL))
-    return padded.reshape(*lead, rows, -1, PANEL).transpose(-2, -3).float().contiguous()
+    """(..., rows, columns) as panels of columns, each with its rows one after the other; the last may be narrow."""
+    matrix = torch.nn.functional.pad(matrix.float(), (0, -matrix.shape[-1] % LANES))
+    return torch.cat([panel.flatten(-2) for panel in matrix.split(PANEL, dim=-1)], dim=-1)
 
 
 def direct_weights(weight: torch.Tensor) -> torch.Tensor:
     """(out, in, height, width) as panels of (height * width * in) rows."""
     out = weight.shape[0]
     return in_panels(weight.permute(2, 3, 1, 0).reshape(-1, out))
-
-
-def weights_of_pieces(weight: torch.Tensor, pieces: Sequence[Piece]) -> torch.Tensor:
-    """The same with the rows of one piece after those of the other."""
-    out = weight.shape[0]
-    parts = [weight[:, one.first : one.last, one.top : one.bottom].permute(2, 3, 1, 0) for one in pieces]
-    return in_panels(torch.cat([part.reshape(-1, out) for part in parts]))
 
 
 def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
@@ -128,4 +111,4 @@ def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:
     row = torch.zeros(channels) if bias is None else bias.float()
-    return torch.nn.functional.pad(row, (0, -channels % PANEL)).contiguous()
+    return torch.nn.functional.pad(row, (0, -channels % LANES)).contiguous()
