@@ -90,17 +90,24 @@ static void finish_quickly(const Pixel* pixels, int count, const float* sums, in
         }
 }
 
-static void finish(const Step& s, const Pixel* pixels, int count, float* sums, int first, int columns) {
-    if (s.stage_count) {
+// By stages, for many rows at a time.
+static void finish_by_stages(const Step& s, const Pixel* pixels, int count, float* sums, int first, int columns) {
+    constexpr int AT_ONCE = 4 * ROWS;
+    float* y[AT_ONCE];
+    const float* other[AT_ONCE];
+    for (int begin = 0; begin < count; begin += AT_ONCE, sums += AT_ONCE * PANEL) {
+        const int rows = std::min(AT_ONCE, count - begin);
         for (int c = 0; c < columns; c += LANES) {
-            float* y[ROWS];
-            const float* other[ROWS];
-            for (int r = 0; r < count; r++)
-                y[r] = pixels[r].y + first + c, other[r] = s.other ? pixels[r].other + first + c : nullptr;
-            put_many(s, y, other, (Vector*)(sums + c), count, WIDE, std::min(LANES, columns - c), first + c);
+            for (int r = 0; r < rows; r++) {
+                const Pixel& pixel = pixels[begin + r];
+                y[r] = pixel.y + first + c, other[r] = s.other ? pixel.other + first + c : nullptr;
+            }
+            put_many(s, y, other, (Vector*)(sums + c), rows, WIDE, std::min(LANES, columns - c), first + c);
         }
-        return;
     }
+}
+
+static void finish(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
     if (s.activation <= RELU && columns % LANES == 0 && (!s.other || s.other_first)) {
         const auto quickly = s.other ? (s.activation == RELU ? finish_quickly<true, true> : finish_quickly<true, false>)
                                      : (s.activation == RELU ? finish_quickly<false, true> : finish_quickly<false, false>);
@@ -172,8 +179,9 @@ static void convolution(const Step& s, const Team& team) {
                     PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL,
                                                     line < vectors ? next + line * LANES : here);
                     if (block.rounds) round_sums(s, (Vector*)to, rows, vectors);
-                    if (ends) finish(s, around + i, rows, to, panel * PANEL, columns);
+                    if (ends && !s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }
+                if (ends && s.stage_count) finish_by_stages(s, around, count, sums, panel * PANEL, columns);
             }
         }
     }
