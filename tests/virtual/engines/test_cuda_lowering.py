@@ -12,9 +12,9 @@ from torch import nn
 from tt_cnn.testing.pcc import comp_pcc
 from tt_cnn.virtual.engines.replay.capture import graph_of
 from tt_cnn.virtual.engines.replay.cuda.program import Program
-from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten
 from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Copy, Window
 from tt_cnn.virtual.engines.replay.graph import ordered
+from tt_cnn.virtual.engines.replay.rewrite import rewritten
 
 Model = Callable[[torch.Tensor], list[torch.Tensor]]
 

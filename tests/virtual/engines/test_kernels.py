@@ -168,6 +168,30 @@ def test_views_of_an_image_outlive_later_steps() -> None:
     agrees(program, torch.randn(1, 16, 8, 8))
 
 
+def test_rearrangements_before_a_step_are_one_step() -> None:
+    folded, narrow = torch.randn(24, 12, 3, 3), torch.randn(8, 10, 1, 1)
+
+    def program(x: torch.Tensor) -> list[torch.Tensor]:
+        pairs = F.pad(x, (1, 2, 3, 2)).reshape(2, 3, 8, 2, 9, 2)
+        y = F.conv2d(pairs.permute(0, 1, 3, 5, 2, 4).reshape(2, 12, 8, 9), folded)  # of an input
+        z = F.conv2d(y[:, 3:13].transpose(2, 3), narrow)  # of an image
+        return [z, y.permute(0, 2, 3, 1)]
+
+    host = agrees(program, torch.randn(2, 3, 11, 15))
+    assert len(host._lowering.actions) == 2  # the steps, and the output as torch sees it
+
+
+@pytest.mark.parametrize("shape", [(5, 40), (1, 7, 40), (2, 1, 3, 40)])
+def test_products_with_weights_are_steps(shape: tuple[int, ...]) -> None:
+    weight, bias = torch.randn(40, 70), torch.randn(70)
+
+    def program(x: torch.Tensor) -> list[torch.Tensor]:
+        rows = F.pad(x, (0, 0, 0, 4))
+        return [F.relu(rows @ weight + bias), rows[..., :30] @ weight[:30].reshape(30, 70)]
+
+    agrees(program, torch.randn(shape))
+
+
 def test_what_torch_must_do_stands_between_steps() -> None:
     weight = torch.randn(16, 16, 1, 1)
 

@@ -1,21 +1,26 @@
-"""From commands to a graph: they are run once on tensors that note what torch does with them.
+"""From commands to a graph: they are run once while what torch does for them is noted.
 
 Every op computes its numbers with torch, so the note is complete, and no op needs a second description for compiled
-replays. What follows from constants alone is computed here, once.
+replays. What follows from constants alone is computed on the way, once; all else needs no values, only shapes.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import fx
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tt_cnn.virtual.engines.replay.aten import TRANSLATIONS
-from tt_cnn.virtual.engines.replay.graph import Graph, Node
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.primitives import nodes_of
+from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
+from tt_cnn.virtual.numerics.primitive import OPERATION, noting
+
+TRANSLATIONS[OPERATION] = nodes_of
 
 
 class NotExpressible(Exception):
@@ -28,64 +33,101 @@ class NotExpressible(Exception):
 
 def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> list[Node]:
     """The graph of a program's outputs."""
-    with torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad():  # torch's views of inference tensors ask for what those lack
         try:
-            module = make_fx(lambda *values: program(*values))(*inputs)  # it would count arguments with defaults
-        except RuntimeError as error:
-            if "tracing tensor" not in str(error):
-                raise
-            raise NotExpressible("a value that decides what is computed") from error
-    module.graph.eliminate_dead_code()
-    return _Translation(module).run()
+            return _noted(program, inputs, compute=False)
+        except (NotExpressible, RuntimeError, ValueError, IndexError):
+            return _noted(program, inputs, compute=True)  # what has no node may be something that no output needs
 
 
-class _Translation:
-    def __init__(self, module: fx.GraphModule) -> None:
-        self.module = module
-        self.graph = Graph()
-        self.values: dict[fx.Node, Any] = {}
+def _noted(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor], compute: bool) -> list[Node]:
+    note = _Note(compute)
+    values = [note.input(i, x) for i, x in enumerate(inputs)]
+    with note, noting():
+        outputs = program(*values)
+    return [note.result(one) for one in outputs]
 
-    def run(self) -> list[Node]:
-        count = 0
-        for node in self.module.graph.nodes:
-            if node.op == "placeholder":
-                self.values[node] = self.graph.input(count, tuple(node.meta["val"].shape))
-                count += 1
-            elif node.op == "get_attr":
-                self.values[node] = self.graph.constant(getattr(self.module, node.target).detach())
-            elif node.op == "call_function":
-                self.values[node] = self._call(node)
-            elif node.op == "output":
-                return [self._known(one) for one in node.args[0]]
-        raise AssertionError("a traced program has an output")
 
-    def _known(self, argument: Any) -> Node:
-        node: Node = self.values[argument]
+@dataclass(frozen=True)
+class _Missing:
+    """In place of a node: the operation that has none."""
+
+    operation: str
+
+
+class _Note(TorchDispatchMode):
+    """Notes operations on tensors that depend on an input.
+
+    With `compute` their values are computed, and operations without a node are taken for unneeded until an output
+    depends on one. Without it they are refused, and results are empty.
+    """
+
+    def __init__(self, compute: bool) -> None:
+        super().__init__()
+        self.graph = RoundingGraph()
+        self.compute = compute
+        self._known: dict[int, tuple[torch.Tensor, Node | _Missing]] = {}
+        """By the tensor's id, which is its own as long as it is kept here."""
+        self._constants: dict[int, tuple[torch.Tensor, Node]] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its compiler, which takes a second, to keep it away from here."""
+        return False
+
+    def input(self, index: int, value: torch.Tensor) -> torch.Tensor:
+        own = value.clone() if self.compute else torch.empty(value.shape)
+        self._known[id(own)] = own, self.graph.input(index, tuple(value.shape))
+        return own
+
+    def result(self, tensor: torch.Tensor) -> Node:
+        node = self._node(tensor)
+        if isinstance(node, _Missing):
+            raise NotExpressible(node.operation)
         return node
 
-    def _call(self, node: fx.Node) -> Any:
-        args: Any = fx.map_arg(node.args, self._known)  # type: ignore[arg-type]
-        kwargs: Any = fx.map_arg(node.kwargs, self._known)  # type: ignore[arg-type]
-        if node.target is operator.getitem:
-            return args[0][args[1]] if isinstance(args[0], tuple) else args[0]
-        if _all_constant(args, kwargs):
-            return self._folded(node, args, kwargs)
-        translate = TRANSLATIONS.get(str(node.target))
-        translated = None if translate is None else translate(self.graph, *args, **kwargs)
-        if translated is None:
-            raise NotExpressible(str(node.target))
-        return translated
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not any(id(one) in self._known for one in pytree.tree_leaves((args, kwargs))):
+            return func(*args, **kwargs)
+        if func is torch.ops.aten._local_scalar_dense.default:
+            raise NotExpressible("a value that decides what is computed")
+        if func._schema.is_mutable:
+            raise NotExpressible(str(func))
+        if str(func) not in TRANSLATIONS:
+            with self:
+                results = func.decompose(*args, **kwargs)
+            if results is not NotImplemented:
+                return results
+        found = self._translated(func, args, kwargs)
+        if isinstance(found[0], _Missing) and not self.compute:
+            raise NotExpressible(found[0].operation)
+        results = func(*args, **kwargs) if self.compute else _empty(func, found)
+        for i, tensor in enumerate(pytree.tree_leaves(results)):
+            self._known[id(tensor)] = tensor, found[i] if i < len(found) else _Missing(str(func))
+        return results
 
-    def _folded(self, node: fx.Node, args: Any, kwargs: Mapping[str, Any]) -> Any:
-        def value(one: Any) -> Any:
-            return one.value if isinstance(one, Node) else one
+    def _translated(self, func: Any, args: Any, kwargs: Any) -> Sequence[Node | _Missing]:
+        """The nodes of the first results."""
+        translate = TRANSLATIONS.get(str(func))
+        args, kwargs = pytree.tree_map_only(torch.Tensor, self._node, (args, kwargs))
+        missing = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, _Missing)]
+        found = None if missing or translate is None else translate(self.graph, *args, **kwargs)
+        if found is None:
+            return [*missing, _Missing(str(func))][:1]
+        return found if isinstance(found, tuple) else [found]
 
-        args, kwargs = (torch.utils._pytree.tree_map(value, a) for a in (args, kwargs))
-        assert callable(node.target)
-        result = node.target(*args, **kwargs)
-        return self.graph.constant(result) if isinstance(result, torch.Tensor) else result
+    def _node(self, tensor: torch.Tensor) -> Node | _Missing:
+        if id(tensor) in self._known:
+            return self._known[id(tensor)][1]
+        if id(tensor) not in self._constants:
+            self._constants[id(tensor)] = tensor, self.graph.constant(tensor.detach())
+        return self._constants[id(tensor)][1]
 
 
-def _all_constant(*arguments: Any) -> bool:
-    leaves = torch.utils._pytree.tree_leaves(arguments)
-    return all(leaf.is_constant for leaf in leaves if isinstance(leaf, Node))
+def _empty(func: Any, nodes: Sequence[Any]) -> Any:
+    """Results in the form in which an operation returns them."""
+    tensors = [torch.empty(node.shape) for node in nodes]
+    if len(func._schema.returns) > 1:
+        return (*tensors, *(torch.empty(0) for _ in func._schema.returns[len(tensors) :]))
+    return tensors if isinstance(func._schema.returns[0].type, torch.ListType) else tensors[0]

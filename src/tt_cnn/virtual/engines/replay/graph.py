@@ -212,10 +212,14 @@ class Graph:
             sunk = self._sunk_binary(name, layout, other, shape, swapped=layout is b)
             if sunk is not None:
                 return sunk
-        if name == "add" and a.kind == "conv" and b.value is not None and len(a.inputs) == 2:
-            bias = _channels(b.value, a.shape)
+        if name == "add" and a.kind in ("conv", "conv_transpose") and b.value is not None and len(a.inputs) == 2:
+            bias = channels_of(b.value, a.shape)
             if bias is not None:
-                return self._node("conv", (*a.inputs, self.constant(bias)), a.params, a.shape)
+                return self._node(a.kind, (*a.inputs, self.constant(bias)), a.params, a.shape)
+        if name == "mul" and a.kind == "binary" and a.params == ("mul",) and shape == a.source.shape:
+            one, two = _number(a.inputs[1]), _number(b)
+            if one is not None and two is not None:
+                return self.binary("mul", a.source, self.constant(one * two))
         return self._node("binary", (a, b), (name,), shape)
 
     def _sunk_binary(self, name: str, a: Node, b: Node, shape: Shape, swapped: bool) -> Node | None:
@@ -427,10 +431,15 @@ def _moves_only_units(shape: Shape, dims: Sequence[int]) -> bool:
 def _changes_nothing(name: str, b: Node) -> bool:
     """Adding 0 (casts are written so) and multiplying by 1."""
     neutral = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0}.get(name)
-    return neutral is not None and b.value is not None and b.value.numel() == 1 and float(b.value) == neutral
+    number = _number(b)
+    return neutral is not None and number is not None and float(number) == neutral
 
 
-def _channels(value: torch.Tensor, shape: Shape) -> torch.Tensor | None:
+def _number(node: Node) -> torch.Tensor | None:
+    return node.value.reshape(()) if node.value is not None and node.value.numel() == 1 else None
+
+
+def channels_of(value: torch.Tensor, shape: Shape) -> torch.Tensor | None:
     """A constant that differs only along the channels of an image, as a row of them."""
     full = (1,) * (4 - value.dim()) + tuple(value.shape)
     if len(shape) != 4 or len(full) != 4 or full[0] != 1 or full[2:] != (1, 1) or full[1] not in (1, shape[1]):

@@ -23,14 +23,14 @@ class Kernels:
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
         from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
 
-        self._outputs = outputs
-        self._inputs = sorted((n for n in ordered(outputs) if n.kind == "input"), key=lambda n: n.params[0])
         self._lowering = Lowering(outputs, threads)
+        self._outputs = self._lowering.outputs
+        self._inputs = sorted((n for n in ordered(self._outputs) if n.kind == "input"), key=lambda n: n.params[0])
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         lowering = self._lowering
         for node, value in zip(self._inputs, inputs, strict=True):
-            lowering.values[id(node)] = value
+            lowering.values[id(node)] = value.contiguous()
         with torch.no_grad():
             for action in lowering.actions:
                 action()

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.primitive import primitive
+
 
 @dataclass(frozen=True)
 class Window:
@@ -33,9 +35,17 @@ class Window:
         return F.pad(image, (0, 0, left, right, top, bottom))
 
     def output_size(self, padded: Tensor) -> tuple[int, int]:
+        return self._results(padded.shape[1], padded.shape[2])
+
+    def output_hw(self, height: int, width: int) -> tuple[int, int]:
+        """Of an image of this size."""
+        top, bottom, left, right = self.padding
+        return self._results(height + top + bottom, width + left + right)
+
+    def _results(self, *sizes: int) -> tuple[int, int]:
         height, width = (
-            (padded.shape[1 + axis] - self.dilation[axis] * (self.kernel[axis] - 1) - 1) // self.stride[axis] + 1
-            for axis in (0, 1)
+            (size - self.dilation[axis] * (self.kernel[axis] - 1) - 1) // self.stride[axis] + 1
+            for axis, size in enumerate(sizes)
         )
         return height, width
 
@@ -51,6 +61,17 @@ class Window:
         rows, columns = ([positions(axis, tap) for tap in range(self.kernel[axis])] for axis in (0, 1))
         taps = [padded[:, row, column] for row in rows for column in columns]
         return torch.stack(taps, 3).reshape(image.shape[0] * sizes[0] * sizes[1], -1)
+
+
+@primitive("zeros_around", shape=lambda image, *, size, **_: (image[0], *size, image[3]))
+def zeros_around(image: Tensor, *, size: tuple[int, int], first: tuple[int, int], stride: tuple[int, int]) -> Tensor:
+    """The pixels of an image (batch, height, width, channels) within a larger one of zeros."""
+    batch, height, width, channels = image.shape
+    wide = image.new_zeros(batch, *size, channels)
+    rows = slice(first[0], first[0] + (height - 1) * stride[0] + 1, stride[0])
+    columns = slice(first[1], first[1] + (width - 1) * stride[1] + 1, stride[1])
+    wide[:, rows, columns] = image
+    return wide
 
 
 def zeros_between(

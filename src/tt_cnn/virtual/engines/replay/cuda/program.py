@@ -12,10 +12,10 @@ import torch
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, Expression, is_expression
 from tt_cnn.virtual.engines.replay.cuda.memory import Buffers
-from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten
 from tt_cnn.virtual.engines.replay.cuda.steps import STEPS, ByTorch, Computed, Convolution, Copy, Step
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
+from tt_cnn.virtual.engines.replay.rewrite import rewritten
 
 FOREVER = 1 << 60
 
@@ -30,7 +30,7 @@ class Program:
         self.steps: list[Step | Computed | ByTorch] = []
         self._results = rewritten(outputs)
         self._order = ordered(self._results)
-        self._fused = fuse(self._results)
+        self._fused = fuse(self._results, only_simple=True)
         self._images: dict[int, torch.Tensor] = {}
         """Of nodes with memory of their own, by id."""
         self._read: set[int] = set()

@@ -6,7 +6,7 @@ Images are channels last. Parts of a concatenation are written where the whole w
 from __future__ import annotations
 
 import ctypes
-import time
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,27 +14,33 @@ import torch
 
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
-from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
+from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end, stages_of
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
 from tt_cnn.virtual.engines.replay.kernels.steps import (
-    ACTIVATIONS,
-    PANEL,
+    BETWEEN,
+    LANES,
+    ROWS,
+    Stage,
     Step,
     direct_weights,
     padded_bias,
     step,
     winograd_weights,
 )
+from tt_cnn.virtual.engines.replay.rewrite import rewritten, rows_as_pixels
+from tt_cnn.virtual.types.enums import DataType
 
-CACHE_FLOATS = 3 << 16
-"""What a block of Winograd tiles may take of a core's second-level cache."""
-MANY_TILES = 100
-"""With so many tiles of 4x4 results fetching the weights no longer counts."""
-_QUICKER: dict[Any, bool] = {}
+CACHE_FLOATS = 1 << 18
+"""A core's second-level cache."""
+BLOCK_FLOATS = 1 << 16
+"""What a block of Winograd tiles may take of it."""
+FETCH = 7
+"""Products that a core could do while it fetches a weight from memory which it has for itself (measured on a Zen 4)."""
 FOREVER = 1 << 60
-VIEWS = ("reshape", "permute", "slice", "expand")
-"""What torch does without a copy: the memory of their source is theirs."""
+REARRANGEMENTS = ("reshape", "permute", "slice", "expand", "pad")
+"""Computed when they are needed: mostly views of their source's memory for torch, and one step for a step."""
 
 
 class Lowering:
@@ -47,9 +53,15 @@ class Lowering:
         """Of inputs, constants and nodes that torch computes."""
         self.images: dict[int, Image] = {}
         self._steps: list[Step] = []
+        self._patches: list[tuple[int, int]] = []
+        """Steps that read an input itself, and the input."""
+        self._made: set[int] = set()
+        """Rearrangements that torch computes."""
         self._kept: list[torch.Tensor] = []
+        self._arrays: list[Any] = []
         self._scratch_each = 0
         self._pool = Pool()
+        outputs = self.outputs = rewritten(outputs, rows_as_pixels)
         self._order = ordered(outputs)
         self._fused = fuse(outputs)
         self._last_use = self._last_uses(outputs)
@@ -57,6 +69,8 @@ class Lowering:
         for position, node in enumerate(self._order):
             self._lower(node)
             self._pool.release(position)
+        for node in outputs:
+            self._need(node)
         self._close()
         self._scratch = torch.zeros(max(1, self._scratch_each * threads))
 
@@ -68,7 +82,7 @@ class Lowering:
         position = {id(node): i for i, node in enumerate(self._order)}
         for one in self._fused.values():
             if one is not None:
-                due[id(one.node)] = position[id(one.result)]
+                due |= {id(node): position[id(one.result)] for node in (one.node, *one.chain)}
         last: dict[int, int] = {}
         for i, node in enumerate(self._order):
             for source in node.inputs:
@@ -76,7 +90,7 @@ class Lowering:
         for node in outputs:
             last[id(node)] = FOREVER
         for node in reversed(self._order):
-            if node.kind in VIEWS:
+            if node.kind in REARRANGEMENTS:
                 last[id(node.source)] = max(last[id(node.source)], last[id(node)])
         return last
 
@@ -112,10 +126,46 @@ class Lowering:
 
     def _source(self, node: Node) -> Image:
         """A node's values as an image; those that torch computed are copied into one."""
-        if id(node) not in self.images:
+        if id(node) not in self.images and not self._rearranged(node):
+            self._need(node)
             target, values, key = self._image(node).tensor(), self.values, id(node)
             self._by_torch(lambda: target.copy_(values[key]))
         return self.images[id(node)]
+
+    def _rearranged(self, node: Node) -> bool:
+        """A chain of rearrangements as one step: where each number comes from shows when numbers are sent through."""
+        chain: list[Node] = []
+        start = node
+        while start.kind in REARRANGEMENTS:
+            if start.kind == "pad" and start.params[2] != 0.0:
+                return False
+            chain.append(start)
+            start = start.source
+        image = self.images.get(id(start))
+        if image is None and start.kind != "input":
+            return False
+        whole = start.shape if image is None else image.buffer.shape
+        places = torch.arange(1, math.prod(whole) + 1, dtype=torch.int32).view(whole)  # 0 is what a pad leaves
+        if image is not None:
+            places = Image(places, image.first, image.channels).tensor()
+        for one in reversed(chain):
+            places = evaluate.value_of(one, [places])
+        places = places.permute(0, 2, 3, 1).contiguous() - 1
+        self._kept.append(places)
+        to = self._image(node)
+        if image is None:
+            self._patches.append((len(self._steps), id(start)))
+        x = 0 if image is None else image.buffer.data_ptr()
+        self._steps.append(step("gather", x=x, weights=places.data_ptr(), y=to.pointer, width=places.numel()))
+        return True
+
+    def _need(self, node: Node) -> None:
+        """See to it that torch can have a node's values."""
+        if node.kind not in REARRANGEMENTS or id(node) in self.images or id(node) in self._made:
+            return
+        self._made.add(id(node))
+        self._need(node.source)
+        self._compute(node)
 
     def tensor(self, node: Node) -> torch.Tensor:
         """A node's values as torch sees them, once the actions have run."""
@@ -132,9 +182,12 @@ class Lowering:
         if not self._steps:
             return
         steps, count, run = (Step * len(self._steps))(*self._steps), len(self._steps), library().run_program
-        self._steps = []
+        patches, values = self._patches, self.values
+        self._steps, self._patches = [], []
 
         def call() -> None:
+            for at, key in patches:
+                steps[at].x = values[key].data_ptr()
             scratch = ctypes.c_void_p(self._scratch.data_ptr())
             run(steps, ctypes.c_int64(count), ctypes.c_int64(self.threads), scratch, ctypes.c_int64(self._scratch_each))
 
@@ -149,7 +202,9 @@ class Lowering:
             fused = self._fused[id(node)]
             if fused is not None:
                 _EMIT[fused.node.kind](self, fused)
-        elif node.kind != "input":
+        elif node.kind != "input" and node.kind not in REARRANGEMENTS:
+            for one in node.inputs:
+                self._need(one)
             self._compute(node)
 
     def _fill(self, cat: Node) -> None:
@@ -184,16 +239,43 @@ class Lowering:
             "y_image": y.pixel * y.buffer.shape[2] * y.buffer.shape[1],
         }  # fmt: skip
         if other is not None:
-            numbers |= {"other": other.pointer, "other_pixel": other.pixel, "other_first": int(fused.other_first)}
-        if fused.activation is not None:
-            name, *params = fused.activation.params
-            numbers |= {"activation": ACTIVATIONS[name], **dict(zip("ab", map(float, params), strict=False))}
+            numbers |= {"other": other.pointer, "other_pixel": other.pixel}
+        numbers |= simple_end(fused) or self._stages(fused)
         for name, value in fields.items():
             if isinstance(value, torch.Tensor):
                 self._kept.append(value)
                 value = value.data_ptr()
             numbers[name] = value
         self._steps.append(step(kind, **numbers))
+
+    def _stages(self, fused: Fused) -> dict[str, Any]:
+        stages, rows = stages_of(fused)
+        self._kept.extend(rows)
+        return {"stages": self._array(stages), "stage_count": len(stages)}
+
+    def _array(self, structures: Sequence[ctypes.Structure]) -> int:
+        array = (type(structures[0]) * len(structures))(*structures)
+        self._arrays.append(array)
+        return ctypes.addressof(array)
+
+    def _sums(self, fused: Fused) -> None:
+        """A convolution whose sums are rounded between pieces of the inner dimension."""
+        node = fused.node
+        (sh, sw), (top, left, _, _), (dh, dw), groups, between = node.params
+        weight, _ = _weight_and_bias(node)
+        pieces = pieces_of(groups, weight.shape[1])
+        roundings = [Stage(kind=BETWEEN[dtype]) for dtype in between if dtype is not DataType.FLOAT32]
+        fields: dict[str, Any] = {
+            "kernel_h": weight.shape[2], "kernel_w": weight.shape[3], "top": top, "left": left, "stride_h": sh,
+            "stride_w": sw, "dilation_h": dh, "dilation_w": dw, "bias": padded_bias(None, node.shape[1]),
+            "pieces": self._array(pieces), "piece_count": len(pieces), "between_count": len(roundings),
+        }  # fmt: skip
+        if roundings:
+            fields["between"] = self._array(roundings)
+        self._emit("convolution", fused, node.source, weights=direct_weights(weight), **fields)
+
+    def _walk(self, fused: Fused) -> None:
+        self._emit("walk", fused, fused.node.source, a=fused.node.params[0])
 
     def _conv(self, fused: Fused) -> None:
         node = fused.node
@@ -218,49 +300,22 @@ class Lowering:
             self._emit("convolution", fused, node.source, weights=direct_weights(weight), **window)
 
     def _quicker_by_winograd(self, node: Node) -> bool:
-        """Fewer multiplications, but four times the weights to fetch: for small maps measured, for large ones known."""
-        n, channels, h, w = node.shape
-        if n * -(-h // 4) * -(-w // 4) >= MANY_TILES:
-            return True
-        key = (node.source.shape, node.shape, node.params, self.threads)
-        if key not in _QUICKER:
-            tiles = self._tiles_at_once(node)
-            x, y = torch.zeros(node.source.shape), torch.zeros(node.shape)
-            (top, left, _, _), inputs = node.params[1], node.source.shape[1]
-            common = {
-                "x": x.data_ptr(), "y": y.data_ptr(), "batch": n, "height": node.source.shape[2],
-                "width": node.source.shape[3], "channels": inputs, "x_pixel": inputs, "out_height": h, "out_width": w,
-                "out_channels": channels, "y_pixel": channels, "y_row": w * channels, "y_image": h * w * channels,
-                "kernel_h": 3, "kernel_w": 3, "top": top, "left": left,
-            }  # fmt: skip
-            columns, bias = -(-channels // PANEL) * PANEL, padded_bias(None, channels)
-            seconds = {}
-            for kind, points in (("winograd", 36), ("convolution", 9)):
-                weights = torch.zeros(points * inputs * columns)
-                one = step(kind, weights=weights.data_ptr(), bias=bias.data_ptr(), tiles=tiles, **common)
-                seconds[kind] = self._seconds(one)
-            _QUICKER[key] = seconds["winograd"] < seconds["convolution"]
-        return _QUICKER[key]
-
-    def _seconds(self, one: Step) -> float:
-        scratch, run = torch.zeros(self._scratch_each * self.threads), library().run_program
-        times = []
-        for _ in range(4):
-            start = time.perf_counter()
-            run(
-                ctypes.byref(one), ctypes.c_int64(1), ctypes.c_int64(self.threads),
-                ctypes.c_void_p(scratch.data_ptr()), ctypes.c_int64(self._scratch_each),
-            )  # fmt: skip
-            times.append(time.perf_counter() - start)
-        return min(times)
+        """It takes 36 products for 16 results instead of 9 for each, and 36 weights have to be fetched instead of 9."""
+        n, _, h, w = node.shape
+        fetch = FETCH * self.threads
+        return 4 * (n * -(-h // 4) * -(-w // 4) + fetch) < n * h * w + fetch
 
     def _tiles_at_once(self, node: Node) -> int:
+        """As many as stay in cache; more where weights are large, since these are fetched anew for every block."""
         n, channels, h, w = node.shape
-        columns = -(-channels // PANEL) * PANEL
+        inputs, columns = node.source.shape[1], -(-channels // LANES) * LANES
         tiles = n * -(-h // 4) * -(-w // 4)
-        fitting = CACHE_FLOATS // (36 * (node.source.shape[1] + columns)) // 12 * 12
-        at_once = min(-(-tiles // self.threads), max(48, fitting))
-        self._scratch_each = max(self._scratch_each, 36 * at_once * (node.source.shape[1] + columns))
+        rounds = min(12, max(2, 36 * inputs * columns // (3 * CACHE_FLOATS)))
+        blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (36 * (inputs + columns))))
+        if blocks > 1:
+            blocks = -(-blocks // self.threads) * self.threads
+        at_once = -(-tiles // blocks)
+        self._scratch_each = max(self._scratch_each, 36 * (at_once * (inputs + columns) + 2 * LANES))
         return at_once
 
     def _conv_transpose(self, fused: Fused) -> None:
@@ -294,7 +349,7 @@ class Lowering:
         self._emit("upsample", fused, fused.node.source, stride_h=down, stride_w=across)
 
     def _elementwise(self, fused: Fused) -> None:
-        self._emit("activate", fused, fused.node.source)
+        self._emit("activate", fused, images_of(fused.node)[0])
 
     def _mean(self, fused: Fused) -> None:
         self._emit("mean", fused, fused.node.source)
@@ -308,6 +363,9 @@ _EMIT: dict[str, Callable[[Lowering, Fused], None]] = {
     "repeat": Lowering._repeat,
     "unary": Lowering._elementwise,
     "binary": Lowering._elementwise,
+    "blocks": Lowering._elementwise,
+    "sums": Lowering._sums,
+    "walk": Lowering._walk,
     "reduce": Lowering._mean,
 }
 

@@ -7,18 +7,55 @@ from typing import Any
 
 import torch
 
-PANEL = 32
-KINDS = ("convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean")
+from tt_cnn.virtual.types.enums import DataType
+
+LANES, PANEL, ROWS = 16, 64, 7
+"""Columns of a vector and of a panel of weights, and rows that are multiplied at a time, as product.h has them."""
+KINDS = (
+    "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
+    "walk",
+)  # fmt: skip
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
 }  # fmt: skip
 """Unary operations that a step can do on its way out, as vector.h numbers them."""
+ROUNDINGS = {
+    "to_bfloat16": 24, "round_away": 25, "round_even": 26, "nearest_even": 27, "stored": 28, "cut": 29,
+    "flush_denormals": 30,
+}  # fmt: skip
+STAGES = ACTIVATIONS | ROUNDINGS
+BLOCKS = {(DataType.BFLOAT8_B, False): 31, (DataType.BFLOAT8_B, True): 32, (DataType.BFLOAT4_B, False): 33}
+"""Block formats, rounded once or twice; numbers as rounding.h has them."""
+BINARIES = {"add": (16, 16), "sub": (17, 18), "mul": (19, 19)}
+"""With an image on the right or on the left; four more is with a number a channel."""
+ROW = 4
+BETWEEN = {None: ROUNDINGS["nearest_even"], DataType.BFLOAT16: ROUNDINGS["to_bfloat16"]} | {
+    dtype: number for (dtype, precise), number in BLOCKS.items() if not precise
+}
+"""Roundings of sums between two pieces of the inner dimension."""
 
 _NUMBERS = (
     "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
     "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
-    "dilation_h", "dilation_w", "activation", "tiles", "count_padding",
+    "dilation_h", "dilation_w", "activation", "tiles", "count_padding", "stage_count", "piece_count", "between_count",
 )  # fmt: skip
+
+
+class Stage(ctypes.Structure):
+    """As rounding.h has it."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int64),
+        ("row", ctypes.c_void_p),
+        ("a", ctypes.c_double),
+        ("b", ctypes.c_double),
+    )
+
+
+class Piece(ctypes.Structure):
+    """As step.h has it."""
+
+    _fields_ = tuple((name, ctypes.c_int64) for name in ("top", "bottom", "first", "last", "rounds"))
 
 
 class Step(ctypes.Structure):
@@ -26,7 +63,7 @@ class Step(ctypes.Structure):
 
     _fields_ = (
         ("kind", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("x", "weights", "bias", "other", "y")),
+        *((name, ctypes.c_void_p) for name in ("x", "weights", "bias", "other", "y", "stages", "pieces", "between")),
         *((name, ctypes.c_int64) for name in _NUMBERS),
         ("a", ctypes.c_double),
         ("b", ctypes.c_double),
@@ -53,10 +90,9 @@ _KERNEL_TO_POINTS = torch.tensor(
 
 
 def in_panels(matrix: torch.Tensor) -> torch.Tensor:
-    """(..., rows, columns) as (..., panels, rows, 32), the columns padded."""
-    *lead, rows, columns = matrix.shape
-    padded = torch.nn.functional.pad(matrix, (0, -columns % PANEL))
-    return padded.reshape(*lead, rows, -1, PANEL).transpose(-2, -3).float().contiguous()
+    """(..., rows, columns) as panels of columns, each with its rows one after the other; the last may be narrow."""
+    matrix = torch.nn.functional.pad(matrix.float(), (0, -matrix.shape[-1] % LANES))
+    return torch.cat([panel.flatten(-2) for panel in matrix.split(PANEL, dim=-1)], dim=-1)
 
 
 def direct_weights(weight: torch.Tensor) -> torch.Tensor:
@@ -75,4 +111,4 @@ def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:
     row = torch.zeros(channels) if bias is None else bias.float()
-    return torch.nn.functional.pad(row, (0, -channels % PANEL)).contiguous()
+    return torch.nn.functional.pad(row, (0, -channels % LANES)).contiguous()

@@ -1,0 +1,53 @@
+// Sums of products, rows times columns, in registers.
+#pragma once
+#include "vector.h"
+
+constexpr int ROWS = 7;                // so many rows with four vectors of columns each fill the registers of AVX-512
+constexpr int WIDE = 4;                // vectors of a panel of columns
+constexpr int PANEL = WIDE * LANES;    // the last panel of a matrix is as narrow as its columns allow, in whole vectors
+
+// A stretch of rows, numbers side by side, and the weights that go with them: as many vectors for each number.
+struct Run {
+    const float* weights;
+    const float* from[ROWS];
+};
+
+// `start` plus the products of all runs. What lies at `ahead` will be needed soon: a line is fetched with every number.
+template <int R, int V>
+static void product(const Run* runs, int count, int length, const float* start, size_t start_row, float* sums,
+                    size_t sums_row, const float* ahead) {
+    Vector sum[R][V];
+#pragma GCC unroll 7
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++) sum[r][v] = load(start + r * start_row + v * LANES);
+    for (; count > 0; count--, runs++) {
+        const float* from[R];
+#pragma GCC unroll 7
+        for (int r = 0; r < R; r++) from[r] = runs->from[r];
+        const float* w = runs->weights;
+        for (int k = 0; k < length; k++, w += V * LANES, ahead += V * LANES) {
+            Vector weights[V];
+#pragma GCC unroll 4
+            for (int v = 0; v < V; v++) weights[v] = load(w + v * LANES);
+            __builtin_prefetch(ahead, 0, 2);
+#pragma GCC unroll 7
+            for (int r = 0; r < R; r++) {
+                const float value = from[r][k];
+#pragma GCC unroll 4
+                for (int v = 0; v < V; v++) sum[r][v] += value * weights[v];
+            }
+        }
+    }
+#pragma GCC unroll 7
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++) store(sums + r * sums_row + v * LANES, sum[r][v]);
+}
+
+using Product = void (*)(const Run*, int, int, const float*, size_t, float*, size_t, const float*);
+
+#define FOR_WIDTHS(R) {product<R, 1>, product<R, 2>, product<R, 3>, product<R, 4>}
+static const Product PRODUCTS[ROWS][WIDE] = {FOR_WIDTHS(1), FOR_WIDTHS(2), FOR_WIDTHS(3), FOR_WIDTHS(4),
+                                             FOR_WIDTHS(5), FOR_WIDTHS(6), FOR_WIDTHS(7)};
+#undef FOR_WIDTHS

@@ -1,0 +1,83 @@
+// One step of a program on channels-last float32 images, who works on it, and what follows its sums.
+//
+// Every image has its channels side by side; `..._pixel` is the distance from one pixel to the next in floats, so that
+// a step can read and write a part of the channels of a wider image: concatenation then needs no copy.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include "rounding.h"
+#include "vector.h"
+
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, WALK };
+
+// A part of the inner dimension of a convolution.
+struct Piece {
+    int64_t top, bottom;  // rows of the kernel
+    int64_t first, last;  // channels
+    int64_t rounds;       // sums are rounded after it
+};
+
+struct Step {
+    int64_t kind;
+    const float* x;
+    const float* weights;
+    const float* bias;
+    const float* other;  // added to the result
+    float* y;
+    const Stage* stages;                                       // instead of activation and addition, where there are any
+    const Piece* pieces;                                       // of a convolution's inner dimension, where it has some
+    const Stage* between;                                      // what sums go through after a piece that rounds
+    int64_t batch, height, width, channels, x_pixel;           // of the input
+    int64_t out_height, out_width, out_channels;               // of the output
+    int64_t y_image, y_row, y_pixel;                           // distances in the output
+    int64_t other_pixel, other_first;                          // its pixels; added before the activation?
+    int64_t kernel_h, kernel_w, stride_h, stride_w, top, left, dilation_h, dilation_w;
+    int64_t activation;
+    int64_t tiles;                                             // Winograd: tiles at a time
+    int64_t count_padding;                                     // average pool
+    int64_t stage_count, piece_count, between_count;
+    double a, b;                                               // of the activation
+};
+
+// One of the threads on one step. Work is dealt out piece by piece, since a thread may be held up by other programs.
+struct Team {
+    int size;
+    float* scratch;
+    std::atomic<int64_t>* pieces;
+
+    int64_t next() const { return pieces->fetch_add(1, std::memory_order_relaxed); }
+};
+
+static float zeros[8192] __attribute__((aligned(64)));  // a pixel of the padding
+
+// --- what comes after a sum: bias, what is added, activation ---------------------------------------------------------
+
+static inline Vector finished(const Step& s, Vector sum, const float* other) {
+    if (other && s.other_first) sum += load(other);
+    sum = activated(sum, (int)s.activation, (float)s.a, (float)s.b);
+    if (other && !s.other_first) sum += load(other);
+    return sum;
+}
+
+// `count` channels from `channel` on.
+static inline void put(const Step& s, float* y, const float* other, Vector sum, int count, int channel) {
+    float rest[LANES] = {};
+    if (count < LANES && other) {
+        memcpy(rest, other, sizeof(float) * count);
+        other = rest;
+    }
+    if (s.stage_count) run_stages(s.stages, s.stage_count, &sum, 1, 1, &other, channel, count);
+    else sum = finished(s, sum, other);
+    store_some(y, sum, count);
+}
+
+// The same for `n` vectors of the same channels, `apart` from each other.
+static inline void put_many(const Step& s, float* const* y, const float* const* other, Vector* sums, int n, int apart,
+                            int count, int channel) {
+    if (s.stage_count) {
+        run_stages(s.stages, s.stage_count, sums, n, apart, other, channel, count);
+        for (int i = 0; i < n; i++) store_some(y[i], sums[i * apart], count);
+    } else {
+        for (int i = 0; i < n; i++) put(s, y[i], other[i], sums[i * apart], count, channel);
+    }
+}

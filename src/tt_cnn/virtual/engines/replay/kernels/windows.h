@@ -1,0 +1,87 @@
+// Steps without a product: windows channel by channel, and what goes pixel by pixel.
+#pragma once
+#include "step.h"
+
+// --- windows channel by channel --------------------------------------------------------------------------------------
+
+template <class Take>
+static void over_windows(const Step& s, const Team& team, Vector start, Take take) {
+    const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
+    for (int row; (row = (int)team.next()) < rows;) {
+        const int n = row / (int)s.out_height, y = row % (int)s.out_height;
+        for (int x = 0; x < s.out_width; x++) {
+            const float* pixels[256];
+            int which[256], count = 0;
+            for (int ky = 0; ky < s.kernel_h; ky++)
+                for (int kx = 0; kx < s.kernel_w; kx++) {
+                    const int64_t iy = y * s.stride_h + ky * s.dilation_h - s.top, ix = x * s.stride_w + kx * s.dilation_w - s.left;
+                    if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
+                    pixels[count] = s.x + ((n * s.height + iy) * s.width + ix) * s.x_pixel;
+                    which[count++] = ky * (int)s.kernel_w + kx;
+                }
+            float* out = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel;
+            const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
+            for (int c = 0; c < C; c += LANES) {
+                const int lanes = std::min(LANES, C - c);
+                Vector sum = s.bias ? load_some(s.bias + c, lanes) : start;
+                for (int i = 0; i < count; i++) {
+                    const Vector value = lanes == LANES ? load(pixels[i] + c) : load_some(pixels[i] + c, lanes);
+                    sum = take(sum, value, which[i], c, lanes);
+                }
+                if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : count);
+                put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
+            }
+        }
+    }
+}
+
+static void depthwise(const Step& s, const Team& team) {
+    over_windows(s, team, Vector{}, [&](Vector sum, Vector value, int at, int c, int lanes) {
+        return sum + value * load_some(s.weights + at * s.out_channels + c, lanes);
+    });
+}
+
+static void max_pool(const Step& s, const Team& team) {
+    over_windows(s, team, Vector{} - 3.4e38f, [](Vector sum, Vector value, int, int, int) { return larger(sum, value); });
+}
+
+static void average_pool(const Step& s, const Team& team) {
+    over_windows(s, team, Vector{}, [](Vector sum, Vector value, int, int, int) { return sum + value; });
+}
+
+// --- pixel by pixel --------------------------------------------------------------------------------------------------
+
+// UPSAMPLE repeats pixels `stride` times; ACTIVATE is the same with stride 1.
+static void pixelwise(const Step& s, const Team& team) {
+    const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
+    for (int row; (row = (int)team.next()) < rows;) {
+        const int n = row / (int)s.out_height, y = row % (int)s.out_height;
+        for (int x = 0; x < s.out_width; x++) {
+            const float* from = s.x + ((n * s.height + y / s.stride_h) * s.width + x / s.stride_w) * s.x_pixel;
+            float* to = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel;
+            const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
+            for (int c = 0; c < C; c += LANES) {
+                const int lanes = std::min(LANES, C - c);
+                put(s, to + c, other ? other + c : nullptr, load_some(from + c, lanes), lanes, c);
+            }
+        }
+    }
+}
+
+static void mean(const Step& s, const Team& team) {
+    const int groups = (int)((s.channels + LANES - 1) / LANES), pixels = (int)(s.height * s.width);
+    for (int i; (i = (int)team.next()) < s.batch * groups;) {
+        const int n = i / groups, c = i % groups * LANES, lanes = std::min(LANES, (int)s.channels - c);
+        Vector sum = {};
+        for (int p = 0; p < pixels; p++) sum += load_some(s.x + ((size_t)n * pixels + p) * s.x_pixel + c, lanes);
+        put(s, s.y + n * s.y_image + c, nullptr, sum / (float)pixels, lanes, c);
+    }
+}
+
+// Numbers from anywhere in an image, `width` of them: `weights` holds their places, those below 0 give 0.
+static void gather(const Step& s, const Team& team) {
+    const int32_t* places = (const int32_t*)s.weights;
+    constexpr int64_t piece = 8192;
+    for (int64_t i; (i = team.next() * piece) < s.width;)
+        for (const int64_t end = std::min(i + piece, s.width); i < end; i++) s.y[i] = places[i] < 0 ? 0.0f : s.x[places[i]];
+}
