@@ -25,9 +25,10 @@ ROUNDS = 5
 """The best of so many runs counts, after one to warm up."""
 
 
-def quickest(outputs: Sequence[Node], inputs: Sequence[torch.Tensor], threads: int) -> tuple[str, Host]:
+def quickest(
+    outputs: Sequence[Node], inputs: Sequence[torch.Tensor], threads: int, names: tuple[str, ...]
+) -> tuple[str, Host]:
     """A compiled model on the engine that was quickest for this graph, now or when it was measured before."""
-    names = installed()
     if len(names) == 1:
         return names[0], HOSTS[names[0]](outputs, threads)
     key = _key(outputs, threads)
@@ -42,14 +43,20 @@ def quickest(outputs: Sequence[Node], inputs: Sequence[torch.Tensor], threads: i
     return best, hosts[best]
 
 
-def _seconds(host: Host, inputs: Sequence[torch.Tensor]) -> float:
+def quicker(one: Host, other: Host, inputs: Sequence[torch.Tensor]) -> tuple[float, float]:
+    """The seconds of two, in turns, so that a busy machine is busy for both."""
+    rounds = [(_once(one, inputs), _once(other, inputs)) for _ in range(1 + ROUNDS)][1:]
+    return min(a for a, _ in rounds), min(b for _, b in rounds)
+
+
+def _once(host: Host, inputs: Sequence[torch.Tensor]) -> float:
+    start = time.perf_counter()
     host(inputs)
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        host(inputs)
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return time.perf_counter() - start
+
+
+def _seconds(host: Host, inputs: Sequence[torch.Tensor]) -> float:
+    return min([_once(host, inputs) for _ in range(1 + ROUNDS)][1:])
 
 
 def _key(outputs: Sequence[Node], threads: int) -> str:

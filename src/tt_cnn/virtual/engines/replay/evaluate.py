@@ -1,15 +1,15 @@
-"""A node's value by torch: for what an engine has no step for."""
+"""A node's value by torch: for what an engine has no step for, and for looking at the values within a graph."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 
 _BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "max": torch.maximum,
@@ -30,6 +30,32 @@ _REDUCE: dict[str, Callable[..., torch.Tensor]] = {
 def value_of(node: Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     """The node's operation on the values of its inputs."""
     return _KINDS[node.kind](node, *inputs)
+
+
+def walk(
+    outputs: Sequence[Node], inputs: Sequence[torch.Tensor], known: Mapping[int, torch.Tensor] | None = None
+) -> Iterator[tuple[Node, torch.Tensor]]:
+    """All nodes with their values, each forgotten when no node needs it any more.
+
+    `inputs` are those that count, in order; `known` values, by the identity of their nodes, are not computed again.
+    """
+    known = known or {}
+    given = dict(zip(used_inputs(outputs), inputs, strict=True))
+    order = [node for node in ordered(outputs, known) if id(node) not in known]
+    last = {id(one): node for node in order for one in node.inputs}
+    values: dict[int, torch.Tensor] = {}
+    for node in order:
+        if node.kind == "input":
+            value = given[node.params[0]]
+        elif node.value is not None:
+            value = node.value
+        else:
+            value = value_of(node, [values[id(one)] if id(one) in values else known[id(one)] for one in node.inputs])
+        values[id(node)] = value
+        yield node, value
+        for one in node.inputs:
+            if last[id(one)] is node:
+                values.pop(id(one), None)
 
 
 def _slice(node: Node, x: torch.Tensor) -> torch.Tensor:
@@ -74,6 +100,15 @@ def _repeat(node: Node, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def _quantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
+    return ((x / scale).round() + zero).clamp(0, 255).to(zero.dtype)
+
+
+def _dequantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
+    shape = [-1 if (axis,) == node.params else 1 for axis in range(x.dim())]
+    return (x.float() - zero.float().reshape(shape)) * scale.reshape(shape)
+
+
 _KINDS: dict[str, Callable[..., Any]] = {
     "reshape": lambda node, x: x.reshape(node.shape),
     "permute": lambda node, x: x.permute(node.params[0]),
@@ -91,4 +126,6 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "matmul": lambda node, a, b: a @ b,
     "softmax": lambda node, x: x.softmax(node.params[0]),
     "reduce": lambda node, x: _REDUCE[node.params[0]](x, dim=node.params[1], keepdim=True),
+    "quantize": _quantize,
+    "dequantize": _dequantize,
 }

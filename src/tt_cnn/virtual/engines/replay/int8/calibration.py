@@ -1,0 +1,70 @@
+"""What values a graph's nodes take on sample inputs, and the 8-bit steps that fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from tt_cnn.virtual.engines.replay.evaluate import walk
+from tt_cnn.virtual.engines.replay.graph import Node
+
+PICKED = 1 << 15
+"""Values of a tensor that are looked at, evenly spread, a sample."""
+CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+"""How much of the largest value is tried as the end of the range."""
+LEVELS = 255
+
+
+@dataclass
+class Observation:
+    """The values of one node over all samples."""
+
+    low: float = 0.0
+    high: float = 0.0
+    picked: list[torch.Tensor] = field(default_factory=list)
+    means: list[torch.Tensor] = field(default_factory=list)
+    """Of each channel, a sample each; only images have them."""
+
+    def note(self, value: torch.Tensor) -> None:
+        self.low, self.high = min(self.low, float(value.min())), max(self.high, float(value.max()))
+        flat = value.reshape(-1)
+        self.picked.append(flat[:: max(1, len(flat) // PICKED)].clone())
+        if value.dim() == 4:
+            self.means.append(value.mean((0, 2, 3)))
+
+    @property
+    def mean(self) -> torch.Tensor:
+        return torch.stack(self.means).mean(0)
+
+
+def observe(
+    outputs: Sequence[Node], samples: Iterable[Sequence[torch.Tensor]], wanted: Iterable[Node]
+) -> dict[int, Observation]:
+    """Observations of the wanted nodes, by their identity."""
+    observations = {id(node): Observation() for node in wanted}
+    for sample in samples:
+        for node, value in walk(outputs, sample):
+            if id(node) in observations:
+                observations[id(node)].note(value)
+    return observations
+
+
+def steps_for(observations: Sequence[Observation]) -> tuple[float, int]:
+    """Scale and zero point of 8-bit steps for values that share them: those with the least mean squared error.
+
+    A wide range has coarse steps, a narrow one cuts off what lies beyond it. Zero is always a step, for padding.
+    """
+    low, high = min(o.low for o in observations), max(o.high for o in observations)
+    if low == high:
+        return 1.0, 0
+    values = torch.cat([one for o in observations for one in o.picked])
+    best = (float("inf"), 1.0, 0)
+    for clip in CLIPS:
+        end = clip * max(-low, high)
+        scale = (min(high, end) - max(low, -end)) / LEVELS
+        zero = round(-max(low, -end) / scale)
+        error = float((torch.fake_quantize_per_tensor_affine(values, scale, zero, 0, LEVELS) - values).square().mean())
+        best = min(best, (error, scale, zero))
+    return best[1:]

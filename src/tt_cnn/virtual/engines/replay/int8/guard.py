@@ -1,0 +1,118 @@
+"""As many layers in 8 bits as the guard allows: what is lost is measured, never assumed.
+
+All layers are tried first. Where that loses too much, the loss of every layer alone is measured, and layers go back to
+float32, those first that lose most for the multiplications they have.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tt_cnn.virtual.engines.replay.evaluate import walk
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.hosts import Host
+from tt_cnn.virtual.engines.replay.int8.calibration import observe
+from tt_cnn.virtual.engines.replay.int8.layers import layers_of, multiplications, name_of
+from tt_cnn.virtual.engines.replay.int8.loss import Loss, Values
+from tt_cnn.virtual.engines.replay.int8.rewrite import quantized, rounded_values
+
+log = logging.getLogger("tt_cnn.virtual")
+
+ROOM = 0.75
+"""Samples may lose so much of what the guard allows; other inputs may lose more than they."""
+ATTEMPTS = 8
+STRICTER = 0.9
+"""After each attempt that loses too much, the layers' own losses must add up to less."""
+
+
+@dataclass(frozen=True)
+class EightBit:
+    """What became of a graph's layers, and the PCC that was measured."""
+
+    layers: int
+    """Those that could run in 8 bits."""
+    guard: float
+    pcc: float = 1.0
+    """The worst of all samples and outputs against float32, as the engine computes them."""
+    kept: tuple[str, ...] = ()
+    """Layers that stay in float32, each with the reason."""
+    refused: str = ""
+    """Why all of it stays in float32; empty where it does not."""
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"all in float32: {self.refused}"
+        count = self.layers - len(self.kept)
+        return f"{count} of {self.layers} layers in 8 bits, PCC {self.pcc:.6f} against float32 (guard {self.guard:g})"
+
+
+class Search:
+    """Finds the layers of a graph that run in 8 bits. The last sample is checked but not calibrated on."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Node],
+        samples: Sequence[Values],
+        plain: Host,
+        compiled: Callable[[Sequence[Node]], Host],
+        guard: float,
+    ) -> None:
+        self.outputs, self.samples, self.compiled, self.guard = outputs, samples, compiled, guard
+        self.layers = layers_of(outputs)
+        self.expected = [plain(sample) for sample in samples]
+        self.loss = Loss(self.expected)
+        self.observations = observe(outputs, samples[:-1], rounded_values(self.layers))
+
+    def run(self) -> tuple[EightBit, Host | None]:
+        """What was found, and what runs it; None where nothing may be in 8 bits."""
+        allowed = wanted = ROOM * (1 - self.guard)
+        chosen, losses = list(self.layers), dict[int, float]()
+        for _ in range(ATTEMPTS):
+            if not chosen:
+                break
+            host = self.compiled(quantized(self.outputs, chosen, self.observations))
+            loss = max(self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True))
+            log.info("%d of %d layers in 8 bits: PCC %.6f", len(chosen), len(self.layers), 1 - loss)
+            if loss <= allowed:
+                return EightBit(len(self.layers), self.guard, 1 - loss, self._kept(chosen, losses)), host
+            losses = losses or self._losses()
+            beyond_sum = max(1.0, loss / max(sum(losses[id(one)] for one in chosen), 1e-12))
+            chosen = self._fitting(chosen, losses, wanted / beyond_sum)
+            wanted *= STRICTER
+        refused = f"in 8 bits PCC does not stay above the guard of {self.guard:g} with room to spare"
+        return EightBit(len(self.layers), self.guard, refused=refused if self.layers else "nothing has weights"), None
+
+    def _losses(self) -> dict[int, float]:
+        """What each layer alone loses on the first sample, by torch: only what comes after it is computed anew."""
+        start = time.perf_counter()
+        sample = self.samples[0]
+        known = {id(node): value for node, value in walk(self.outputs, sample)}
+        expected = [known[id(node)] for node in self.outputs]
+        losses = {}
+        for layer in self.layers:
+            nodes = quantized(self.outputs, [layer], self.observations)
+            wanted = {id(node) for node in nodes}
+            found = {id(node): value for node, value in walk(nodes, sample, known) if id(node) in wanted}
+            results = [found[id(node)] if id(node) in found else known[id(node)] for node in nodes]
+            losses[id(layer)] = self.loss(results, expected)
+        log.info("losses of %d layers measured in %.1f s", len(losses), time.perf_counter() - start)
+        return losses
+
+    def _fitting(self, chosen: Sequence[Node], losses: dict[int, float], allowed: float) -> list[Node]:
+        """The layers without those that lose most a multiplication, until the rest loses no more than is allowed."""
+        left = sorted(chosen, key=lambda one: losses[id(one)] / multiplications(one))
+        left.pop()  # all of them together were too many
+        while left and sum(losses[id(one)] for one in left) > allowed:
+            left.pop()
+        return left
+
+    def _kept(self, chosen: Sequence[Node], losses: dict[int, float]) -> tuple[str, ...]:
+        taken = {id(one) for one in chosen}
+        return tuple(
+            f"{name_of(one, number)}: alone it loses {losses[id(one)]:.2g} of PCC"
+            for number, one in enumerate(self.layers, 1)
+            if id(one) not in taken
+        )
