@@ -73,8 +73,10 @@ def _around(x: torch.Tensor, padding: Sequence[int], fill: float) -> torch.Tenso
 
 
 def _conv(node: Node, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    stride, padding, dilation, groups = node.params
-    return F.conv2d(_around(x, padding, 0.0), weight, bias, stride, 0, dilation, groups)
+    stride, (top, left, bottom, right), dilation, groups = node.params
+    if (top, left) == (bottom, right):
+        return F.conv2d(x, weight, bias, stride, (top, left), dilation, groups)
+    return F.conv2d(F.pad(x, (left, right, top, bottom)), weight, bias, stride, 0, dilation, groups)
 
 
 def _conv_transpose(

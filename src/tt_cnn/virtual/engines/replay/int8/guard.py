@@ -6,11 +6,16 @@ float32, those first that lose most for the multiplications they have.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
+
+from tt_cnn.virtual.engines.replay.choice import key_of, remember, remembered
 from tt_cnn.virtual.engines.replay.evaluate import walk
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
@@ -62,6 +67,10 @@ class Search:
     ) -> None:
         self.outputs, self.samples, self.compiled, self.guard = outputs, samples, compiled, guard
         self.layers = layers_of(outputs)
+        for layer in self.layers:  # captured weights lie in the card's order, which torch is slow to read
+            _, weight, *_ = layer.inputs
+            if weight.value is not None and weight.value.dim() == 4:
+                weight.value = weight.value.contiguous(memory_format=torch.channels_last)
         self.expected = [plain(sample) for sample in samples]
         self.loss = Loss(self.expected)
         self.observations = observe(outputs, samples[:-1], rounded_values(self.layers))
@@ -69,7 +78,8 @@ class Search:
     def run(self) -> tuple[EightBit, Host | None]:
         """What was found, and what runs it; None where nothing may be in 8 bits."""
         allowed = wanted = ROOM * (1 - self.guard)
-        chosen, losses = list(self.layers), dict[int, float]()
+        losses = self._remembered()
+        chosen = [layer for layer in self.layers if id(layer) not in losses]
         for _ in range(ATTEMPTS):
             if not chosen:
                 break
@@ -77,13 +87,37 @@ class Search:
             loss = max(self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True))
             log.info("%d of %d layers in 8 bits: PCC %.6f", len(chosen), len(self.layers), 1 - loss)
             if loss <= allowed:
+                self._remember(chosen, losses)
                 return EightBit(len(self.layers), self.guard, 1 - loss, self._kept(chosen, losses)), host
-            losses = losses or self._losses()
+            if len(losses) < len(self.layers):
+                losses = self._losses()
             beyond_sum = max(1.0, loss / max(sum(losses[id(one)] for one in chosen), 1e-12))
             chosen = self._fitting(chosen, losses, wanted / beyond_sum)
             wanted *= STRICTER
         refused = f"in 8 bits PCC does not stay above the guard of {self.guard:g} with room to spare"
         return EightBit(len(self.layers), self.guard, refused=refused if self.layers else "nothing has weights"), None
+
+    @cached_property
+    def _key(self) -> str:
+        """The graph with its weights, and the guard."""
+        weights = [
+            float(layer.inputs[1].value.abs().sum()) for layer in self.layers if layer.inputs[1].value is not None
+        ]
+        told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard)
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+
+    def _remembered(self) -> dict[int, float]:
+        """Layers that stayed in float32 the last time, with their losses: a first guess, measured like any other."""
+        known = remembered().get(self._key)
+        if not isinstance(known, dict):
+            return {}
+        return {id(layer): known[str(i)] for i, layer in enumerate(self.layers) if str(i) in known}
+
+    def _remember(self, chosen: Sequence[Node], losses: dict[int, float]) -> None:
+        taken = {id(one) for one in chosen}
+        if len(taken) < len(self.layers):
+            kept = {str(i): losses[id(one)] for i, one in enumerate(self.layers) if id(one) not in taken}
+            remember(self._key, kept)
 
     def _losses(self) -> dict[int, float]:
         """What each layer alone loses on the first sample, by torch: only what comes after it is computed anew."""
