@@ -92,6 +92,7 @@ def bench(
         for name in track(list(PEERS) if peers else [], "preparing the peers", console=errors, transient=True)
     ]
     timings: list[Timing] = []
+    eight_bit: list[str] = []
     for name in EXECUTORS if executor == "all" else [executor]:  # a card is opened once at a time
         with errors.status(f"compiling for {name}"):
             ours = VirtualCard(
@@ -101,8 +102,7 @@ def bench(
         try:
             with errors.status(f"measuring {name}"):
                 result = compare([ours, *others], expected, example, rounds=rounds)
-            for one in ours.eight_bit:
-                output.print(one, soft_wrap=True)
+            eight_bit = ours.eight_bit
             if explain:
                 _explain(ours.parts)
         finally:
@@ -110,8 +110,10 @@ def bench(
         timings.append(result.ours)
     result = Comparison((*timings, *result.timings[1:]))
     _show(result, f"{entry.title} {size[0]}x{size[1]}, batch {batch}")
+    for one in eight_bit:
+        output.print(one, soft_wrap=True)
     if folder is not None:
-        _write(result, folder, entry.title)
+        _write(result, folder, entry.title, eight_bit)
 
 
 def _show(result: Comparison, title: str) -> None:
@@ -145,7 +147,7 @@ def _explain(parts: list[Any]) -> None:
             output.print(f"  in float32: {kept}", soft_wrap=True)
 
 
-def _write(result: Comparison, folder: Path, title: str) -> None:
+def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
         {
@@ -161,7 +163,7 @@ def _write(result: Comparison, folder: Path, title: str) -> None:
         }
         for one in result.timings
     ]
-    (folder / "bench.json").write_text(json.dumps({"title": title, "rows": rows}, indent=2))
+    (folder / "bench.json").write_text(json.dumps({"title": title, "rows": rows, "eight_bit": eight_bit}, indent=2))
     try:
         from tt_cnn.bench.chart import draw_bars
     except ImportError as error:
