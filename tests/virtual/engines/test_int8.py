@@ -16,7 +16,7 @@ from tt_cnn.virtual.engines.replay.capture import graph_of
 from tt_cnn.virtual.engines.replay.evaluate import walk
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.int8 import replay as int8_replay
-from tt_cnn.virtual.engines.replay.int8.calibration import observe, steps_for
+from tt_cnn.virtual.engines.replay.int8.calibration import Calibration
 from tt_cnn.virtual.engines.replay.int8.guard import EightBit, Search
 from tt_cnn.virtual.engines.replay.int8.layers import layers_of
 from tt_cnn.virtual.engines.replay.int8.loss import Loss
@@ -86,8 +86,7 @@ def test_a_network_in_8_bits_is_near_torch(engine: str) -> None:
 def test_values_are_rounded_once_for_all_who_take_them() -> None:
     nodes = graph(Network())
     layers = layers_of(nodes)
-    observations = observe(nodes, pictures(2), rounded_values(layers))
-    eight = quantized(nodes, layers, observations)
+    eight = quantized(nodes, layers, Calibration(nodes, pictures(2), rounded_values(layers)))
     check(OnnxModel(eight))
     order = ordered(eight)
     roundings = [node for node in order if node.kind == "quantize"]
@@ -102,7 +101,7 @@ def test_values_are_rounded_once_for_all_who_take_them() -> None:
 def test_torch_and_engines_round_alike() -> None:
     nodes = graph(Network())
     layers = layers_of(nodes)
-    eight = quantized(nodes, layers, observe(nodes, pictures(2), rounded_values(layers)))
+    eight = quantized(nodes, layers, Calibration(nodes, pictures(2), rounded_values(layers)))
     picture = pictures(3)[2]
     (value,) = [value for node, value in walk(eight, picture) if node is eight[0]]
     for engine in ("openvino", "onnxruntime"):
@@ -111,7 +110,7 @@ def test_torch_and_engines_round_alike() -> None:
 
 def test_a_graph_without_chosen_layers_is_the_same_graph() -> None:
     nodes = graph(Network())
-    assert quantized(nodes, [], {}) == nodes
+    assert quantized(nodes, [], Calibration(nodes, [], [])) == nodes
 
 
 def test_a_layer_that_cannot_be_rounded_stays_in_float_and_is_told() -> None:
@@ -149,11 +148,11 @@ def test_what_never_changes_does_not_flatter() -> None:
 
 
 def test_steps_cut_off_what_is_rare() -> None:
-    values = torch.linspace(-1, 1, 1 << 15)
+    values = torch.linspace(-1, 1, 1 << 16)
     values[7] = 1.15
     node = Node("input", (), (0,), tuple(values.shape))
-    scale, zero = steps_for(list(observe([node], [[values]], [node]).values()))
-    assert 2.0 < scale * 255 < 2.15 and 0 < zero < 255
+    scale, zero = Calibration([node], [[values]], [node]).steps([node])
+    assert 2.0 < scale * 255 < 2.1 and 0 < zero < 255
 
 
 # --- replays ---------------------------------------------------------------------------------------------------------

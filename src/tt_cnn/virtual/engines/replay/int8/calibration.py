@@ -10,7 +10,7 @@ import torch
 from tt_cnn.virtual.engines.replay.evaluate import walk
 from tt_cnn.virtual.engines.replay.graph import Node
 
-PICKED = 1 << 15
+PICKED = 1 << 13
 """Values of a tensor that are looked at, evenly spread, a sample."""
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 """How much of the largest value is tried as the end of the range."""
@@ -34,21 +34,31 @@ class Observation:
         if value.dim() == 4:
             self.means.append(value.mean((0, 2, 3)))
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return torch.stack(self.means).mean(0)
 
+class Calibration:
+    """Observations of some nodes of a graph on samples, and the steps that fit them."""
 
-def observe(
-    outputs: Sequence[Node], samples: Iterable[Sequence[torch.Tensor]], wanted: Iterable[Node]
-) -> dict[int, Observation]:
-    """Observations of the wanted nodes, by their identity."""
-    observations = {id(node): Observation() for node in wanted}
-    for sample in samples:
-        for node, value in walk(outputs, sample):
-            if id(node) in observations:
-                observations[id(node)].note(value)
-    return observations
+    def __init__(
+        self, outputs: Sequence[Node], samples: Iterable[Sequence[torch.Tensor]], nodes: Iterable[Node]
+    ) -> None:
+        self.observations = {id(node): Observation() for node in nodes}
+        self._steps: dict[tuple[int, ...], tuple[float, int]] = {}
+        for sample in samples:
+            for node, value in walk(outputs, sample):
+                if id(node) in self.observations:
+                    self.observations[id(node)].note(value)
+
+    def steps(self, nodes: Iterable[Node]) -> tuple[float, int]:
+        """Scale and zero point that these nodes share. They are fitted once."""
+        key = tuple(sorted(id(node) for node in nodes))
+        if key not in self._steps:
+            self._steps[key] = steps_for([self.observations[one] for one in key])
+        return self._steps[key]
+
+    def channel_means(self, node: Node) -> torch.Tensor | None:
+        """What each channel of an image is on average."""
+        means = self.observations[id(node)].means
+        return torch.stack(means).mean(0) if means else None
 
 
 def steps_for(observations: Sequence[Observation]) -> tuple[float, int]:

@@ -19,7 +19,7 @@ from tt_cnn.virtual.engines.replay.choice import key_of, remember, remembered
 from tt_cnn.virtual.engines.replay.evaluate import walk
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.int8.calibration import observe
+from tt_cnn.virtual.engines.replay.int8.calibration import Calibration
 from tt_cnn.virtual.engines.replay.int8.layers import layers_of, multiplications, name_of
 from tt_cnn.virtual.engines.replay.int8.loss import Loss, Values
 from tt_cnn.virtual.engines.replay.int8.rewrite import quantized, rounded_values
@@ -73,7 +73,7 @@ class Search:
                 weight.value = weight.value.contiguous(memory_format=torch.channels_last)
         self.expected = [plain(sample) for sample in samples]
         self.loss = Loss(self.expected)
-        self.observations = observe(outputs, samples[:-1], rounded_values(self.layers))
+        self.calibration = Calibration(outputs, samples[:-1], rounded_values(self.layers))
 
     def run(self) -> tuple[EightBit, Host | None]:
         """What was found, and what runs it; None where nothing may be in 8 bits."""
@@ -83,14 +83,15 @@ class Search:
         for _ in range(ATTEMPTS):
             if not chosen:
                 break
-            host = self.compiled(quantized(self.outputs, chosen, self.observations))
-            loss = max(self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True))
+            host = self.compiled(quantized(self.outputs, chosen, self.calibration))
+            found = [self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True)]
+            loss = max(found)
             log.info("%d of %d layers in 8 bits: PCC %.6f", len(chosen), len(self.layers), 1 - loss)
             if loss <= allowed:
                 self._remember(chosen, losses)
                 return EightBit(len(self.layers), self.guard, 1 - loss, self._kept(chosen, losses)), host
             if len(losses) < len(self.layers):
-                losses = self._losses()
+                losses = self._losses(self.samples[found.index(loss)])
             beyond_sum = max(1.0, loss / max(sum(losses[id(one)] for one in chosen), 1e-12))
             chosen = self._fitting(chosen, losses, wanted / beyond_sum)
             wanted *= STRICTER
@@ -119,15 +120,14 @@ class Search:
             kept = {str(i): losses[id(one)] for i, one in enumerate(self.layers) if id(one) not in taken}
             remember(self._key, kept)
 
-    def _losses(self) -> dict[int, float]:
-        """What each layer alone loses on the first sample, by torch: only what comes after it is computed anew."""
+    def _losses(self, sample: Values) -> dict[int, float]:
+        """What each layer alone loses on a sample, by torch: only what comes after it is computed anew."""
         start = time.perf_counter()
-        sample = self.samples[0]
         known = {id(node): value for node, value in walk(self.outputs, sample)}
         expected = [known[id(node)] for node in self.outputs]
         losses = {}
         for layer in self.layers:
-            nodes = quantized(self.outputs, [layer], self.observations)
+            nodes = quantized(self.outputs, [layer], self.calibration)
             wanted = {id(node) for node in nodes}
             found = {id(node): value for node, value in walk(nodes, sample, known) if id(node) in wanted}
             results = [found[id(node)] if id(node) in found else known[id(node)] for node in nodes]

@@ -7,12 +7,12 @@ What a concatenation joins shares one scale.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
-from tt_cnn.virtual.engines.replay.int8.calibration import Observation, steps_for
+from tt_cnn.virtual.engines.replay.int8.calibration import Calibration
 from tt_cnn.virtual.engines.replay.int8.layers import PASSING, output_axis
 
 LARGEST = 127
@@ -30,15 +30,15 @@ def rounded_values(layers: Collection[Node]) -> list[Node]:
     return list(found.values())
 
 
-def quantized(outputs: Sequence[Node], layers: Collection[Node], observations: Mapping[int, Observation]) -> list[Node]:
+def quantized(outputs: Sequence[Node], layers: Collection[Node], calibration: Calibration) -> list[Node]:
     """The outputs with these layers in 8 bits. Nodes that nothing changes for stay the objects they are."""
-    return _Rewrite(layers, observations).run(outputs)
+    return _Rewrite(layers, calibration).run(outputs)
 
 
 class _Rewrite:
-    def __init__(self, layers: Collection[Node], observations: Mapping[int, Observation]) -> None:
+    def __init__(self, layers: Collection[Node], calibration: Calibration) -> None:
         self._layers = {id(layer) for layer in layers}
-        self._observations = observations
+        self._calibration = calibration
         self._rounded = {id(node): node for node in rounded_values(layers)}
         self._steps = self._shared_steps()
         self._exact: dict[int, Node] = {}
@@ -70,8 +70,8 @@ class _Rewrite:
             members.setdefault(first(key), []).append(key)
         steps = {}
         for keys in members.values():
-            made_here = [key for key in keys if self._rounded[key].kind not in PASSING]
-            scale, zero = steps_for([self._observations[key] for key in made_here])
+            made = [self._rounded[key] for key in keys if self._rounded[key].kind not in PASSING]
+            scale, zero = self._calibration.steps(made)
             pair = _constant(torch.tensor(scale)), _constant(torch.tensor(zero, dtype=torch.uint8))
             steps.update(dict.fromkeys(keys, pair))
         return steps
@@ -104,12 +104,10 @@ class _Rewrite:
         row = (_constant(scale.reshape(-1)), _constant(torch.zeros(scale.numel(), dtype=torch.int8)))
         taken = Node("dequantize", (_constant(whole), *row), (axis,), tuple(exact.shape))
         inputs = [self._eight[id(source)], taken, *(self._exact[id(one)] for one in bias)]
-        observation = self._observations.get(id(source))
-        if layer.kind != "matmul" and observation is not None and observation.means:
-            shift = _shift(layer, whole * scale - exact, observation.mean)
-            before = bias[0].value if bias else None
-            if before is not None or not bias:
-                inputs[2:] = [_constant((0.0 if before is None else before.float()) - shift)]
+        means = self._calibration.channel_means(source)
+        before = bias[0].value if bias else torch.zeros(())
+        if layer.kind != "matmul" and means is not None and before is not None:
+            inputs[2:] = [_constant(before.float() - _shift(layer, whole * scale - exact, means))]
         return Node(layer.kind, tuple(inputs), layer.params, layer.shape)
 
 
