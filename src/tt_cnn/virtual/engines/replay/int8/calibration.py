@@ -21,14 +21,20 @@ LEVELS = 255
 class Observation:
     """The values of one node over all samples."""
 
+    count: int = 0
     low: float = 0.0
     high: float = 0.0
     picked: list[torch.Tensor] = field(default_factory=list)
+    peaks: list[torch.Tensor] = field(default_factory=list)
+    """The ends of each row: what is rare, and what picking misses."""
     means: list[torch.Tensor] = field(default_factory=list)
     """Of each channel, a sample each; only images have them."""
 
     def note(self, value: torch.Tensor) -> None:
-        self.low, self.high = min(self.low, float(value.min())), max(self.high, float(value.max()))
+        least, largest = value.amin(-1).reshape(-1), value.amax(-1).reshape(-1)
+        self.low, self.high = min(self.low, float(least.min())), max(self.high, float(largest.max()))
+        self.count += value.numel()
+        self.peaks += [least, largest]
         flat = value.reshape(-1)
         self.picked.append(flat[:: max(1, len(flat) // PICKED)].clone())
         if value.dim() == 4:
@@ -70,11 +76,15 @@ def steps_for(observations: Sequence[Observation]) -> tuple[float, int]:
     if low == high:
         return 1.0, 0
     values = torch.cat([one for o in observations for one in o.picked])
+    peaks = torch.cat([one for o in observations for one in o.peaks])
+    count = sum(o.count for o in observations)
     best = (float("inf"), 1.0, 0)
     for clip in CLIPS:
         end = clip * max(-low, high)
-        scale = (min(high, end) - max(low, -end)) / LEVELS
-        zero = round(-max(low, -end) / scale)
-        error = float((torch.fake_quantize_per_tensor_affine(values, scale, zero, 0, LEVELS) - values).square().mean())
-        best = min(best, (error, scale, zero))
+        first, last = max(low, -end), min(high, end)
+        scale = (last - first) / LEVELS
+        zero = round(-first / scale)
+        rounding = (torch.fake_quantize_per_tensor_affine(values, scale, zero, 0, LEVELS) - values).square().mean()
+        beyond = (peaks - peaks.clamp(first, last)).square().sum() / count
+        best = min(best, (float(rounding + beyond), scale, zero))
     return best[1:]
