@@ -32,6 +32,17 @@ def test_a_model_is_timed_and_written_down(stripes: str, tmp_path: Path) -> None
     assert again.exit_code == 1 and "name another folder" in str(again.exception)
 
 
+def test_8_bits_are_told(stripes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tt_cnn.virtual.engines.replay.int8.replay.quicker", lambda *_: (1.0, 2.0))
+    folder = tmp_path / "bench"
+    options = ("--precision", "int8", "--engine", "openvino", "--rounds", "1", "--explain", "-o", str(folder))
+    result = run(stripes, *options)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    assert "layers in 8 bits, PCC 0.99" in result.stdout and "int8 trace+2cq openvino" in result.stdout
+    told = json.loads((folder / "bench.json").read_text())
+    assert "guard 0.99" in told["eight_bit"][0] and 0.99 <= told["rows"][0]["pcc"] < 0.999999
+
+
 def test_all_executors_with_the_cards_rounding(stripes: str) -> None:
     result = run(stripes, "--executor", "all", "--numerics", "device", "--rounds", "1", "--explain")
     assert result.exit_code == 0, result.output + repr(result.exception)

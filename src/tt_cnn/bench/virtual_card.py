@@ -12,6 +12,7 @@ from torch import nn
 from tt_cnn import ttnn
 from tt_cnn.bench.subject import Outputs, Subject
 from tt_cnn.models import EXECUTORS, create_pipeline, create_tt, model_entry
+from tt_cnn.virtual.engines.precision import SAMPLES
 
 
 class VirtualCard(Subject):
@@ -28,9 +29,12 @@ class VirtualCard(Subject):
         numerics: str = "native",
         engine: str = "cpu",
         card: str = "n150",
+        precision: str = "float32",
+        guard: float | None = None,
     ) -> None:
         entry = model_entry(name)
-        self.name = f"tt-cnn {numerics} {executor}" + ("" if engine == "cpu" else f" {engine}")
+        named = (numerics, "" if precision == "float32" else precision, executor, "" if engine == "cpu" else engine)
+        self.name = " ".join(["tt-cnn", *filter(None, named)])
         start = time.perf_counter()
         self.device = ttnn.open_device(
             device_id=0,
@@ -40,12 +44,17 @@ class VirtualCard(Subject):
             numerics=numerics,
             engine=engine,
             hazards="off",
+            precision=precision,
+            guard=guard,
         )
         try:
             self.model = create_tt(
                 name, self.device, reference, resolution=resolution, batch_size=example.shape[0], precision="tuned"
             )
             self.pipeline = create_pipeline(self.model, executor).compile(self.model.to_host_input(example))
+            for seed in range(1, 1 + SAMPLES if precision == "int8" else 1):  # what 8 bits are calibrated on
+                size = (example.shape[2], example.shape[3])
+                self.run([entry.example_input(batch_size=example.shape[0], resolution=size, seed=seed)])
             self.run([example])  # the first replay compiles it for the host
         except BaseException:
             ttnn.close_device(self.device)
@@ -62,6 +71,11 @@ class VirtualCard(Subject):
         for trace in self.device.traces.values():
             return list(getattr(trace.replay, "parts", []))
         return []
+
+    @property
+    def eight_bit(self) -> list[str]:
+        """What became of the layers of each part, where 8 bits were asked for."""
+        return [str(part.eight_bit) for part in self.parts if getattr(part, "eight_bit", None) is not None]
 
     def close(self) -> None:
         self.pipeline.cleanup()

@@ -29,6 +29,11 @@ Engine = Annotated[
 Numerics = Annotated[
     str, typer.Option("--numerics", help="native (the host's float32, for speed) or device (the card's rounding).")
 ]
+Precision = Annotated[
+    str,
+    typer.Option("--precision", help="float32, or int8: 8 bits where the PCC against float32 stays above the guard."),
+]
+Guard = Annotated[float | None, typer.Option("--guard", help="The PCC that int8 must keep; 0.99 if not given.")]
 Executor = Annotated[
     str, typer.Option("--executor", help="plain, trace, 2cq, trace+2cq, trace+2cq+io, or all to measure each.")
 ]
@@ -45,6 +50,8 @@ def bench(
     batch: Batch = 1,
     engine: Engine = "cpu",
     numerics: Numerics = "native",
+    precision: Precision = "float32",
+    guard: Guard = None,
     executor: Executor = "trace+2cq",
     peers: Peers = False,
     rounds: Rounds = 7,
@@ -64,6 +71,7 @@ def bench(
     tt-cnn bench resnet50
     tt-cnn bench yolov4 --peers --rounds 9 -o out/bench
     tt-cnn bench vanilla_unet --engine onnxruntime --explain
+    tt-cnn bench yolov4 --precision int8 --guard 0.995 --explain
     tt-cnn bench resnet50 --executor all
     """
     from tt_cnn.bench import PEERS, Comparison, VirtualCard, compare, create_peer
@@ -84,15 +92,17 @@ def bench(
         for name in track(list(PEERS) if peers else [], "preparing the peers", console=errors, transient=True)
     ]
     timings: list[Timing] = []
+    eight_bit: list[str] = []
     for name in EXECUTORS if executor == "all" else [executor]:  # a card is opened once at a time
         with errors.status(f"compiling for {name}"):
             ours = VirtualCard(
                 entry.name, reference, example, resolution=size, executor=name, numerics=numerics, engine=engine,
-                card=card or "n150",
+                card=card or "n150", precision=precision, guard=guard,
             )  # fmt: skip
         try:
             with errors.status(f"measuring {name}"):
                 result = compare([ours, *others], expected, example, rounds=rounds)
+            eight_bit = ours.eight_bit
             if explain:
                 _explain(ours.parts)
         finally:
@@ -100,8 +110,10 @@ def bench(
         timings.append(result.ours)
     result = Comparison((*timings, *result.timings[1:]))
     _show(result, f"{entry.title} {size[0]}x{size[1]}, batch {batch}")
+    for one in eight_bit:
+        output.print(one, soft_wrap=True)
     if folder is not None:
-        _write(result, folder, entry.title)
+        _write(result, folder, entry.title, eight_bit)
 
 
 def _show(result: Comparison, title: str) -> None:
@@ -131,9 +143,11 @@ def _explain(parts: list[Any]) -> None:
         names = ", ".join(dict.fromkeys(command.name for command in part.commands))
         why = f" because of {part.reason}" if part.reason else ""
         output.print(f"part {number}: {len(part.commands)} commands on {part.engine}{why} ({names})", soft_wrap=True)
+        for kept in part.eight_bit.kept if part.eight_bit else ():
+            output.print(f"  in float32: {kept}", soft_wrap=True)
 
 
-def _write(result: Comparison, folder: Path, title: str) -> None:
+def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
         {
@@ -149,7 +163,7 @@ def _write(result: Comparison, folder: Path, title: str) -> None:
         }
         for one in result.timings
     ]
-    (folder / "bench.json").write_text(json.dumps({"title": title, "rows": rows}, indent=2))
+    (folder / "bench.json").write_text(json.dumps({"title": title, "rows": rows, "eight_bit": eight_bit}, indent=2))
     try:
         from tt_cnn.bench.chart import draw_bars
     except ImportError as error:

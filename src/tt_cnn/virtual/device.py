@@ -15,6 +15,7 @@ import torch
 from tt_cnn.virtual import trace as traces
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.engines import create_engine
+from tt_cnn.virtual.engines.precision import create_precision
 from tt_cnn.virtual.errors import CardError, current_layer, fatal
 from tt_cnn.virtual.hazards import HazardChecker
 from tt_cnn.virtual.memory import Memory
@@ -60,6 +61,9 @@ class MeshDevice:
         numerics: str = "device",
         engine: str = "cpu",
         hazards: str = "warn",
+        precision: str = "float32",
+        guard: float | None = None,
+        samples: int | None = None,
     ) -> None:
         if not 1 <= num_command_queues <= MAX_QUEUES:
             raise ValueError(f"num_command_queues is {num_command_queues}; a card has 1 or {MAX_QUEUES}")
@@ -69,7 +73,7 @@ class MeshDevice:
         self.card = card
         self.shape = shape
         self.memory = Memory(card, l1_small_size, trace_region_size)
-        self.engine = create_engine(engine, numerics)
+        self.engine = create_engine(engine, numerics, create_precision(precision, guard, samples))
         self.hazards = HazardChecker(hazards, num_command_queues)
         self.l1_small_size = l1_small_size
         self.trace_region_size = trace_region_size

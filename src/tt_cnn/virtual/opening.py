@@ -1,7 +1,8 @@
 """Opening and closing cards, with TT-NN's functions and a few arguments of our own.
 
-`card`, `numerics`, `engine` and `hazards` are ours; without them the environment decides (`TT_CNN_CARD`,
-`TT_CNN_NUMERICS`, `TT_CNN_ENGINE`, `TT_CNN_HAZARDS`), so that code written for TT-NN needs no change.
+`card`, `numerics`, `engine`, `hazards` and `precision` are ours; without them the environment decides (`TT_CNN_CARD`,
+`TT_CNN_NUMERICS`, `TT_CNN_ENGINE`, `TT_CNN_HAZARDS`, `TT_CNN_PRECISION`), so that code written for TT-NN needs no
+change. `guard` and `samples` belong to `precision="int8"`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tt_cnn.virtual.errors import CardError
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
 from tt_cnn.virtual.types.geometry import MeshShape
 
-_DEFAULTS = {"card": "n150", "numerics": "device", "engine": "cpu", "hazards": "warn"}
+_DEFAULTS = {"card": "n150", "numerics": "device", "engine": "cpu", "hazards": "warn", "precision": "float32"}
 _open: WeakValueDictionary[int, MeshDevice] = WeakValueDictionary()
 """Devices by chip; one that nobody holds any more is as good as closed."""
 _default: list[MeshDevice | None] = [None]
@@ -67,7 +68,8 @@ def _open_chips(
     numerics: str | None,
     engine: str | None,
     hazards: str | None,
-    **sizes: Any,
+    precision: str | None,
+    **more: Any,
 ) -> MeshDevice:
     available = GetNumAvailableDevices(card)
     for chip in chips:
@@ -85,7 +87,8 @@ def _open_chips(
         numerics=option("numerics", numerics),
         engine=option("engine", engine),
         hazards=option("hazards", hazards),
-        **sizes,
+        precision=option("precision", precision),
+        **more,
     )
     for chip in chips:
         _open[chip] = device
@@ -122,8 +125,15 @@ def open_device(
     numerics: str | None = None,
     engine: str | None = None,
     hazards: str | None = None,
+    precision: str | None = None,
+    guard: float | None = None,
+    samples: int | None = None,
 ) -> MeshDevice:
-    """Open one chip of the virtual card."""
+    """Open one chip of the virtual card.
+
+    With `numerics="native"`, `precision="int8"` lets compiled replays compute in 8 bits where the PCC of their outputs
+    against float32 stays above `guard` (0.99). The first `samples` (4) different inputs are replayed in float32.
+    """
     return _open_chips(
         _card(card, dispatch_core_config),
         [device_id],
@@ -131,6 +141,9 @@ def open_device(
         numerics=numerics,
         engine=engine,
         hazards=hazards,
+        precision=precision,
+        guard=guard,
+        samples=samples,
         l1_small_size=l1_small_size,
         trace_region_size=trace_region_size,
         num_command_queues=num_command_queues,
@@ -172,6 +185,9 @@ def open_mesh_device(
     numerics: str | None = None,
     engine: str | None = None,
     hazards: str | None = None,
+    precision: str | None = None,
+    guard: float | None = None,
+    samples: int | None = None,
 ) -> MeshDevice:
     """Open a row of chips for data parallelism. A mesh may be larger than one card: several cards are assumed."""
     chosen = _card(card, dispatch_core_config)
@@ -190,6 +206,9 @@ def open_mesh_device(
         numerics=numerics,
         engine=engine,
         hazards=hazards,
+        precision=precision,
+        guard=guard,
+        samples=samples,
         l1_small_size=l1_small_size,
         trace_region_size=trace_region_size,
         num_command_queues=num_command_queues,

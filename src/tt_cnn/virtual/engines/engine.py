@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tt_cnn.virtual.engines.replay.installed import installed
+from tt_cnn.virtual.engines.precision import Int8
+from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.types.enums import DataType
 
@@ -33,6 +34,10 @@ class Engine:
             raise ValueError(f"numerics is {numerics!r}; it must be one of {', '.join(NUMERICS)}")
         self.numerics = numerics
         self.device = torch.device("cpu")
+
+    def allow(self, precision: Int8) -> None:
+        """Let replays compute in 8 bits."""
+        raise ValueError(f"precision='int8' is for traces compiled on the CPU; use it with {_EIGHT_BIT}")
 
     def scope(self, queue: int) -> AbstractContextManager[Any]:
         """Where the jobs of a queue run."""
@@ -93,6 +98,7 @@ _MISSING = {
 
 _COMPILED = {"kernels": ("native", "device"), "openvino": ("native",), "onnxruntime": ("native",)}
 """Numerics that a host engine computes in: only our own kernels have the card's roundings."""
+_EIGHT_BIT = "numerics='native' and engine='cpu', 'openvino' or 'onnxruntime'"
 
 
 class CompilingEngine(Engine):
@@ -101,6 +107,7 @@ class CompilingEngine(Engine):
     def __init__(self, numerics: str, host: str | None = None) -> None:
         super().__init__(numerics)
         self.host = host
+        self.precision: Int8 | None = None
         if host is None:
             return
         if numerics not in _COMPILED[host]:
@@ -109,12 +116,27 @@ class CompilingEngine(Engine):
         if host not in installed():
             raise RuntimeError(f"engine={host!r} was asked for, but it is not there; {_MISSING[host]}")
 
+    def allow(self, precision: Int8) -> None:
+        if self.numerics != "native" or self.host not in (None, *PACKAGES):
+            found = f"numerics={self.numerics!r}" if self.numerics != "native" else f"engine={self.host!r}"
+            raise ValueError(f"precision='int8' was asked for with {found}; use it with {_EIGHT_BIT}")
+        if not any(name in installed() for name in PACKAGES):
+            raise RuntimeError(
+                "precision='int8' needs OpenVINO or ONNX Runtime, and neither is there; pip install 'tt-cnn[cpu]', or "
+                "leave precision out to replay in float32"
+            )
+        self.precision = precision
+
     def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
         host = self.host
         if self.numerics == "device" and "kernels" in installed():
             host = "kernels"
         elif self.numerics != "native" or not installed():
             return super().replay(commands, outputs)
+        if self.precision is not None:
+            from tt_cnn.virtual.engines.replay.int8.replay import Int8Replay
+
+            return Int8Replay(commands, outputs, self.host, self.precision)
         from tt_cnn.virtual.engines.replay.replay import Replay
 
         return Replay(commands, outputs, host)
@@ -199,7 +221,10 @@ ENGINES: dict[str, Callable[[str], Engine]] = {
 `torch` runs every command of a trace by itself."""
 
 
-def create_engine(name: str, numerics: str) -> Engine:
+def create_engine(name: str, numerics: str, precision: Int8 | None = None) -> Engine:
     if name not in ENGINES:
         raise ValueError(f"engine is {name!r}; it must be one of {', '.join(ENGINES)}")
-    return ENGINES[name](numerics)
+    engine = ENGINES[name](numerics)
+    if precision is not None:
+        engine.allow(precision)
+    return engine

@@ -1,15 +1,15 @@
-"""A node's value by torch: for what an engine has no step for."""
+"""A node's value by torch: for what an engine has no step for, and for looking at the values within a graph."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 from tt_cnn.virtual.numerics.convolution.quick import Plan, rounded, sums, walked
 from tt_cnn.virtual.numerics.convolution.windows import Window, zeros_around
 from tt_cnn.virtual.numerics.formats import BLOCK
@@ -48,6 +48,32 @@ def binary_number(name: str, a: float, b: float) -> float:
     return float(_BINARY[name](torch.tensor(a), torch.tensor(b)))
 
 
+def walk(
+    outputs: Sequence[Node], inputs: Sequence[torch.Tensor], known: Mapping[int, torch.Tensor] | None = None
+) -> Iterator[tuple[Node, torch.Tensor]]:
+    """All nodes with their values, each forgotten when no node needs it any more.
+
+    `inputs` are those that count, in order; `known` values, by the identity of their nodes, are not computed again.
+    """
+    known = known or {}
+    given = dict(zip(used_inputs(outputs), inputs, strict=True))
+    order = [node for node in ordered(outputs, known) if id(node) not in known]
+    last = {id(one): node for node in order for one in node.inputs}
+    values: dict[int, torch.Tensor] = {}
+    for node in order:
+        if node.kind == "input":
+            value = given[node.params[0]]
+        elif node.value is not None:
+            value = node.value
+        else:
+            value = value_of(node, [values[id(one)] if id(one) in values else known[id(one)] for one in node.inputs])
+        values[id(node)] = value
+        yield node, value
+        for one in node.inputs:
+            if last[id(one)] is node:
+                values.pop(id(one), None)
+
+
 def _slice(node: Node, x: torch.Tensor) -> torch.Tensor:
     return x[tuple(slice(*one) for one in zip(*node.params, strict=True))]
 
@@ -63,8 +89,10 @@ def _around(x: torch.Tensor, padding: Sequence[int], fill: float) -> torch.Tenso
 
 
 def _conv(node: Node, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    stride, padding, dilation, groups = node.params
-    return F.conv2d(_around(x, padding, 0.0), weight, bias, stride, 0, dilation, groups)
+    stride, (top, left, bottom, right), dilation, groups = node.params
+    if (top, left) == (bottom, right):
+        return F.conv2d(x, weight, bias, stride, (top, left), dilation, groups)
+    return F.conv2d(F.pad(x, (left, right, top, bottom)), weight, bias, stride, 0, dilation, groups)
 
 
 def _conv_transpose(
@@ -119,6 +147,15 @@ def _spread(node: Node, x: torch.Tensor) -> torch.Tensor:
     return zeros_around(x.permute(0, 2, 3, 1), size=size, first=first, stride=stride).permute(0, 3, 1, 2)
 
 
+def _quantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
+    return ((x / scale).round() + zero).clamp(0, 255).to(zero.dtype)
+
+
+def _dequantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
+    shape = [-1 if (axis,) == node.params else 1 for axis in range(x.dim())]
+    return (x.float() - zero.float().reshape(shape)) * scale.reshape(shape)
+
+
 _KINDS: dict[str, Callable[..., Any]] = {
     "reshape": lambda node, x: x.reshape(node.shape),
     "permute": lambda node, x: x.permute(node.params[0]),
@@ -141,4 +178,6 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "matmul": lambda node, a, b: a @ b,
     "softmax": lambda node, x: x.softmax(node.params[0]),
     "reduce": lambda node, x: _REDUCE[node.params[0]](x, dim=node.params[1], keepdim=True),
+    "quantize": _quantize,
+    "dequantize": _dequantize,
 }

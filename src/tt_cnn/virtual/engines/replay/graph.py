@@ -8,7 +8,7 @@ their opposites and vanish: what stays is the network as its author drew it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -375,10 +375,10 @@ class Graph:
         return self._node("expand", (x,), (shape,), shape)
 
 
-def ordered(outputs: Sequence[Node]) -> list[Node]:
-    """All nodes that the outputs need, each after its inputs."""
+def ordered(outputs: Sequence[Node], known: Iterable[int] = ()) -> list[Node]:
+    """All nodes that the outputs need, each after its inputs; those of `known` identity and what only they need not."""
     order: list[Node] = []
-    seen: set[int] = set()
+    seen: set[int] = set(known)
     stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(outputs)]
     while stack:
         node, ready = stack.pop()

@@ -72,7 +72,8 @@ class OnnxModel:
 
     def _initializer(self, value: torch.Tensor) -> str:
         name = f"c{len(self._initializers)}"
-        array = np.ascontiguousarray(value.detach().to(torch.float32).numpy())
+        kept = value.dtype in (torch.int8, torch.uint8)
+        array = np.ascontiguousarray((value if kept else value.detach().to(torch.float32)).numpy())
         self._initializers.append(numpy_helper.from_array(array, name))
         return name
 
@@ -178,6 +179,12 @@ class OnnxModel:
 
     def _matmul(self, node: Node, a: str, b: str) -> str:
         return self._add("MatMul", [a, b])
+
+    def _quantize(self, node: Node, *inputs: str) -> str:
+        return self._add("QuantizeLinear", inputs)
+
+    def _dequantize(self, node: Node, *inputs: str) -> str:
+        return self._add("DequantizeLinear", inputs, **({"axis": node.params[0]} if node.params else {}))
 
     def _softmax(self, node: Node, x: str) -> str:
         return self._add("Softmax", [x], axis=node.params[0])

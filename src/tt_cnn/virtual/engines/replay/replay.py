@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,8 +13,12 @@ from tt_cnn.virtual.engines.replay.capture import NotExpressible, graph_of
 from tt_cnn.virtual.engines.replay.choice import quickest
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
+from tt_cnn.virtual.engines.replay.installed import installed
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
+
+if TYPE_CHECKING:
+    from tt_cnn.virtual.engines.replay.int8.guard import EightBit
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,34 @@ class Part:
     run: Callable[[], None]
     reason: str = ""
     """Why it is in torch."""
+    eight_bit: EightBit | None = None
+    """What became of its layers, where 8 bits were asked for and enough was seen to say."""
+
+
+@dataclass
+class OnHost:
+    """Runs a graph from the values of its sources to those of its outputs, chip by chip."""
+
+    host: Host
+    sources: Sequence[Cell]
+    outputs: Sequence[Cell]
+    nodes: Sequence[Node] = ()
+    """The graph, where it will be looked at again."""
+    keeps: bool = False
+    """Inputs are kept in `samples`."""
+    samples: list[list[torch.Tensor]] = field(default_factory=list)
+
+    def __call__(self) -> None:
+        chips = zip(*(values_of(cell) for cell in self.sources), strict=True)
+        inputs = [[x.contiguous() for x in values] for values in chips]
+        if self.keeps:
+            self.samples.extend(inputs)
+        results = [self.host(values) for values in inputs]
+        for i, cell in enumerate(self.outputs):
+            cell.values = [chip[i] for chip in results]
+
+    def forget(self) -> None:
+        self.keeps, self.samples, self.nodes = False, [], ()
 
 
 class Replay:
@@ -33,6 +66,9 @@ class Replay:
     Which of the values are inputs shows when they change: all else is a constant of the graph, and the graph is made
     anew should one of those change after all.
     """
+
+    keeps_graphs = False
+    """Graphs hold weights that engines have copies of: they are dropped once compiled."""
 
     def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell], host: str | None) -> None:
         self.commands = commands
@@ -61,8 +97,11 @@ class Replay:
                 return
             if not self.parts:
                 self.parts = self._compile()
-            for part in self.parts:
-                part.run()
+            self._run_parts()
+
+    def _run_parts(self) -> None:
+        for part in self.parts:
+            part.run()
 
     def _compile(self) -> list[Part]:
         try:
@@ -110,13 +149,13 @@ class Replay:
         if not sources:
             return Part("torch", commands, _runner(commands), "the same at every replay")
         name, host = self._host(nodes, inputs)
-        return Part(name, commands, _on_host(host, sources, outputs))
+        return Part(name, commands, OnHost(host, sources, outputs, nodes if self.keeps_graphs else ()))
 
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
         """What runs a graph, and its name."""
         threads = torch.get_num_threads()
         if self.host is None:
-            return quickest(nodes, inputs, threads)
+            return quickest(nodes, inputs, threads, installed())
         return self.host, HOSTS[self.host](nodes, threads)
 
     def _sources(self, commands: Sequence[Command]) -> list[Cell]:
@@ -129,16 +168,15 @@ class Replay:
     ) -> tuple[Callable[..., list[torch.Tensor]], list[torch.Tensor]]:
         """The commands as a function from the values of their sources to those of the outputs, for the first chip."""
         sources = self._sources(commands)
-        # tensors of their own: a tracer knows an input by its object, and a constant may be the same one
-        inputs = [_values(cell)[0].contiguous().detach() for cell in sources]
+        inputs = [values_of(cell)[0].contiguous() for cell in sources]
         if any(x.dtype != torch.float32 for x in inputs):
             raise NotExpressible("inputs of whole numbers")
 
         def program(*values: torch.Tensor) -> list[torch.Tensor]:
             for cell, value in zip(sources, values, strict=True):
-                cell.values = [value] * len(_values(cell))
+                cell.values = [value] * len(values_of(cell))
             _run(commands)
-            return [_values(cell)[0] for cell in outputs]
+            return [values_of(cell)[0] for cell in outputs]
 
         kept = [(cell, cell.values) for cell in (*sources, *(w for c in commands for w in c.writes))]
 
@@ -150,16 +188,6 @@ class Replay:
                     cell.values = before
 
         return undone, inputs
-
-
-def _on_host(host: Host, sources: Sequence[Cell], outputs: Sequence[Cell]) -> Callable[[], None]:
-    def run() -> None:
-        chips = zip(*(_values(cell) for cell in sources), strict=True)
-        results = [host([x.contiguous() for x in values]) for values in chips]
-        for i, cell in enumerate(outputs):
-            cell.values = [chip[i] for chip in results]
-
-    return run
 
 
 def _runner(commands: Sequence[Command]) -> Callable[[], None]:
@@ -183,7 +211,7 @@ def _read_first(commands: Sequence[Command]) -> list[Cell]:
     return list(found.values())
 
 
-def _values(cell: Cell) -> list[torch.Tensor]:
+def values_of(cell: Cell) -> list[torch.Tensor]:
     assert cell.values is not None
     return cell.values
 

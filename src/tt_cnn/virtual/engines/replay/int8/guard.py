@@ -1,0 +1,152 @@
+"""As many layers in 8 bits as the guard allows: what is lost is measured, never assumed.
+
+All layers are tried first. Where that loses too much, the loss of every layer alone is measured, and layers go back to
+float32, those first that lose most for the multiplications they have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from tt_cnn.virtual.engines.replay.choice import key_of, remember, remembered
+from tt_cnn.virtual.engines.replay.evaluate import walk
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.hosts import Host
+from tt_cnn.virtual.engines.replay.int8.calibration import Calibration
+from tt_cnn.virtual.engines.replay.int8.layers import layers_of, multiplications, name_of
+from tt_cnn.virtual.engines.replay.int8.loss import Loss, Values
+from tt_cnn.virtual.engines.replay.int8.rewrite import quantized, rounded_values
+
+log = logging.getLogger("tt_cnn.virtual")
+
+ROOM = 0.75
+"""Samples may lose so much of what the guard allows; other inputs may lose more than they."""
+ATTEMPTS = 8
+STRICTER = 0.9
+"""After each attempt that loses too much, the layers' own losses must add up to less."""
+
+
+@dataclass(frozen=True)
+class EightBit:
+    """What became of a graph's layers, and the PCC that was measured."""
+
+    layers: int
+    """Those that could run in 8 bits."""
+    guard: float
+    pcc: float = 1.0
+    """The worst of all samples and outputs against float32, as the engine computes them."""
+    kept: tuple[str, ...] = ()
+    """Layers that stay in float32, each with the reason."""
+    refused: str = ""
+    """Why all of it stays in float32; empty where it does not."""
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"all in float32: {self.refused}"
+        count = self.layers - len(self.kept)
+        return f"{count} of {self.layers} layers in 8 bits, PCC {self.pcc:.6f} against float32 (guard {self.guard:g})"
+
+
+class Search:
+    """Finds the layers of a graph that run in 8 bits. The last sample is checked but not calibrated on."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Node],
+        samples: Sequence[Values],
+        plain: Host,
+        compiled: Callable[[Sequence[Node]], Host],
+        guard: float,
+    ) -> None:
+        self.outputs, self.samples, self.compiled, self.guard = outputs, samples, compiled, guard
+        self.layers = layers_of(outputs)
+        for layer in self.layers:  # captured weights lie in the card's order, which torch is slow to read
+            _, weight, *_ = layer.inputs
+            if weight.value is not None and weight.value.dim() == 4:
+                weight.value = weight.value.contiguous(memory_format=torch.channels_last)
+        self.expected = [plain(sample) for sample in samples]
+        self.loss = Loss(self.expected)
+        self.calibration = Calibration(outputs, samples[:-1], rounded_values(self.layers))
+
+    def run(self) -> tuple[EightBit, Host | None]:
+        """What was found, and what runs it; None where nothing may be in 8 bits."""
+        allowed = wanted = ROOM * (1 - self.guard)
+        losses = self._remembered()
+        chosen = [layer for layer in self.layers if id(layer) not in losses]
+        for _ in range(ATTEMPTS):
+            if not chosen:
+                break
+            host = self.compiled(quantized(self.outputs, chosen, self.calibration))
+            found = [self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True)]
+            loss = max(found)
+            log.info("%d of %d layers in 8 bits: PCC %.6f", len(chosen), len(self.layers), 1 - loss)
+            if loss <= allowed:
+                self._remember(chosen, losses)
+                return EightBit(len(self.layers), self.guard, 1 - loss, self._kept(chosen, losses)), host
+            if len(losses) < len(self.layers):
+                losses = self._losses(self.samples[found.index(loss)])
+            beyond_sum = max(1.0, loss / max(sum(losses[id(one)] for one in chosen), 1e-12))
+            chosen = self._fitting(chosen, losses, wanted / beyond_sum)
+            wanted *= STRICTER
+        refused = f"in 8 bits PCC does not stay above the guard of {self.guard:g} with room to spare"
+        return EightBit(len(self.layers), self.guard, refused=refused if self.layers else "nothing has weights"), None
+
+    @cached_property
+    def _key(self) -> str:
+        """The graph with its weights, and the guard."""
+        weights = [
+            float(layer.inputs[1].value.abs().sum()) for layer in self.layers if layer.inputs[1].value is not None
+        ]
+        told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard)
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+
+    def _remembered(self) -> dict[int, float]:
+        """Layers that stayed in float32 the last time, with their losses: a first guess, measured like any other."""
+        known = remembered().get(self._key)
+        if not isinstance(known, dict):
+            return {}
+        return {id(layer): known[str(i)] for i, layer in enumerate(self.layers) if str(i) in known}
+
+    def _remember(self, chosen: Sequence[Node], losses: dict[int, float]) -> None:
+        taken = {id(one) for one in chosen}
+        if len(taken) < len(self.layers):
+            kept = {str(i): losses[id(one)] for i, one in enumerate(self.layers) if id(one) not in taken}
+            remember(self._key, kept)
+
+    def _losses(self, sample: Values) -> dict[int, float]:
+        """What each layer alone loses on a sample, by torch: only what comes after it is computed anew."""
+        start = time.perf_counter()
+        known = {id(node): value for node, value in walk(self.outputs, sample)}
+        expected = [known[id(node)] for node in self.outputs]
+        losses = {}
+        for layer in self.layers:
+            nodes = quantized(self.outputs, [layer], self.calibration)
+            wanted = {id(node) for node in nodes}
+            found = {id(node): value for node, value in walk(nodes, sample, known) if id(node) in wanted}
+            results = [found[id(node)] if id(node) in found else known[id(node)] for node in nodes]
+            losses[id(layer)] = self.loss(results, expected)
+        log.info("losses of %d layers measured in %.1f s", len(losses), time.perf_counter() - start)
+        return losses
+
+    def _fitting(self, chosen: Sequence[Node], losses: dict[int, float], allowed: float) -> list[Node]:
+        """The layers without those that lose most a multiplication, until the rest loses no more than is allowed."""
+        left = sorted(chosen, key=lambda one: losses[id(one)] / multiplications(one))
+        left.pop()  # all of them together were too many
+        while left and sum(losses[id(one)] for one in left) > allowed:
+            left.pop()
+        return left
+
+    def _kept(self, chosen: Sequence[Node], losses: dict[int, float]) -> tuple[str, ...]:
+        taken = {id(one) for one in chosen}
+        return tuple(
+            f"{name_of(one, number)}: alone it loses {losses[id(one)]:.2g} of PCC"
+            for number, one in enumerate(self.layers, 1)
+            if id(one) not in taken
+        )
