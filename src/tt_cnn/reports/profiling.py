@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,11 +11,13 @@ from itertools import pairwise
 from typing import Any, cast
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from tt_cnn import ttnn
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
 from tt_cnn.models.tt_model import Precision, TtModel
+from tt_cnn.reports.collection import no_collection
 from tt_cnn.reports.profile import ExecutorResult, ModelFacts, Profile, Span
 from tt_cnn.reports.profile_rows import Reading, read_rows
 from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
@@ -61,6 +62,21 @@ class PlannedModel:
         )
 
 
+class _NoValues(TorchFunctionMode):
+    """Weights are made, copied and multiplied, and their memory is left as it is found: filling it takes a second."""
+
+    large = 1 << 14
+    """Elements. What is smaller may be looked at: anchors, sizes."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if getattr(function, "__module__", "") == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else args[0]
+        if function in (torch.Tensor.clone, torch.Tensor.mul) and args[0].numel() >= self.large:
+            return torch.empty_like(args[0], memory_format=torch.contiguous_format)
+        return function(*args, **named)
+
+
 @contextmanager
 def planned_model(
     name: str,
@@ -70,20 +86,21 @@ def planned_model(
     precision: str = "tuned",
     l1_small_size: int | None = None,
 ) -> Iterator[PlannedModel]:
-    """The model with weights that nobody looks at: those that the reference's layers are made with."""
+    """The model with weights that nobody looks at: what happens to be in their memory."""
     entry = model_entry(name)
     small = entry.l1_small_size if l1_small_size is None else l1_small_size
     device = PlanningCard(card, small)
     try:
-        reference = entry.reference().eval()
-        model = create_tt(
-            entry.name,
-            device,
-            reference,
-            resolution=resolution,
-            batch_size=batch_size,
-            precision=cast(Precision, precision),
-        )
+        with _NoValues():
+            reference = entry.reference().eval()
+            model = create_tt(
+                entry.name,
+                device,
+                reference,
+                resolution=resolution,
+                batch_size=batch_size,
+                precision=cast(Precision, precision),
+            )
         yield PlannedModel(entry, device, model, sum(p.numel() for p in reference.parameters()))
     finally:
         device.close()
@@ -94,7 +111,7 @@ def plan_and_profile(
 ) -> Profile:
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
-    with planned_model(name, card, resolution, batch_size, precision) as planned, _no_collection():
+    with planned_model(name, card, resolution, batch_size, precision) as planned, no_collection():
         device = planned.device
         runs = {each: run_executor(planned, each) for each in EXECUTORS}
         results = tuple(_result(each, run.timeline, batch_size) for each, run in runs.items())
@@ -117,7 +134,7 @@ def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardEr
     refusal: CardError | None = None
     device = planned.device
     executor = create_pipeline(planned.model, name).executor
-    with ttnn.command_queue(0), recorded(device) as notes, _no_collection():
+    with ttnn.command_queue(0), recorded(device) as notes, no_collection():
         try:
             executor.compile(planned.host_input())
         except CardError as error:
@@ -267,15 +284,3 @@ def _version() -> str:
         return version("tt-cnn")
     except PackageNotFoundError:
         return "unknown"
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Planning makes many small objects that stay; looking through them for garbage doubles its time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
