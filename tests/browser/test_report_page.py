@@ -1,10 +1,7 @@
-"""report.html in a real browser: `make test-browser`. Needs playwright and a chromium, which `CHROMIUM` may name."""
+"""report.html in a real browser: `make test-browser`."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,27 +9,10 @@ from typing import Any
 import pytest
 
 from tt_cnn.reports.html import write_report
-from tt_cnn.reports.profile import Profile, profile_model
+from tt_cnn.reports.profile import Profile
 
 pytestmark = pytest.mark.browser
 EVIL = '<script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
-
-
-@pytest.fixture(scope="module")
-def unet() -> Profile:
-    return profile_model("vanilla_unet")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    assert executable, "install chromium, or name it in CHROMIUM"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 class Opened:

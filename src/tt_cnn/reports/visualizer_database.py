@@ -6,6 +6,7 @@ An operation is a TT-NN call; the device operations inside it, with their circul
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ _TABLES: dict[str, str] = {
     "operations": "operation_id int, name text, duration float",
     "operation_arguments": "operation_id int, name text, value text",
     "tensors": "tensor_id int, shape text, dtype text, layout text, memory_config text, device_id int, address int, "
-    "buffer_type int",
+    "buffer_type int, size int",
     "device_tensors": "tensor_id int, device_id int, address int",
     "input_tensors": "operation_id int, input_index int, tensor_id int",
     "output_tensors": "operation_id int, output_index int, tensor_id int",
@@ -147,7 +148,7 @@ def _contents(profile: Profile) -> dict[str, tuple[str, _Rows]]:
         "tensor_consumers": ("operation_id, input_index, tensor_id", inputs),
         "tensor_producers": ("operation_id, output_index, tensor_id", outputs),
         "tensors": (
-            "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type",
+            "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type, size",
             list(book.rows()),
         ),
         "device_tensors": ("tensor_id, device_id, address", [(i, _DEVICE, t.address) for i, t in book.known()]),
@@ -232,11 +233,27 @@ class _Tensors:
                 f"Shape([{', '.join(map(str, tensor.shape))}])",
                 f"DataType.{tensor.dtype}",
                 f"Layout.{tensor.layout}",
-                tensor.memory_config,
+                _as_the_visualizer_reads_it(tensor.memory_config),
                 _DEVICE,
                 tensor.address,
                 BufferType[tensor.buffer_type].value,
+                tensor.total_bytes,
             )
+
+
+_SHARDS = re.compile(r"ShardSpec\{grid=\[(.*?)\], shape=\[(\d+), (\d+)\], orientation=ShardOrientation::(\w+)\}")
+_RANGE = re.compile(r'"start":\{"x":(\d+),"y":(\d+)\},"end":\{"x":(\d+),"y":(\d+)\}')
+
+
+def _as_the_visualizer_reads_it(memory_config: str) -> str:
+    """Shards as older versions of TT-NN spell them: ttnn-visualizer 0.108 shows none that are spelt as in 0.81.1."""
+
+    def spelt(found: re.Match[str]) -> str:
+        ranges = ", ".join("(x={},y={}) - (x={},y={})".format(*corners) for corners in _RANGE.findall(found[1]))
+        shape = f"{{{found[2]}, {found[3]}}}"
+        return f"ShardSpec(grid={{[{ranges}]}},shape={shape},orientation=ShardOrientation::{found[4]},halo=0)"
+
+    return _SHARDS.sub(spelt, memory_config)
 
 
 def _indexed(used: Iterable[tuple[int, list[int]]]) -> list[tuple[int, int, int]]:
