@@ -19,6 +19,7 @@ from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_compil
 from tt_cnn.reports.recording import PlanningCard, recorded
 
 PLANNED = [("vanilla_unet", "n150"), ("vanilla_unet", "p150"), ("resnet50", "n150"), ("resnet50", "p150")]
+PLANNED += [("yolov4", "n150"), ("yolov4", "p150")]
 
 
 @pytest.mark.parametrize(("name", "card"), PLANNED)

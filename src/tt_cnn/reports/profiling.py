@@ -30,6 +30,8 @@ from tt_cnn.virtual.types.enums import BufferType
 _INPUTS = {False: 3, True: 4}
 """Inputs that go through an executor, without and with a trace; the last that another follows is where it runs evenly.
 A traced one needs no planning for them."""
+_TRACED = "trace"
+"""The executor whose trace is the model and nothing else: what its size is told of, whatever the executor."""
 _SHOWN_INPUTS = 2
 """Inputs on the timeline."""
 
@@ -125,7 +127,7 @@ def plan_and_profile(
             transfers=transfers_of(chosen.one_input, device),
             timeline=_last_inputs(chosen.timeline, reading),
             executors=results,
-            trace_bytes=_trace_bytes(chosen.one_input),
+            trace_bytes=_trace_bytes(runs[_TRACED].one_input),
         )
 
 
@@ -145,6 +147,8 @@ def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardEr
     profile = profile_recorded(
         calls, device, name=planned.entry.name, traced=executor.traced, batch_size=planned.model.batch_size
     )
+    if refusal is None and not executor.traced:
+        profile = replace(profile, trace_bytes=_trace_bytes(run_executor(planned, _TRACED).one_input))
     return profile, refusal
 
 
