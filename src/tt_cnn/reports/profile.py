@@ -263,7 +263,7 @@ class Profile:
     """An estimate of the trace's size."""
     accuracy: tuple[Accuracy, ...] = ()
 
-    @property
+    @cached_property
     def device_ns(self) -> float:
         """All kernels of one input, without gaps."""
         return sum(row.cost.ns for row in self.rows)

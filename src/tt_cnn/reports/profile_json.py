@@ -26,7 +26,8 @@ def save_profile(profile: Profile, path: Path) -> Path:
 
 def _fields_of(record: Any) -> dict[str, Any]:
     """One level of a record; `asdict` would copy all of it first."""
-    return {name: getattr(record, name) for name in _names(type(record))}
+    kind: Any = type(record)
+    return {name: getattr(record, name) for name in _names(kind)}
 
 
 @cache

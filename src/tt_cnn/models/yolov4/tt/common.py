@@ -25,7 +25,7 @@ def infer_arguments(reference: YOLOv4, resolution: tuple[int, int]) -> Any:
     longer than planning the model.)
     """
     images = torch.empty(0, 3, *resolution)
-    return infer_ttnn_module_args(model=reference, run_model=lambda model: model.maps(images), device=None)
+    return infer_ttnn_module_args(model=reference, run_model=lambda _: reference.maps(images), device=None)
 
 
 def to_host_tensor(images: torch.Tensor, mesh_mapper: Any = None) -> Any:
