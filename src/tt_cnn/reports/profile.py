@@ -199,7 +199,7 @@ class Span:
     row: int | None
     """The step's row; None for transfers."""
     input: int
-    """Which of the inputs that are shown it belongs to, from 0."""
+    """Which of the inputs that are shown it belongs to, from 0; less for what is left of inputs before."""
 
 
 @dataclass(frozen=True)

@@ -261,14 +261,14 @@ def _with_gaps(reading: Reading, timeline: Timeline) -> Reading:
 
 
 def _last_inputs(timeline: Timeline, reading: Reading) -> tuple[Span, ...]:
-    """The timeline of the last inputs, from 0, with the rows that its steps are."""
+    """The timeline of the last inputs, from 0, with the rows that its steps are, and what else runs meanwhile."""
     numbers = sorted({span.input for span in timeline.spans})[-_SHOWN_INPUTS:]
-    spans = [span for span in timeline.spans if span.input in numbers]
-    start = min((span.start_ns for span in spans), default=0.0)
+    start = min((span.start_ns for span in timeline.spans if span.input in numbers), default=0.0)
+    spans = [span for span in timeline.spans if span.input in numbers or span.end_ns > start]
     return tuple(
         replace(
             span,
-            start_ns=span.start_ns - start,
+            start_ns=max(0.0, span.start_ns - start),
             end_ns=span.end_ns - start,
             input=span.input - numbers[0],
             row=span.row if span.row is not None and span.row < len(reading.rows) else None,
