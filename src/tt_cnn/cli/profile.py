@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,13 +58,14 @@ def profile(
     """
     from tt_cnn.reports.collection import no_collection
 
+    atexit.register(gc.freeze)  # nothing needs to be looked through for garbage when the process ends
     with no_collection():
         made, where, files = _profiled(model, card, executor, resolution, batch, precision, folder)
-    _show(made, top)
-    _say("")
-    _say(f"written to {where}/")
-    for file, what in files.items():
-        _say(f"  {file:<42} {what}")
+        _show(made, top)
+        _say("")
+        _say(f"written to {where}/")
+        for file, what in files.items():
+            _say(f"  {file:<42} {what}")
 
 
 def _profiled(
