@@ -1,10 +1,7 @@
-"""report.html in a real browser: `make test-browser`. Needs playwright and a chromium, which `CHROMIUM` may name."""
+"""report.html in a real browser: `make test-browser`."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,26 +10,10 @@ import pytest
 
 from tt_cnn.reports.html import write_report
 from tt_cnn.reports.profile import Profile, profile_model
+from tt_cnn.reports.profile_folder import write_folder
 
 pytestmark = pytest.mark.browser
 EVIL = '<script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
-
-
-@pytest.fixture(scope="module")
-def unet() -> Profile:
-    return profile_model("vanilla_unet")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    assert executable, "install chromium, or name it in CHROMIUM"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 class Opened:
@@ -125,6 +106,35 @@ def _contrast(ink: str, paper: str) -> float:
 def test_a_phone_needs_no_sideways_scrolling(browser: Any, report: Path) -> None:
     page = Opened(browser, report, viewport={"width": 360, "height": 740}).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.close()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_both_axes_stay_in_sight_beside_a_long_chart(browser: Any, tmp_path: Path, width: int) -> None:
+    write_report(profile_model("yolov4"), tmp_path / "report.html")
+    page = Opened(browser, tmp_path / "report.html", viewport={"width": width, "height": 740}).page
+    chart = page.locator("#steps .framed .scroll")
+    assert chart.evaluate("one => one.scrollWidth > one.clientWidth")
+    chart.evaluate("one => { one.scrollLeft = 500; }")
+    axes = page.locator("#steps .framed .axis")
+    assert axes.count() == 2
+    boxes = [axes.nth(i).bounding_box() for i in (0, 1)]
+    assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+    assert "100" in axes.nth(1).text_content() and "µs" in axes.nth(0).text_content()
+    page.close()
+
+
+def test_the_model_its_ops_and_its_graph_are_there(browser: Any, unet: Profile, tmp_path: Path) -> None:
+    write_folder(unet, tmp_path)
+    opened = Opened(browser, tmp_path / "report.html")
+    page = opened.page
+    assert "No op is missing in TT-NN." in page.locator("#model").inner_text()
+    page.get_by_text("Graph of the calls").click()
+    box = page.locator("#model details svg").bounding_box()
+    assert box and box["height"] > 1000
+    page.get_by_text("All 52 calls").click()
+    assert page.locator("#model details table tbody tr").count() == len({row.call for row in unet.rows}) == 52
+    assert opened.complaints == []
     page.close()
 
 

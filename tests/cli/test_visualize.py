@@ -31,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Shown:
     """The command in a process of its own."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, until: str = "Ctrl-C") -> None:
+        self.until = until
         command = [sys.executable, "-u", "-m", "tt_cnn.cli", "visualize", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.said = ""
@@ -39,7 +40,7 @@ class Shown:
     def __enter__(self) -> Shown:
         assert self.process.stdout is not None
         deadline = time.monotonic() + _SECONDS
-        while "Ctrl-C" not in self.said:
+        while self.until not in self.said:
             line = self.process.stdout.readline()
             assert line and time.monotonic() < deadline, self.said
             self.said += line
@@ -74,6 +75,15 @@ def test_both_pages_are_shown_until_ctrl_c(folder: Path) -> None:
     assert [child for child in children if _runs(child)] == []
     with pytest.raises(OSError):
         read(report)
+
+
+def test_ctrl_c_while_the_visualizer_starts(folder: Path) -> None:
+    with Shown(str(folder), "--no-browser", until="report ") as shown:
+        deadline = time.monotonic() + _SECONDS
+        while not (children := _children(shown.process.pid)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert children and shown.interrupt() == 0
+    assert [child for child in children if _runs(child)] == []
 
 
 def _runs(process: str) -> bool:

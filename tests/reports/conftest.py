@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 
 from tt_cnn.reports.profile import Profile, profile_model
 from tt_cnn.reports.profile_folder import write_folder
+from tt_cnn.reports.recording import PlanningCard
 
 
 @cache
@@ -35,3 +36,10 @@ def folder(unet: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("profile")
     write_folder(unet, where)
     return where
+
+
+@pytest.fixture
+def card() -> Iterator[PlanningCard]:
+    device = PlanningCard("n150", 32768)
+    yield device
+    device.close()

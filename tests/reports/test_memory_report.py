@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from tt_cnn.models import model_entry, registry
 from tt_cnn.reports.memory_report import MemoryReport, memory_of, report_text, timeline_html, timeline_text
+from tt_cnn.reports.profile import Profile
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,15 @@ def test_the_answer_comes_first(report: MemoryReport) -> None:
     assert int(spoken[4]) == round((size - peak) / 1024)
     assert second.startswith("needs l1_small_size >= ") and "trace_region_size >= " in second
     assert third.startswith(f"tightest: {spoken[3]} ") and third.count("%") == 3
+
+
+@pytest.mark.parametrize("executor", ["plain", "2cq", "trace+2cq"])
+def test_it_says_what_the_profile_says(executor: str, profile_of: Callable[..., Profile]) -> None:
+    """The trace is the model's, also where the executor that was asked for has none."""
+    ours = memory_of("vanilla_unet", executor=executor).profile
+    profile = profile_of("vanilla_unet", executor=executor)
+    assert (ours.trace_bytes, ours.l1_small_needed) == (profile.trace_bytes, profile.l1_small_needed)
+    assert ours.trace_bytes == profile_of("vanilla_unet").trace_bytes
 
 
 def test_the_timeline_has_a_line_a_step(report: MemoryReport) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,10 +16,12 @@ from tt_cnn import ttnn
 from tt_cnn.models import EXECUTORS, create_tt, model_entry
 from tt_cnn.models.vanilla_unet.tt.model import TtUNet
 from tt_cnn.reports.profile import Profile, profile_commands, profile_model
+from tt_cnn.reports.profile_folder import write_folder
 from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_compiling
 from tt_cnn.reports.recording import PlanningCard, recorded
 
 PLANNED = [("vanilla_unet", "n150"), ("vanilla_unet", "p150"), ("resnet50", "n150"), ("resnet50", "p150")]
+PLANNED += [("yolov4", "n150"), ("yolov4", "p150")]
 
 
 @pytest.mark.parametrize(("name", "card"), PLANNED)
@@ -212,9 +215,11 @@ def test_signposts_of_a_model_are_in_its_trace(monkeypatch: pytest.MonkeyPatch) 
     ("name", "resolution"),
     [("vanilla_unet", None), ("resnet50", None), ("yolov4", (320, 320)), ("yolov4", (640, 640))],
 )
-def test_a_profile_takes_seconds(name: str, resolution: tuple[int, int] | None, card: str) -> None:
+def test_a_profile_takes_seconds(name: str, resolution: tuple[int, int] | None, card: str, tmp_path: Path) -> None:
+    """With all that is written of it."""
     start = time.process_time()
     profile = profile_model(name, card=card, resolution=resolution)
+    write_folder(profile, tmp_path)
     assert time.process_time() - start < 5
     assert profile.rows and profile.fps > 0
 

@@ -57,9 +57,27 @@ def test_tensors_flow_from_call_to_call(
     assert output["shape"] == f"Shape([{', '.join(map(str, ours.shape))}])"
     assert output["dtype"] == f"DataType.{ours.dtype}" and output["address"] == ours.address
     assert output["memory_config"]["memory_layout"] == f"TensorMemoryLayout::{ours.memory_layout}"
+    shards = output["memory_config"]["shard_spec"]
+    assert tuple(shards["shape"]) == ours.shard_shape and shards["grid"] == "[(x=0,y=0) - (x=7,y=7)]"
+    assert output["size"] == ours.total_bytes
     assert output["producers"] == [conv["id"]] and output["consumers"] == [conv["id"] + 1]
     weights = [t for t in conv["inputs"] if tensors[t["id"]]["buffer_type"] == BufferType.DRAM.value]
     assert len(weights) == 2 and all(not t["producers"] for t in weights)
+
+
+def test_what_a_call_makes_for_itself_is_none_of_its_inputs(operations: list[dict[str, Any]], unet: Profile) -> None:
+    """Every input was made by another call, or was there before the first."""
+    before = {b.address for b in unet.buffers if b.born_before}
+    for operation in operations:
+        for tensor in operation["inputs"]:
+            assert tensor["producers"] or tensor["address"] in before, (operation["name"], tensor)
+
+
+def test_circular_buffers_on_tables_have_the_tables_addresses(unet: Profile) -> None:
+    tables = {b.address for b in unet.buffers if b.buffer_type == "L1_SMALL"}
+    halos = [row for row in unet.rows if row.op == "Halo"]
+    assert all(any(b.address in tables for b in row.circular_buffers if b.borrowed) for row in halos)
+    assert all(b.address for row in unet.rows for b in row.circular_buffers)
 
 
 def test_buffers_of_every_operation_are_those_in_use(

@@ -71,6 +71,22 @@ def test_what_is_said_to_fit_fits(card: ttnn.MeshDevice) -> None:
         assert convolve(card, 56, (64, 64), **change).shape == (1, 1, 3136, 64)
 
 
+def test_a_skip_goes_to_dram_where_that_is_enough(card: ttnn.MeshDevice) -> None:
+    height = ttnn.TensorMemoryLayout.HEIGHT_SHARDED
+    small, skip = (
+        ttnn.from_torch(torch.zeros(1, 1, rows, 256), BF16, device=card, memory_config=ttnn.L1_MEMORY_CONFIG)
+        for rows in (64 * 100, 64 * 2400)
+    )
+    text = error_of(card, 128, (64, 64), shard_layout=height)
+    assert "1x1x153600x256 bfloat16 from to_device in DRAM " in text
+    assert "1x1x6400x256 bfloat16 from to_device in DRAM" not in text
+    small = ttnn.to_memory_config(small, ttnn.DRAM_MEMORY_CONFIG)
+    assert "clash" in error_of(card, 128, (64, 64), shard_layout=height)
+    skip = ttnn.to_memory_config(skip, ttnn.DRAM_MEMORY_CONFIG)
+    assert convolve(card, 128, (64, 64), shard_layout=height).shape == (1, 1, 16384, 64)
+    del small, skip
+
+
 def test_what_is_not_said_does_not_fit(card: ttnn.MeshDevice) -> None:
     """Two slices are milder than four; they are not named because they fail too."""
     slices = ttnn.Conv2dSliceConfig(slice_type=ttnn.Conv2dDRAMSliceHeight, num_slices=2)
@@ -93,7 +109,7 @@ def test_the_holders_are_named_largest_first(card: ttnn.MeshDevice) -> None:
     assert lines[1] == "  ttnn.relu(1x1x262144x64), step 1 of 1: Unary output"
     assert lines[2].startswith("  held by: 1x1x262144x64 bfloat16 from ")
     assert any("1x1x65536x64 bfloat16 from to_device, 131072 B a core" in line for line in lines)
-    assert "fits: memory_config=ttnn.DRAM_MEMORY_CONFIG" in lines[-1]
+    assert "fits: memory_config=ttnn.DRAM_MEMORY_CONFIG" in lines[-2] and "from relu in DRAM " in lines[-1]
 
 
 def test_looking_for_advice_leaves_the_memory_as_it_was(card: ttnn.MeshDevice) -> None:

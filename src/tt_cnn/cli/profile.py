@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,6 +56,28 @@ def profile(
     tt-cnn profile yolov4 --resolution 640x640 --card p150
     tt-cnn profile resnet50 --executor trace+2cq+io -o out/resnet
     """
+    from tt_cnn.reports.collection import no_collection
+
+    atexit.register(gc.freeze)  # nothing needs to be looked through for garbage when the process ends
+    with no_collection():
+        made, where, files = _profiled(model, card, executor, resolution, batch, precision, folder)
+        _show(made, top)
+        _say("")
+        _say(f"written to {where}/")
+        for file, what in files.items():
+            _say(f"  {file:<42} {what}")
+
+
+def _profiled(
+    model: str,
+    card: str | None,
+    executor: str,
+    resolution: str | None,
+    batch: int,
+    precision: str,
+    folder: Path | None,
+) -> tuple[Profile, Path, dict[str, str]]:
+    """The profile, its folder, and the files there."""
     from tt_cnn.evaluation.output_folder import result_folder
     from tt_cnn.reports.profile import profile_model
     from tt_cnn.reports.profile_folder import write_folder
@@ -70,12 +94,7 @@ def profile(
         precision=precision_of(precision),
     )
     where = result_folder(folder or Path("out/profile") / f"{entry.name}-{name}")
-    files = write_folder(made, where)
-    _show(made, top)
-    _say("")
-    _say(f"written to {where}/")
-    for file, what in files.items():
-        _say(f"  {file:<42} {what}")
+    return made, where, write_folder(made, where)
 
 
 def _say(text: str) -> None:

@@ -7,15 +7,18 @@ saves too little, is not told. Findings about one layer are ways to choose from,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.profile import Profile, Row
 
 LEAST_SHARE = 0.002
 """Of the device time: what saves less is not worth a reader's time."""
 LEAST_NS = 1000.0
+BUSY = 0.75
+"""Of the card's cores; a layer with fewer is tried on others."""
+MEASURE = "Measure the PCC again afterwards."
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ KINDS: dict[str, str] = {
     "fidelity": "More math passes than needed",
     "block height": "Small activation blocks",
     "double buffering": "No double buffering",
+    "matmul program": "Matmuls that could be dealt out better",
     "resharding": "Moving between shardings",
     "DRAM round trip": "Round trips to DRAM",
     "tilize churn": "Tiles undone and made again",
@@ -59,13 +63,19 @@ KINDS: dict[str, str] = {
 def find(profile: Profile, least_ns: float | None = None) -> list[Finding]:
     """All findings, the one that saves most first. `least_ns`: what a finding must save to be told."""
     from tt_cnn.reports.findings_convolution import convolution_findings
+    from tt_cnn.reports.findings_matmul import matmul_findings
     from tt_cnn.reports.findings_movement import movement_findings
 
     if least_ns is None:
         least_ns = max(LEAST_NS, LEAST_SHARE * profile.device_ns)
-    finders: tuple[Finder, ...] = (convolution_findings, movement_findings)
+    finders: tuple[Finder, ...] = (convolution_findings, matmul_findings, movement_findings)
     found = [one for finder in finders for one in finder(profile) if one.saves_ns >= least_ns]
     return sorted(found, key=lambda one: (-one.saves_ns, one.rows, one.kind))
+
+
+def worth_a_look(rows: Sequence[Row], profile: Profile) -> bool:
+    """A call cannot save more than it takes."""
+    return sum(row.cost.ns for row in rows) >= LEAST_SHARE * profile.device_ns
 
 
 def microseconds(ns: float) -> str:

@@ -6,21 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tt_cnn.reports.findings import Finding
+from tt_cnn.reports.findings import BUSY, MEASURE, Finding, worth_a_look
 from tt_cnn.reports.profile import Profile
 from tt_cnn.reports.replanning import ConvolutionCall, Planned, Replanner
 from tt_cnn.virtual.types.enums import DataType, MathFidelity, TensorMemoryLayout
 
-_LEAST_SHARE = 0.002
-"""Of the device time that a call must take to be looked at: it cannot save more."""
-_BUSY = 0.75
-"""Of the card's cores; a layer with fewer is tried on others."""
 _LAYOUTS = (
     TensorMemoryLayout.HEIGHT_SHARDED,
     TensorMemoryLayout.BLOCK_SHARDED,
     TensorMemoryLayout.WIDTH_SHARDED,
 )
-_MEASURE = "Measure the PCC again afterwards."
 
 
 @dataclass(frozen=True)
@@ -35,9 +30,7 @@ class _Better:
 def convolution_findings(profile: Profile) -> Iterator[Finding]:
     replanner = Replanner(profile)
     for number, rows in replanner.calls.items():
-        if sum(row.cost.ns for row in rows) < _LEAST_SHARE * profile.device_ns:
-            continue
-        call = replanner.convolution(number)
+        call = replanner.convolution(number) if worth_a_look(rows, profile) else None
         if call is not None:
             looker = _Looker(replanner, call)
             for look in (looker.cores, looker.weights, looker.fidelity, looker.block_height, looker.double_buffers):
@@ -54,7 +47,7 @@ class _Looker:
     def cores(self) -> Iterator[Finding]:
         """Few cores: another way to shard, with the moves there and back where the layout of neighbours stays."""
         row = self.call.working
-        if row.cores >= _BUSY * row.available_cores:
+        if row.cores >= BUSY * row.available_cores:
             return
         now = self._layout_now()
         others = [
@@ -89,7 +82,7 @@ class _Looker:
                 "let it read them as bfloat8_b",
                 best.saves_ns,
                 {"weights_dtype": DataType.BFLOAT8_B},
-                _MEASURE,
+                MEASURE,
             )
 
     def fidelity(self) -> Iterator[Finding]:
@@ -104,7 +97,7 @@ class _Looker:
                 "let it multiply with LoFi",
                 best.saves_ns,
                 {"math_fidelity": MathFidelity.LoFi},
-                _MEASURE,
+                MEASURE,
             )
 
     def block_height(self) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tt_cnn.reports.findings import Finding
@@ -157,8 +158,8 @@ class _Looker:
             yield Finding(
                 "resharding",
                 call.layer,
-                f"moves its input from {_words(first.inputs[0])} to {_words(first.outputs[0])} shards",
-                f"let it work on the {_words(first.inputs[0])} shards that it gets",
+                f"moves its input {_from_to(first.inputs[0], first.outputs[0])}",
+                f"let it work on the {_kind(first.inputs[0])} shards that it gets",
                 self.replanner.time_of(call.now) - self.replanner.time_of(planned),
                 tuple(row.index for row in rows),
                 {**changes, "memory_config": call.output.memory_config},
@@ -263,17 +264,8 @@ class _Looker:
     def _from(self, call: ConvolutionCall, source: Spec, at: Row) -> Planned | None:
         """A convolution from another input; its output is where it was."""
         if at.call != call.rows[0].call:  # in the memory of the move before it, which is left out
-            call = ConvolutionCall(
-                self.replanner.calls[at.call],
-                call.source,
-                call.has_bias,
-                call.conv,
-                call.settings,
-                call.compute,
-                call.dtype,
-                call.output.memory_config,
-                call.slicing,
-            )
+            rows, config = self.replanner.calls[at.call], call.output.memory_config
+            call = replace(call, rows=rows, memory_config=config, now=None)
             return self.replanner.plan_convolution(call, source=source)
         return self.replanner.plan_convolution(call, source=source, like_before=True)
 
@@ -351,8 +343,18 @@ def _name(row: Row) -> str:
     return row.name if row.layer else f"{row.call_name} (step {row.index})"
 
 
+def _kind(tensor: TensorRecord) -> str:
+    return tensor.memory_layout.lower().removesuffix("_sharded")
+
+
+def _from_to(before: TensorRecord, after: TensorRecord) -> str:
+    if _kind(before) == _kind(after):
+        return f"to other {_kind(after)} shards"
+    return f"from {_kind(before)} to {_kind(after)} shards"
+
+
 def _words(tensor: TensorRecord) -> str:
-    kind = tensor.memory_layout.lower().removesuffix("_sharded").replace("_", " ")
+    kind = _kind(tensor)
     sharded = f"{kind} sharded" if tensor.shard_shape else kind
     return sharded if tensor.buffer_type == "L1" else f"{sharded} {tensor.buffer_type}"
 

@@ -124,11 +124,11 @@ def _is_there(name: str) -> bool:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def model_card(profile: Profile) -> str:
-    """A page of Markdown on the model: what it is, how quick it is on this card, what it needs."""
+def card_facts(profile: Profile) -> list[tuple[str, str]]:
+    """What the model is, how quick it is on this card, what it needs."""
     model = profile.model
     height, width = model.resolution
-    facts = [
+    return [
         ("task", model.task or "unknown"),
         ("input", f"{model.batch_size}x3x{height}x{width}"),
         ("outputs", ", ".join(model.outputs) or "unknown"),
@@ -142,8 +142,12 @@ def model_card(profile: Profile) -> str:
         ("l1_small_size", f"at least {profile.l1_small_needed}"),
         ("trace_region_size", f"at least {profile.trace_bytes} (an estimate)"),
     ]
-    lines = [f"# {_escape(model.title)} on {profile.card}", ""]
-    lines += _table(("", ""), facts)
+
+
+def model_card(profile: Profile) -> str:
+    """A page of Markdown on the model."""
+    lines = [f"# {_escape(profile.model.title)} on {profile.card}", ""]
+    lines += _table(("", ""), card_facts(profile))
     lines += ["", "## End to end, by executor", ""]
     rows = [
         (r.executor, f"{r.fps:.0f}", f"{r.input_ns / 1e6:.3f}", f"{r.latency_ns / 1e6:.3f}") for r in profile.executors
@@ -155,16 +159,20 @@ def model_card(profile: Profile) -> str:
         ("TT-NN", "calls", "virtual card", "TT-NN 0.81.1"),
         [(f"ttnn.{u.name}", str(u.calls), _yes(u.on_virtual_card), _yes(u.in_ttnn)) for u in uses],
     )
-    missing = [u.name for u in uses if not u.in_ttnn]
-    lines += ["", f"Missing in TT-NN: {', '.join(missing)}" if missing else "No op is missing in TT-NN."]
+    lines += ["", missing_in_ttnn(uses)]
     lines += ["", f"Predicted by tt-cnn {profile.version} from plans; nothing was run on a card.", ""]
     return "\n".join(lines)
 
 
-def summary_markdown(profile: Profile) -> str:
-    """A table of all calls."""
+def missing_in_ttnn(uses: Iterable[OpUse]) -> str:
+    missing = [use.name for use in uses if not use.in_ttnn]
+    return f"Missing in TT-NN: {', '.join(missing)}" if missing else "No op is missing in TT-NN."
+
+
+def summary_rows(profile: Profile) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings, and a row for every call."""
     headings = ("#", "layer", "op", "arguments", "input", "output", "parameters", "MMACs", "steps", "µs")
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             str(c.number),
             c.layer,
@@ -179,6 +187,12 @@ def summary_markdown(profile: Profile) -> str:
         )
         for c in call_summaries(profile)
     ]
+    return headings, rows
+
+
+def summary_markdown(profile: Profile) -> str:
+    """A table of all calls."""
+    headings, rows = summary_rows(profile)
     title = f"# Summary of {_escape(profile.model.title)} on {profile.card}"
     total = (
         f"{len(rows)} calls, {len(profile.rows)} steps, {_count(profile.model.parameters)} parameters, "

@@ -199,7 +199,7 @@ class Span:
     row: int | None
     """The step's row; None for transfers."""
     input: int
-    """Which of the inputs that are shown it belongs to, from 0."""
+    """Which of the inputs that are shown it belongs to, from 0; less for what is left of inputs before."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class Profile:
     """An estimate of the trace's size."""
     accuracy: tuple[Accuracy, ...] = ()
 
-    @property
+    @cached_property
     def device_ns(self) -> float:
         """All kernels of one input, without gaps."""
         return sum(row.cost.ns for row in self.rows)

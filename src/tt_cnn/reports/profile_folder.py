@@ -23,13 +23,14 @@ def write_folder(profile: Profile, folder: Path) -> dict[str, str]:
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; a profile goes to a folder of its own")
     sheet = sheet_name(profile)
-    write_report(profile, folder / REPORT)
+    graph = draw_svg(profile)
+    write_report(profile, folder / REPORT, graph=graph)
     write_sheet(profile, folder / sheet)
     write_database(profile, folder)
     write_device_log(profile, folder / DEVICE_LOG)
     (folder / MODEL_CARD).write_text(model_card(profile), encoding="utf-8")
     (folder / SUMMARY).write_text(summary_markdown(profile), encoding="utf-8")
-    (folder / GRAPH).write_text(draw_svg(profile), encoding="utf-8")
+    (folder / GRAPH).write_text(graph, encoding="utf-8")
     save_profile(profile, folder / FILE)
     written = {
         REPORT: "the report, one page that stands alone",

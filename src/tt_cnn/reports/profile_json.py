@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import types
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -18,9 +18,21 @@ _KIND = "tt-cnn profile"
 
 
 def save_profile(profile: Profile, path: Path) -> Path:
-    data = {"kind": _KIND, "schema": SCHEMA, "profile": asdict(profile)}
-    path.write_text(json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n", encoding="utf-8")
+    data = {"kind": _KIND, "schema": SCHEMA, "profile": profile}
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=_fields_of)
+    path.write_text(text + "\n", encoding="utf-8")
     return path
+
+
+def _fields_of(record: Any) -> dict[str, Any]:
+    """One level of a record; `asdict` would copy all of it first."""
+    kind: Any = type(record)
+    return {name: getattr(record, name) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
 
 
 def load_profile(where: Path) -> Profile:

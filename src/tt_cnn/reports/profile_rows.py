@@ -118,12 +118,14 @@ class _Reader:
                 self.lives.free(action.slot, len(self.result.rows))
             elif isinstance(action, Step) and id(action) in placed:
                 self.result.rows.append(self._row(command, placed[id(action)]))
+            elif isinstance(action, Step) and action.moves:
+                self.lives.stayed(action.inputs[0], action.outputs[0])
         self.lives.end()
 
     def _row(self, command: Command, placed: PlacedStep) -> Row:
         step, card = placed.step, self.device.card
         (use,) = l1_use([replace(command, steps=[placed])], card)
-        pairs = zip(step.buffers, placed.buffer_addresses, strict=True)
+        pairs = zip(step.buffers, self._addresses(placed), strict=True)
         inputs = tuple(self._tensor(slot) for slot in step.inputs)
         return Row(
             index=len(self.result.rows),
@@ -154,6 +156,16 @@ class _Reader:
             program_hash=crc32(repr(step.program_key).encode()),
             signpost=self.signpost,
         )
+
+    def _addresses(self, placed: PlacedStep) -> list[int]:
+        """Of the circular buffers; those on tables of a cached program stand where the cache has them."""
+        step = placed.step
+        tables = self.device.program_cache.programs.get(step.program_key, ())
+        known = {config.buffer: here.address for config, here in zip(step.configs, tables, strict=False)}
+        return [
+            known.get(buffer.alias.buffer, address) if buffer.alias is not None else address
+            for buffer, address in zip(step.buffers, placed.buffer_addresses, strict=True)
+        ]
 
     def _tensor(self, slot: Slot) -> TensorRecord:
         place = self.lives.place_of(slot)
@@ -281,6 +293,16 @@ class Lifetimes:
         self._slots[slot.buffer] = index
         if serial is not None:
             self._by_serial[serial] = index
+
+    def stayed(self, before: Slot, after: Slot) -> None:
+        """A move that was not dispatched: the new memory is the old, so it is one buffer and not two."""
+        again, old = self._slots[after.buffer], self._slots[before.buffer]
+        temporary = self._records[again].temporary
+        assert again == len(self._records) - 1, "a move's output is the last that was allocated"
+        self._records.pop()
+        self._records[old] = replace(self._records[old], last_row=_OPEN, temporary=temporary)
+        self._slots[after.buffer] = old
+        self._by_serial |= {serial: old for serial, known in self._by_serial.items() if known == again}
 
     def free(self, slot: Slot, row: int) -> None:
         if slot.buffer in self._slots:

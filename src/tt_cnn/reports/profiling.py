@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,11 +11,13 @@ from itertools import pairwise
 from typing import Any, cast
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from tt_cnn import ttnn
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
 from tt_cnn.models.tt_model import Precision, TtModel
+from tt_cnn.reports.collection import no_collection
 from tt_cnn.reports.profile import ExecutorResult, ModelFacts, Profile, Span
 from tt_cnn.reports.profile_rows import Reading, read_rows
 from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
@@ -29,6 +30,8 @@ from tt_cnn.virtual.types.enums import BufferType
 _INPUTS = {False: 3, True: 4}
 """Inputs that go through an executor, without and with a trace; the last that another follows is where it runs evenly.
 A traced one needs no planning for them."""
+_TRACED = "trace"
+"""The executor whose trace is the model and nothing else: what its size is told of, whatever the executor."""
 _SHOWN_INPUTS = 2
 """Inputs on the timeline."""
 
@@ -61,6 +64,21 @@ class PlannedModel:
         )
 
 
+class _NoValues(TorchFunctionMode):
+    """Weights are made, copied and multiplied, and their memory is left as it is found: filling it takes a second."""
+
+    large = 1 << 14
+    """Elements. What is smaller may be looked at: anchors, sizes."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if getattr(function, "__module__", "") == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else args[0]
+        if function in (torch.Tensor.clone, torch.Tensor.mul) and args[0].numel() >= self.large:
+            return torch.empty_like(args[0], memory_format=torch.contiguous_format)
+        return function(*args, **named)
+
+
 @contextmanager
 def planned_model(
     name: str,
@@ -70,20 +88,21 @@ def planned_model(
     precision: str = "tuned",
     l1_small_size: int | None = None,
 ) -> Iterator[PlannedModel]:
-    """The model with weights that nobody looks at: those that the reference's layers are made with."""
+    """The model with weights that nobody looks at: what happens to be in their memory."""
     entry = model_entry(name)
     small = entry.l1_small_size if l1_small_size is None else l1_small_size
     device = PlanningCard(card, small)
     try:
-        reference = entry.reference().eval()
-        model = create_tt(
-            entry.name,
-            device,
-            reference,
-            resolution=resolution,
-            batch_size=batch_size,
-            precision=cast(Precision, precision),
-        )
+        with _NoValues():
+            reference = entry.reference().eval()
+            model = create_tt(
+                entry.name,
+                device,
+                reference,
+                resolution=resolution,
+                batch_size=batch_size,
+                precision=cast(Precision, precision),
+            )
         yield PlannedModel(entry, device, model, sum(p.numel() for p in reference.parameters()))
     finally:
         device.close()
@@ -94,7 +113,7 @@ def plan_and_profile(
 ) -> Profile:
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
-    with planned_model(name, card, resolution, batch_size, precision) as planned, _no_collection():
+    with planned_model(name, card, resolution, batch_size, precision) as planned, no_collection():
         device = planned.device
         runs = {each: run_executor(planned, each) for each in EXECUTORS}
         results = tuple(_result(each, run.timeline, batch_size) for each, run in runs.items())
@@ -108,7 +127,7 @@ def plan_and_profile(
             transfers=transfers_of(chosen.one_input, device),
             timeline=_last_inputs(chosen.timeline, reading),
             executors=results,
-            trace_bytes=_trace_bytes(chosen.one_input),
+            trace_bytes=_trace_bytes(runs[_TRACED].one_input),
         )
 
 
@@ -117,7 +136,7 @@ def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardEr
     refusal: CardError | None = None
     device = planned.device
     executor = create_pipeline(planned.model, name).executor
-    with ttnn.command_queue(0), recorded(device) as notes, _no_collection():
+    with ttnn.command_queue(0), recorded(device) as notes, no_collection():
         try:
             executor.compile(planned.host_input())
         except CardError as error:
@@ -128,6 +147,8 @@ def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardEr
     profile = profile_recorded(
         calls, device, name=planned.entry.name, traced=executor.traced, batch_size=planned.model.batch_size
     )
+    if refusal is None and not executor.traced:
+        profile = replace(profile, trace_bytes=_trace_bytes(run_executor(planned, _TRACED).one_input))
     return profile, refusal
 
 
@@ -240,14 +261,14 @@ def _with_gaps(reading: Reading, timeline: Timeline) -> Reading:
 
 
 def _last_inputs(timeline: Timeline, reading: Reading) -> tuple[Span, ...]:
-    """The timeline of the last inputs, from 0, with the rows that its steps are."""
+    """The timeline of the last inputs, from 0, with the rows that its steps are, and what else runs meanwhile."""
     numbers = sorted({span.input for span in timeline.spans})[-_SHOWN_INPUTS:]
-    spans = [span for span in timeline.spans if span.input in numbers]
-    start = min((span.start_ns for span in spans), default=0.0)
+    start = min((span.start_ns for span in timeline.spans if span.input in numbers), default=0.0)
+    spans = [span for span in timeline.spans if span.input in numbers or span.end_ns > start]
     return tuple(
         replace(
             span,
-            start_ns=span.start_ns - start,
+            start_ns=max(0.0, span.start_ns - start),
             end_ns=span.end_ns - start,
             input=span.input - numbers[0],
             row=span.row if span.row is not None and span.row < len(reading.rows) else None,
@@ -267,15 +288,3 @@ def _version() -> str:
         return version("tt-cnn")
     except PackageNotFoundError:
         return "unknown"
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Planning makes many small objects that stay; looking through them for garbage doubles its time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -21,6 +21,7 @@ from tt_cnn.virtual.memory import Memory
 from tt_cnn.virtual.ops.conv2d.config import Settings, SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.conv2d.conv2d import ComputeChoice
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand
+from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.operation import OPERATIONS
 from tt_cnn.virtual.placement import Place, ProgramIds, place
 from tt_cnn.virtual.plan import FreeMemory, Planner, Step
@@ -55,10 +56,17 @@ class Planned:
         working = [step for step in self.steps if step.op in _WORKING] or list(self.steps)
         return max((step.cores.num_cores() for step in working), default=0)
 
+    def is_like(self, rows: Sequence[Row]) -> bool:
+        """The same steps on as many cores."""
+        return [(step.op, step.cores.num_cores()) for step in self.steps] == [(row.op, row.cores) for row in rows]
+
+
+CONVOLUTIONS = ("ttnn.conv2d", "ttnn.conv_transpose2d")
+
 
 @dataclass(frozen=True)
 class ConvolutionCall:
-    """A `ttnn.conv2d` of the profile, as planning knows it."""
+    """A `ttnn.conv2d` or `ttnn.conv_transpose2d` of the profile, as planning knows it."""
 
     rows: tuple[Row, ...]
     source: Spec
@@ -71,6 +79,10 @@ class ConvolutionCall:
     slicing: Slicing | None
     now: Planned | None = None
     """Planned as it is."""
+
+    @property
+    def operation(self) -> str:
+        return "conv_transpose2d" if isinstance(self.conv, TransposedConvolution) else "conv2d"
 
     @property
     def layer(self) -> str:
@@ -118,7 +130,10 @@ class Replanner:
         `like_before` brings the output to the memory where the profile has it, so that the next call finds it there.
         """
         conv = call.conv
-        weights = Shape((conv.out_channels, conv.in_channels // conv.groups, *conv.kernel))
+        outer, inner = conv.out_channels, conv.in_channels
+        if isinstance(conv, TransposedConvolution):
+            outer, inner = inner, outer
+        weights = Shape((outer, inner // conv.groups, *conv.kernel))
         bias = Spec(Shape((1, 1, 1, conv.out_channels)), DataType.FLOAT32, Layout.ROW_MAJOR)
         attributes = {
             "conv": conv,
@@ -132,7 +147,7 @@ class Replanner:
             "bias": HostOperand(bias) if call.has_bias else None,
             "returns": (False, False),
         }
-        return self.plan("conv2d", [source or call.source], call.rows[0], attributes)
+        return self.plan(call.operation, [source or call.source], call.rows[0], attributes)
 
     def plan(self, name: str, specs: Sequence[Spec], at: Row, attributes: dict[str, Any]) -> Planned | None:
         """Any op on inputs of these specs, in the memory that was there when the row's call came."""
@@ -163,19 +178,14 @@ class Replanner:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def _understood(self, rows: tuple[Row, ...]) -> ConvolutionCall | None:
-        if rows[0].call_name != "ttnn.conv2d":
+        if rows[0].call_name not in CONVOLUTIONS:
             return None
         try:
             call = read_convolution(rows)
         except (KeyError, ValueError, SyntaxError, CardError):
             return None
         planned = self.plan_convolution(call)
-        if planned is None or len(planned.steps) != len(rows):
-            return None
-        for step, row in zip(planned.steps, rows, strict=True):
-            if step.op != row.op or step.cores.num_cores() != row.cores:
-                return None
-        return replace(call, now=planned)
+        return replace(call, now=planned) if planned is not None and planned.is_like(rows) else None
 
     def _memory(self, specs: Sequence[Spec], at: Row) -> tuple[Memory, dict[int, Place]]:
         """L1 as it was before the row's call; inputs stand where the profile has them, or get room of their own."""
@@ -243,7 +253,7 @@ def memory_config_of(text: str) -> MemoryConfig:
     return MemoryConfig(TensorMemoryLayout[layout.group(1)], BufferType[buffer.group(1)], shard)
 
 
-def _activation(text: str) -> Any:
+def activation_of(text: str) -> Any:
     name, parameters = re.fullmatch(r"\(UnaryOpType\.(\w+), (.*)\)", text).groups()  # type: ignore[union-attr]
     return UnaryOpType[name], literal_eval(parameters)
 
@@ -259,7 +269,7 @@ def _no_reading(text: str) -> Any:
 
 _READERS: dict[str, Callable[[str], Any]] = {
     "settings.weights_dtype": DataType.__getitem__,
-    "settings.activation": _activation,
+    "settings.activation": activation_of,
     "settings.shard_layout": TensorMemoryLayout.__getitem__,
     "settings.core_grid": _no_reading,
     "settings.output_layout": Layout.__getitem__,
@@ -278,12 +288,13 @@ def read_convolution(rows: tuple[Row, ...]) -> ConvolutionCall:
         return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
     slicing = group("slicing.")
+    kind = TransposedConvolution if rows[0].call_name == "ttnn.conv_transpose2d" else Convolution
     return ConvolutionCall(
         rows=rows,
         source=spec_of(rows[0].inputs[0]),
         has_bias=any(len(row.inputs) > 2 for row in rows if row.op in _WORKING)
         or any(row.op == "BinaryNg" for row in rows),
-        conv=Convolution(**group("conv.")),
+        conv=kind(**group("conv.")),
         settings=Settings(**group("settings.")),
         compute=values["compute"],
         dtype=values["dtype"],

@@ -6,6 +6,7 @@ An operation is a TT-NN call; the device operations inside it, with their circul
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ _TABLES: dict[str, str] = {
     "operations": "operation_id int, name text, duration float",
     "operation_arguments": "operation_id int, name text, value text",
     "tensors": "tensor_id int, shape text, dtype text, layout text, memory_config text, device_id int, address int, "
-    "buffer_type int",
+    "buffer_type int, size int",
     "device_tensors": "tensor_id int, device_id int, address int",
     "input_tensors": "operation_id int, input_index int, tensor_id int",
     "output_tensors": "operation_id int, output_index int, tensor_id int",
@@ -71,11 +72,11 @@ def write_database(profile: Profile, folder: Path) -> Path:
     connection = sqlite3.connect(path)
     try:
         with connection:
+            connection.execute("begin")  # else each new table is written to the disk by itself
             _create(connection)
-            for table, rows in _contents(profile).items():
-                for columns, values in rows:
-                    marks = ", ".join("?" * len(values))
-                    connection.execute(f"insert into {table} ({columns}) values ({marks})", values)
+            for table, (columns, rows) in _contents(profile).items():
+                marks = ", ".join("?" * (columns.count(",") + 1))
+                connection.executemany(f"insert into {table} ({columns}) values ({marks})", rows)
     finally:
         connection.close()
     (folder / CONFIG).write_text(json.dumps(_configuration(profile), indent=2) + "\n", encoding="utf-8")
@@ -123,32 +124,47 @@ def _configuration(profile: Profile) -> dict[str, Any]:
 
 # --- contents -------------------------------------------------------------------------------------------------------
 
-_Rows = Iterable[tuple[str, tuple[Any, ...]]]
+_Rows = Iterable[tuple[Any, ...]]
 
 
-def _contents(profile: Profile) -> dict[str, _Rows]:
+def _contents(profile: Profile) -> dict[str, tuple[str, _Rows]]:
+    """For each table its columns, as far as they are filled, and its rows."""
     calls = _calls(profile)
     book = _Tensors()
     used = [(call, [book.id(t) for t in call.inputs], [book.id(t) for t in call.outputs]) for call in calls]
+    inputs = _indexed((call.id, ids) for call, ids, _ in used)
+    outputs = _indexed((call.id, ids) for call, _, ids in used)
+    device = _device(profile)
     return {
-        "report_metadata": [("key, value", ("schema_version", SCHEMA_VERSION)), ("key, value", _tool(profile))],
-        "devices": [_device(profile)],
-        "operations": [("operation_id, name, duration", (c.id, c.name, c.seconds)) for c in calls],
-        "operation_arguments": [
-            ("operation_id, name, value", (call.id, name, value)) for call in calls for name, value in call.arguments
-        ],
-        "input_tensors": _indexed("input_index", ((call.id, ids) for call, ids, _ in used)),
-        "output_tensors": _indexed("output_index", ((call.id, ids) for call, _, ids in used)),
-        "tensor_consumers": _indexed("input_index", ((call.id, ids) for call, ids, _ in used)),
-        "tensor_producers": _indexed("output_index", ((call.id, ids) for call, _, ids in used)),
-        "tensors": list(book.rows()),
-        "device_tensors": [("tensor_id, device_id, address", (i, _DEVICE, t.address)) for i, t in book.known()],
-        "tensor_lifetime": list(_lifetimes(profile, calls, book, used)),
-        "buffers": list(_buffers(profile, calls)),
-        "captured_graph": [
-            ("operation_id, captured_graph", (call.id, json.dumps(_graph(call.rows, call.name)))) for call in calls
-        ],
-        "stack_traces": [("operation_id, stack_trace", (call.id, call.layer)) for call in calls if call.layer],
+        "report_metadata": ("key, value", [("schema_version", SCHEMA_VERSION), _tool(profile)]),
+        "devices": (", ".join(device), [tuple(device.values())]),
+        "operations": ("operation_id, name, duration", [(call.id, call.name, call.seconds) for call in calls]),
+        "operation_arguments": (
+            "operation_id, name, value",
+            [(call.id, name, value) for call in calls for name, value in call.arguments],
+        ),
+        "input_tensors": ("operation_id, input_index, tensor_id", inputs),
+        "output_tensors": ("operation_id, output_index, tensor_id", outputs),
+        "tensor_consumers": ("operation_id, input_index, tensor_id", inputs),
+        "tensor_producers": ("operation_id, output_index, tensor_id", outputs),
+        "tensors": (
+            "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type, size",
+            list(book.rows()),
+        ),
+        "device_tensors": ("tensor_id, device_id, address", [(i, _DEVICE, t.address) for i, t in book.known()]),
+        "tensor_lifetime": (
+            "tensor_id, producer_operation_id, last_use_operation_id, deallocate_operation_id",
+            _lifetimes(profile, calls, book, used),
+        ),
+        "buffers": (
+            "operation_id, device_id, address, max_size_per_bank, buffer_type, buffer_layout",
+            _buffers(profile, calls),
+        ),
+        "captured_graph": (
+            "operation_id, captured_graph",
+            [(call.id, json.dumps(_graph(call.rows, call.name))) for call in calls],
+        ),
+        "stack_traces": ("operation_id, stack_trace", [(call.id, call.layer) for call in calls if call.layer]),
     }
 
 
@@ -210,34 +226,43 @@ class _Tensors:
     def known(self) -> list[tuple[int, TensorRecord]]:
         return [(number, tensor) for tensor, number in self._ids.items()]
 
-    def rows(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        columns = "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type"
+    def rows(self) -> Iterator[tuple[Any, ...]]:
         for number, tensor in self.known():
-            shape = f"Shape([{', '.join(map(str, tensor.shape))}])"
-            kind = BufferType[tensor.buffer_type].value
             yield (
-                columns,
-                (
-                    number,
-                    shape,
-                    f"DataType.{tensor.dtype}",
-                    f"Layout.{tensor.layout}",
-                    tensor.memory_config,
-                    _DEVICE,
-                    tensor.address,
-                    kind,
-                ),
+                number,
+                f"Shape([{', '.join(map(str, tensor.shape))}])",
+                f"DataType.{tensor.dtype}",
+                f"Layout.{tensor.layout}",
+                _as_the_visualizer_reads_it(tensor.memory_config),
+                _DEVICE,
+                tensor.address,
+                BufferType[tensor.buffer_type].value,
+                tensor.total_bytes,
             )
 
 
-def _indexed(column: str, used: Iterable[tuple[int, list[int]]]) -> _Rows:
-    columns = f"operation_id, {column}, tensor_id"
-    return [(columns, (call, index, tensor)) for call, tensors in used for index, tensor in enumerate(tensors)]
+_SHARDS = re.compile(r"ShardSpec\{grid=\[(.*?)\], shape=\[(\d+), (\d+)\], orientation=ShardOrientation::(\w+)\}")
+_RANGE = re.compile(r'"start":\{"x":(\d+),"y":(\d+)\},"end":\{"x":(\d+),"y":(\d+)\}')
+
+
+def _as_the_visualizer_reads_it(memory_config: str) -> str:
+    """Shards as older versions of TT-NN spell them: ttnn-visualizer 0.108 shows none that are spelt as in 0.81.1."""
+
+    def spelt(found: re.Match[str]) -> str:
+        ranges = ", ".join("(x={},y={}) - (x={},y={})".format(*corners) for corners in _RANGE.findall(found[1]))
+        shape = f"{{{found[2]}, {found[3]}}}"
+        return f"ShardSpec(grid={{[{ranges}]}},shape={shape},orientation=ShardOrientation::{found[4]},halo=0)"
+
+    return _SHARDS.sub(spelt, memory_config)
+
+
+def _indexed(used: Iterable[tuple[int, list[int]]]) -> list[tuple[int, int, int]]:
+    return [(call, index, tensor) for call, tensors in used for index, tensor in enumerate(tensors)]
 
 
 def _lifetimes(
     profile: Profile, calls: list[_Call], book: _Tensors, used: list[tuple[_Call, list[int], list[int]]]
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+) -> Iterator[tuple[Any, ...]]:
     produced: dict[int, int] = {}
     last_use: dict[int, int] = {}
     for call, inputs, outputs in used:
@@ -248,14 +273,13 @@ def _lifetimes(
     for number, tensor in book.known():
         buffer = profile.buffers[tensor.buffer]
         gone = by_row.get(buffer.last_row) if buffer.last_row < len(profile.rows) - 1 else None
-        columns = "tensor_id, producer_operation_id, last_use_operation_id, deallocate_operation_id"
-        yield columns, (number, produced.get(number), last_use.get(number), gone)
+        yield number, produced.get(number), last_use.get(number), gone
 
 
-def _device(profile: Profile) -> tuple[str, tuple[Any, ...]]:
+def _device(profile: Profile) -> dict[str, int]:
     card = profile.card_data
     x, y = card.grid
-    values = {
+    return {
         "device_id": _DEVICE,
         "num_y_cores": y,
         "num_x_cores": x,
@@ -275,18 +299,17 @@ def _device(profile: Profile) -> tuple[str, tuple[Any, ...]]:
         "total_l1_for_sharded_buffers": profile.l1_size * card.cores,
         "cb_limit": profile.l1_size,
     }
-    return ", ".join(values), tuple(values.values())
 
 
-def _buffers(profile: Profile, calls: list[_Call]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _buffers(profile: Profile, calls: list[_Call]) -> Iterator[tuple[int, ...]]:
     """What is in memory when a call's last step runs."""
-    columns = "operation_id, device_id, address, max_size_per_bank, buffer_type, buffer_layout"
+    columns = [
+        (b.address, b.bank_bytes, BufferType[b.buffer_type].value, TensorMemoryLayout[b.memory_layout].value)
+        for b in profile.buffers
+    ]
     for call in calls:
         for index in profile.held(call.rows[-1].index):
-            buffer = profile.buffers[index]
-            kind = BufferType[buffer.buffer_type].value
-            layout = TensorMemoryLayout[buffer.memory_layout].value
-            yield columns, (call.id, _DEVICE, buffer.address, buffer.bank_bytes, kind, layout)
+            yield call.id, _DEVICE, *columns[index]
 
 
 def _graph(rows: list[Row], name: str) -> list[dict[str, Any]]:

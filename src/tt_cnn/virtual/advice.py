@@ -14,10 +14,12 @@ from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.errors import CardError, current_layer
 from tt_cnn.virtual.placement import Place, Placement, ProgramIds, place
 from tt_cnn.virtual.plan import Plan
+from tt_cnn.virtual.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType
 
 _MOST_HOLDERS = 4
 _MOST_SUGGESTIONS = 3
+"""Of the call's own arguments; one that moves another tensor away may come with them."""
 _SEARCH_SECONDS = 1.0
 """An error should come while the user still remembers the call."""
 
@@ -45,7 +47,8 @@ def explain(
     lines = [f"  {what}" + (f" of {layer!r}" if layer else "") + (f", {error.where}" if error.where else "")]
     if device.advises:
         lines += _labelled("held by", _holders(device))
-        lines += _labelled("fits", _fitting(device, plan_of, inputs, alternatives))
+        fitting = _fitting(device, plan_of, inputs, alternatives)
+        lines += _labelled("fits", [*fitting, *_without_another(device, plan_of, inputs)])
     error.args = ("\n".join([error.args[0], *lines]),)
     return error
 
@@ -55,15 +58,20 @@ def _labelled(label: str, entries: list[str]) -> list[str]:
     return [f"  {f'{label}: ' if not i else indent}{entry}" for i, entry in enumerate(entries)]
 
 
+def _in_l1(device: MeshDevice) -> list[LiveBuffer]:
+    """The largest first."""
+    held = [one for one in device.live.values() if one.place.buffer_type is BufferType.L1]
+    return sorted(held, key=lambda one: (-one.place.bank_bytes, one.place.address))
+
+
+def _named(one: LiveBuffer) -> str:
+    return f"{'x'.join(map(str, one.spec.shape))} {one.spec.dtype.name.lower()} from {one.made_by}"
+
+
 def _holders(device: MeshDevice) -> list[str]:
     """The largest tensors in L1."""
-    held = [one for one in device.live.values() if one.place.buffer_type is BufferType.L1]
-    held.sort(key=lambda one: (-one.place.bank_bytes, one.place.address))
-    entries = [
-        f"{'x'.join(map(str, one.spec.shape))} {one.spec.dtype.name.lower()} from {one.made_by}, "
-        f"{one.place.bank_bytes} B a core"
-        for one in held[:_MOST_HOLDERS]
-    ]
+    held = _in_l1(device)
+    entries = [f"{_named(one)}, {one.place.bank_bytes} B a core" for one in held[:_MOST_HOLDERS]]
     rest = held[_MOST_HOLDERS:]
     if rest:
         entries.append(f"{len(rest)} smaller tensors, {sum(one.place.bank_bytes for one in rest)} B a core")
@@ -78,26 +86,49 @@ def _fitting(
 ) -> list[str]:
     deadline = time.monotonic() + _SEARCH_SECONDS
     found: dict[str, str] = {}
-    room = device.card.l1_size - device.card.l1_base
     for alternative in alternatives:
         if len(found) == _MOST_SUGGESTIONS or time.monotonic() > deadline:
             break
         kind = alternative.kind or alternative.words
         if kind in found:
             continue
-        peak = _peak(device, plan_of, inputs, alternative)
+        peak = _peak(device, plan_of, inputs, alternative.attributes)
         if peak is not None:
-            found[kind] = f"{alternative.words:<50} needs {peak / 1024:5.0f} KB of {room / 1024:.0f} KB a core"
+            found[kind] = _needs(alternative.words, peak, device)
     return list(found.values())
 
 
+def _without_another(
+    device: MeshDevice, plan_of: Callable[[dict[str, Any]], Plan], inputs: dict[int, Place]
+) -> list[str]:
+    """The smallest tensor of another call, a skip connection say, with which in DRAM the call fits as it is."""
+    ours = {place.address for place in inputs.values() if place.buffer_type is BufferType.L1}
+    others = [one for one in _in_l1(device)[:_MOST_HOLDERS] if one.place.address not in ours]
+    for one in reversed(others):
+        peak = _peak(device, plan_of, inputs, {}, without=one.place)
+        if peak is not None:
+            return [_needs(f"{_named(one)} in DRAM", peak, device)]
+    return []
+
+
+def _needs(words: str, peak: int, device: MeshDevice) -> str:
+    room = device.card.l1_size - device.card.l1_base
+    return f"{words:<50} needs {peak / 1024:5.0f} KB of {room / 1024:.0f} KB a core"
+
+
 def _peak(
-    device: MeshDevice, plan_of: Callable[[dict[str, Any]], Plan], inputs: dict[int, Place], alternative: Alternative
+    device: MeshDevice,
+    plan_of: Callable[[dict[str, Any]], Plan],
+    inputs: dict[int, Place],
+    changes: dict[str, Any],
+    without: Place | None = None,
 ) -> int | None:
     """Bytes of a core's L1 in use at the fullest step, or None where the change does not fit either."""
     before = device.memory.snapshot()
     try:
-        plan = plan_of(alternative.attributes)
+        if without is not None:
+            device.memory.free(without.buffer_type, without.address)
+        plan = plan_of(changes)
         placement = place(plan, device.memory, inputs, device.program_cache.programs, ProgramIds())
     except CardError:
         return None

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tt_cnn.reports.findings import find
+from tt_cnn.reports.graph_drawing import draw_svg
 from tt_cnn.reports.html import report_html, write_report
 from tt_cnn.reports.html.time_charts import by_op
 from tt_cnn.reports.profile import Accuracy, Profile
@@ -81,8 +82,10 @@ def test_charts_have_the_profiles_numbers(page: str, unet: Profile) -> None:
 def test_every_chart_has_a_table_and_a_title(page: str) -> None:
     parsed = Page(page)
     assert page.count("As a table") >= 5
-    assert all(a.get("role") == "img" for a in parsed.all("svg"))
-    assert len(re.findall(r"<svg[^>]*><title>[^<]+</title>", page)) == len(parsed.all("svg")) == 5
+    charts = [a for a in parsed.all("svg") if a.get("class") != "axis"]
+    assert all(a.get("role") == "img" for a in charts)
+    assert len(re.findall(r"<svg[^>]*><title>[^<]+</title>", page)) == len(charts) == 5
+    assert all(a.get("aria-hidden") == "true" for a in parsed.all("svg", **{"class": "axis"}))
     for box in parsed.all("div"):
         if "scroll" in (box.get("class") or "").split():
             assert box.get("tabindex") == "0" and box.get("aria-label")
@@ -116,6 +119,23 @@ def test_pcc_is_shown_when_it_was_measured(page: str, unet: Profile) -> None:
         assert "The lowest is 0.9720, of decoder1." in shown
 
 
+def test_the_model_is_told(unet: Profile) -> None:
+    shown = report_html(unet)
+    said = " ".join(Page(shown).said)
+    assert "ttnn.conv_transpose2d" in said and "No op is missing in TT-NN." in said and "Graph of the calls" not in said
+    strange = tuple(replace(row, call_name="ttnn.soft_pool") for row in unet.rows)
+    assert "Missing in TT-NN: soft_pool" in report_html(replace(unet, rows=strange))
+    assert "Graph of the calls" in report_html(unet, graph=draw_svg(unet))
+
+
+def test_the_queues_show_what_runs_before_the_first_input(unet: Profile) -> None:
+    before = [span for span in unet.timeline if span.input < 0]
+    assert before and all(0 <= span.start_ns < span.end_ns for span in unet.timeline)
+    assert "kernels of the input before" in report_html(unet)
+    only = tuple(span for span in unet.timeline if span.input >= 0)
+    assert "kernels of the input before" not in report_html(replace(unet, timeline=only))
+
+
 def evil(profile: Profile) -> Profile:
     """The same with markup wherever a user's text can come."""
     rows = tuple(replace(row, layer=EVIL, signpost=EVIL) for row in profile.rows)
@@ -127,7 +147,7 @@ def evil(profile: Profile) -> Profile:
 
 
 def test_names_never_become_markup(page: str, unet: Profile) -> None:
-    shown = report_html(evil(unet), {EVIL: 0.5})
+    shown = report_html(evil(unet), {EVIL: 0.5}, draw_svg(evil(unet)))
     parsed = Page(shown)
     assert len(parsed.all("script")) == 2 and not parsed.all("img")
     assert "<img" not in shown and "alert(" in shown

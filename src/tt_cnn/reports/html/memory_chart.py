@@ -4,34 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from tt_cnn.reports.html.svg import as_table, label, line, picture, table, tag, text
-from tt_cnn.reports.html.time_charts import bound_by, key
+from tt_cnn.reports.html.svg import as_table, axis, label, line, plot, table, tag, text
+from tt_cnn.reports.html.time_charts import bound_by, key, step_numbers
 from tt_cnn.reports.profile import BufferRecord, Profile, Row
 
-_LEFT, _RIGHT, _TOP, _PLOT, _BOTTOM = 56.0, 12.0, 24.0, 240.0, 34.0
-_SMALLEST_WIDTH = 860.0
+_LEFT, _TOP, _PLOT, _BOTTOM = 56.0, 24.0, 240.0, 34.0
+_WIDTH, _PITCH = 804.0, 7.0
+"""Points of a chart, and of a step in it at least: long models scroll."""
 TIGHT = 0.05
 """Of a core's L1: with less room than that a slightly larger input would clash."""
 
 
 def l1_timeline(profile: Profile) -> str:
     rows, size = profile.rows, profile.l1_size
-    plot = max(_SMALLEST_WIDTH - _LEFT - _RIGHT, 7.0 * len(rows))
-    pitch = plot / max(1, len(rows))
+    width = max(_WIDTH, _PITCH * len(rows))
+    pitch = width / max(1, len(rows))
     bottom = _TOP + _PLOT
-    parts = [tag("rect", x=_LEFT, y=_TOP, width=plot, height=_PLOT, class_="free")]
+    parts, left = (
+        [tag("rect", x=0, y=_TOP, width=width, height=_PLOT, class_="free")],
+        [label(_LEFT - 6, 11, "KB", "end")],
+    )
     for quarter in range(5):
         y = bottom - _PLOT * quarter / 4
-        parts += [line(_LEFT, y, _LEFT + plot, y), label(_LEFT - 6, y + 4, f"{size * quarter / 4 / 1024:.0f}", "end")]
+        parts.append(line(0, y, width, y))
+        left.append(label(_LEFT - 6, y + 4, f"{size * quarter / 4 / 1024:.0f}", "end"))
     tightest = profile.tightest
     for row in rows:
-        parts.append(_column(row, _LEFT + pitch * row.index, pitch, size, bottom, row is tightest))
-    every = max(1, round(60 / pitch / 10) * 10)
-    parts += [label(_LEFT + pitch * (i + 0.5), bottom + 16, i, "middle") for i in range(0, len(rows), every)]
-    parts += [label(_LEFT - 6, 11, "KB", "end"), label(_LEFT + plot / 2, bottom + 31, "step", "middle")]
-    drawn = picture(
-        _LEFT + plot + _RIGHT, bottom + _BOTTOM, "".join(parts), "L1 of a core at every step", id="l1-picture"
-    )
+        parts.append(_column(row, pitch * row.index, pitch, size, bottom, row is tightest))
+    parts += step_numbers(len(rows), pitch, bottom)
+    drawn = plot(width, bottom + _BOTTOM, parts, "L1 of a core at every step", id="l1-picture")
     first = tightest.index if tightest is not None else 0
     slider = tag(
         "div",
@@ -52,7 +53,8 @@ def l1_timeline(profile: Profile) -> str:
         ("tight", f"tight: under {100 * TIGHT:.0f} % free"),
     )
     details = tag("div", _details_without_script(profile), id="l1-details", class_="card", aria_live="polite")
-    return _summary(profile) + key(marks) + slider + details + as_table("As a table", _table(profile))
+    framed = tag("div", axis(_LEFT, bottom + _BOTTOM, left) + slider, class_="framed")
+    return _summary(profile) + key(marks) + framed + details + as_table("As a table", _table(profile))
 
 
 def _column(row: Row, x: float, pitch: float, size: int, bottom: float, is_tightest: bool) -> str:

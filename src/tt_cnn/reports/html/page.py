@@ -12,19 +12,22 @@ from tt_cnn.reports.findings import find
 from tt_cnn.reports.html.accuracy_chart import pcc_chart
 from tt_cnn.reports.html.findings_list import findings_list
 from tt_cnn.reports.html.memory_chart import l1_timeline, step_data
+from tt_cnn.reports.html.model_section import model_section
 from tt_cnn.reports.html.queue_chart import queue_timeline
 from tt_cnn.reports.html.roofline import roofline
-from tt_cnn.reports.html.svg import tag, text
+from tt_cnn.reports.html.svg import short, tag, text
 from tt_cnn.reports.html.time_charts import bars, pie
 from tt_cnn.reports.profile import Profile
 
 
-def write_report(profile: Profile, path: Path | str, pcc: Mapping[str, float] | None = None) -> None:
-    Path(path).write_text(report_html(profile, pcc), encoding="utf-8")
+def write_report(
+    profile: Profile, path: Path | str, pcc: Mapping[str, float] | None = None, graph: str | None = None
+) -> None:
+    Path(path).write_text(report_html(profile, pcc, graph), encoding="utf-8")
 
 
-def report_html(profile: Profile, pcc: Mapping[str, float] | None = None) -> str:
-    """`pcc`: measured PCC by layer or output; without it that of the profile, if it has any."""
+def report_html(profile: Profile, pcc: Mapping[str, float] | None = None, graph: str | None = None) -> str:
+    """`pcc`: measured PCC by layer or output; without it that of the profile, if it has any. `graph`: its SVG."""
     measured = dict(pcc) if pcc is not None else {one.layer: one.pcc for one in profile.accuracy}
     sections = [
         ("findings", "Findings", findings_list(find(profile), profile)),
@@ -36,6 +39,7 @@ def report_html(profile: Profile, pcc: Mapping[str, float] | None = None) -> str
     ]
     if measured:
         sections.append(("accuracy", "PCC by layer", pcc_chart(measured)))
+    sections.append(("model", "Model: ops, layers, graph", model_section(profile, graph)))
     links = "".join(tag("a", text(heading), href=f"#{name}") for name, heading, _ in sections)
     body = "".join(
         tag("section", tag("h2", text(heading)) + content, id=name, aria_label=heading)
@@ -76,9 +80,9 @@ def _facts(profile: Profile) -> str:
         (f"{len(profile.rows)}", "steps"),
         (f"{profile.macs / 1e9:.2f} G", "multiply-adds"),
         (f"{model.parameters / 1e6:.2f} M", "parameters"),
-        (f"{profile.l1_peak / 1024:.0f} KB", f"L1 peak of {profile.l1_size / 1024:.0f}"),
-        (f"{profile.l1_small_needed}", "l1_small_size needed"),
-        (f"{profile.trace_bytes}", "trace_region_size, estimated"),
+        (f"{profile.l1_peak / 1024:.0f} KB", f"L1 peak of {profile.l1_size / 1024:.0f} KB"),
+        (short(profile.l1_small_needed), "l1_small_size needed"),
+        (short(profile.trace_bytes), "trace_region_size, estimated"),
     ]
     tiles = "".join(tag("div", tag("dt", text(what)) + tag("dd", text(value))) for value, what in facts)
     return tag("p", text(said)) + tag("dl", tiles, class_="facts")

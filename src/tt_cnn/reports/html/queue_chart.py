@@ -31,7 +31,8 @@ def queue_timeline(profile: Profile) -> str:
     title = f"Both queues with {profile.executor}"
     drawn = picture(_LEFT + _PLOT + _RIGHT, bottom + 34, "".join(parts), title, id="queues")
     marks = (
-        ("step-even", "kernels"),
+        *((("step-before", "kernels of the input before"),) if any(span.input < 0 for span in spans) else ()),
+        ("step-even", "kernels of an input"),
         ("step-odd", "kernels of the next input"),
         ("write", "writes"),
         ("read", "reads"),
@@ -45,20 +46,25 @@ def queue_timeline(profile: Profile) -> str:
 
 
 def _rect(span: Span, y: float, scale: float) -> str:
-    kind = f"step-{'odd' if span.input % 2 else 'even'}" if span.kind == "step" else span.kind
+    which = "before" if span.input < 0 else ("odd" if span.input % 2 else "even")
+    kind = f"step-{which}" if span.kind == "step" else span.kind
     took = (span.end_ns - span.start_ns) / 1e3
-    hint = tag("title", text(f"{span.name}, input {span.input}: {took:.1f} µs from {span.start_ns / 1e3:.1f} µs"))
+    hint = tag("title", text(f"{span.name}, {_input(span)}: {took:.1f} µs from {span.start_ns / 1e3:.1f} µs"))
     width = max(0.35, (span.end_ns - span.start_ns) * scale)
     return tag(
         "rect", hint, x=_LEFT + span.start_ns * scale, y=y, width=width, height=_LANE - 10, class_=f"span {kind}"
     )
 
 
+def _input(span: Span) -> str:
+    return f"input {span.input}" if span.input >= 0 else "an input before"
+
+
 def _table(spans: tuple[Span, ...]) -> str:
     """Steps of a queue that follow each other are one line."""
     lines: list[list[float | str | int]] = []
     for span in sorted(spans, key=lambda one: (one.queue, one.start_ns)):
-        what: list[float | str | int] = [span.queue, span.input, _NAMES[span.kind]]
+        what: list[float | str | int] = [span.queue, span.input if span.input >= 0 else "before", _NAMES[span.kind]]
         if lines and lines[-1][:3] == what:
             lines[-1][4] = span.end_ns
             lines[-1][5] = int(lines[-1][5]) + 1

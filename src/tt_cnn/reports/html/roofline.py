@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil, floor, log10
 
-from tt_cnn.reports.html.svg import as_table, label, line, picture, table, tag, text
+from tt_cnn.reports.html.svg import as_table, label, line, picture, short, table, tag, text
 from tt_cnn.reports.html.time_charts import key
 from tt_cnn.reports.profile import Profile, Row
 from tt_cnn.virtual.cost import figures_of
@@ -119,10 +119,10 @@ def _axes(
     parts, bottom = [], _TOP + _PLOT_H
     for power in range(low_x, high_x + 1):
         at = x(10.0**power)
-        parts += [line(at, _TOP, at, bottom), label(at, bottom + 16, f"{10.0**power:g}", "middle")]
+        parts += [line(at, _TOP, at, bottom), label(at, bottom + 16, short(10.0**power), "middle")]
     for power in range(low_y, high_y + 1):
         at = y(10.0**power)
-        parts += [line(_LEFT, at, _LEFT + _PLOT_W, at), label(_LEFT - 6, at + 4, f"{10.0**power:g}", "end")]
+        parts += [line(_LEFT, at, _LEFT + _PLOT_W, at), label(_LEFT - 6, at + 4, short(10.0**power), "end")]
     parts.append(label(_LEFT + _PLOT_W / 2, bottom + 33, "FLOP a byte from DRAM", "middle"))
     parts.append(label(_LEFT + 4, _TOP + 10, "TFLOP/s"))
     return parts

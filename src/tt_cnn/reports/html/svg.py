@@ -42,6 +42,30 @@ def picture(width: float, height: float, content: str, title: str, class_: str =
     return tag("svg", inside, viewBox=size, width=float(width), height=float(height), role="img", class_=class_, **more)
 
 
+def axis(width: float, height: float, labels: Iterable[str]) -> str:
+    """Labels beside a chart that scrolls; they stay where they are."""
+    size = f"0 0 {number(width)} {number(height)}"
+    return tag(
+        "svg",
+        "".join(labels),
+        viewBox=size,
+        width=float(width),
+        height=float(height),
+        class_="axis",
+        aria_hidden="true",
+    )
+
+
+def plot(width: float, height: float, content: Iterable[str], title: str, **more: object) -> str:
+    """A chart between axes: in print it is made as narrow as the paper, and not lower."""
+    wide = "wide" if width > WIDE else ""
+    return picture(width, height, "".join(content), title, class_=wide, preserveAspectRatio="none", **more)
+
+
+WIDE = 1000.0
+"""Points; a chart that is wider loses the numbers of its steps in print."""
+
+
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], caption: str, numeric_from: int = 1) -> str:
     """Cells from `numeric_from` on are numbers, set to the right."""
     head = "".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from math import cos, pi, sin
 
-from tt_cnn.reports.html.svg import as_table, label, line, picture, round_steps, short, table, tag, text
+from tt_cnn.reports.html.svg import as_table, axis, label, line, picture, plot, round_steps, short, table, tag, text
 from tt_cnn.reports.profile import Profile, Row
 
 _SLICES = 8
@@ -65,70 +65,67 @@ def _slice(start: float, end: float, color: int) -> str:
 
 
 _LEFT, _RIGHT, _TOP, _PLOT, _BOTTOM = 56.0, 48.0, 26.0, 220.0, 34.0
-_SMALLEST_WIDTH = 860.0
+_WIDTH, _PITCH = 756.0, 7.0
+"""Points of a chart, and of a step in it at least: long models scroll."""
 
 
 def bars(profile: Profile) -> str:
     """Kernel duration on the left axis; cores and utilisation, in percent, on the right one."""
     rows = profile.rows
-    plot = max(_SMALLEST_WIDTH - _LEFT - _RIGHT, 7.0 * len(rows))
-    pitch = plot / max(1, len(rows))
+    width = max(_WIDTH, _PITCH * len(rows))
+    pitch = width / max(1, len(rows))
     steps = round_steps(max((row.cost.ns for row in rows), default=1.0) / 1e3)
     bottom = _TOP + _PLOT
-    parts = []
+    parts, left, right = [], [label(_LEFT - 6, 11, "µs", "end")], [label(6, 11, "%")]
     for step in steps:
         y = bottom - _PLOT * step / steps[-1]
-        parts += [line(_LEFT, y, _LEFT + plot, y), label(_LEFT - 6, y + 4, short(step), "end")]
-    for percent in (0, 25, 50, 75, 100):
-        parts.append(label(_LEFT + plot + 6, bottom - _PLOT * percent / 100 + 4, f"{percent} %"))
+        parts.append(line(0, y, width, y))
+        left.append(label(_LEFT - 6, y + 4, short(step), "end"))
+    right += [label(6, bottom - _PLOT * percent / 100 + 4, percent) for percent in (0, 25, 50, 75, 100)]
     for row in rows:
         height = max(0.5, _PLOT * row.cost.ns / 1e3 / steps[-1])
-        x = _LEFT + pitch * row.index
         bar = tag(
             "rect",
             tag("title", text(_hint(row))),
-            x=x + 0.5,
+            x=pitch * row.index + 0.5,
             y=bottom - height,
             width=max(1.0, pitch - 1),
             height=height,
         )
         parts.append(tag("g", bar, class_="bar", data_row=row.index, data_ns=f"{row.cost.ns:.1f}"))
-    points = " ".join(f"{_LEFT + pitch * (r.index + 0.5):.1f},{bottom - _PLOT * _cores_share(r):.1f}" for r in rows)
+    points = " ".join(f"{pitch * (r.index + 0.5):.1f},{bottom - _PLOT * _cores_share(r):.1f}" for r in rows)
     parts.append(tag("polyline", points=points, class_="line cores"))
     for row in rows:
-        x, y = _LEFT + pitch * (row.index + 0.5), bottom - _PLOT * min(1.0, row.utilization)
+        x, y = pitch * (row.index + 0.5), bottom - _PLOT * min(1.0, row.utilization)
         parts.append(tag("circle", cx=x, cy=y, r=2.2 if row.macs else 1.2, class_="dot util"))
     parts += _signposts(profile, pitch, bottom)
-    every = max(1, round(60 / pitch / 10) * 10)
-    for index in range(0, len(rows), every):
-        parts.append(label(_LEFT + pitch * (index + 0.5), bottom + 16, index, "middle"))
-    parts.append(label(_LEFT - 6, 11, "µs", "end"))
-    parts.append(label(_LEFT + plot / 2, bottom + 31, "step", "middle"))
-    drawn = picture(
-        _LEFT + plot + _RIGHT,
-        bottom + _BOTTOM,
-        "".join(parts),
-        "Kernel duration, cores and utilisation by step",
-        id="bars",
-    )
+    parts += step_numbers(len(rows), pitch, bottom)
+    whole = bottom + _BOTTOM
+    drawn = plot(width, whole, parts, "Kernel duration, cores and utilisation by step", id="bars")
     legend = key(
         (
-            ("bar", "kernel duration (left)"),
-            ("cores", "cores in use (right)"),
-            ("util", "utilisation, PM ideal / duration, larger where a step multiplies (right)"),
+            ("bar", "kernel duration, µs (left)"),
+            ("cores", "cores in use, % (right)"),
+            ("util", "utilisation, PM ideal / duration, % (right); large dots: steps that multiply"),
         )
     )
-    return (
-        legend
-        + tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Chart of steps")
-        + as_table("As a table", steps_table(profile))
-    )
+    scrolls = tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Chart of steps")
+    framed = axis(_LEFT, whole, left) + scrolls + axis(_RIGHT, whole, right)
+    scrolling = tag("p", text(f"{len(rows)} steps: the chart scrolls.")) if width > _WIDTH else ""
+    return scrolling + legend + tag("div", framed, class_="framed") + as_table("As a table", steps_table(profile))
+
+
+def step_numbers(count: int, pitch: float, bottom: float) -> list[str]:
+    """Below a chart of steps."""
+    every = max(1, round(60 / pitch / 10) * 10)
+    numbers = [label(max(4.0, pitch * (i + 0.5)), bottom + 16, i, "middle") for i in range(0, count, every)]
+    return [*numbers, label(pitch * count / 2, bottom + 31, "step", "middle")]
 
 
 def _signposts(profile: Profile, pitch: float, bottom: float) -> list[str]:
     parts = []
     for post in profile.signposts:
-        x = _LEFT + pitch * post.before_row
+        x = pitch * post.before_row
         parts += [line(x, _TOP, x, bottom, "signpost"), label(x + 3, _TOP + 8, post.header)]
     return parts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -19,11 +18,14 @@ def convert_parameters(reference: YOLOv4, mesh_mapper: Any = None) -> Any:
     )
 
 
-def infer_arguments(reference: YOLOv4, resolution: tuple[int, int], batch_size: int) -> Any:
-    """Shapes, strides and paddings of all layers, nested as the reference is; nothing is computed."""
-    shapes_only = copy.deepcopy(reference).to("meta")
-    images = torch.empty(batch_size, 3, *resolution, device="meta")
-    return infer_ttnn_module_args(model=shapes_only, run_model=lambda model: model(images), device=None)
+def infer_arguments(reference: YOLOv4, resolution: tuple[int, int]) -> Any:
+    """Shapes, strides and paddings of all layers, nested as the reference is, from a batch of no images.
+
+    Nothing is computed for it. (Of the meta device's tensors torch finds shapes with its compiler; importing that takes
+    longer than planning the model.)
+    """
+    images = torch.empty(0, 3, *resolution)
+    return infer_ttnn_module_args(model=reference, run_model=lambda _: reference.maps(images), device=None)
 
 
 def to_host_tensor(images: torch.Tensor, mesh_mapper: Any = None) -> Any:

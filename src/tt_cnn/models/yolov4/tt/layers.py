@@ -113,7 +113,7 @@ class Layers:
         self.table = table_for(resolution, precision)
         self.dtype = ttnn.bfloat16 if precision == "bfloat16" else ttnn.bfloat8_b
         self.parameters = convert_parameters(reference, weights_mapper(device))
-        self.arguments = infer_arguments(reference, resolution, batch_size)
+        self.arguments = infer_arguments(reference, resolution)
 
     def mish(self, name: str, keeps_input: bool = False) -> Conv:
         return self._activated(name, MISH, ttnn.mish, keeps_input)
@@ -140,6 +140,7 @@ class Layers:
             parameters["weight"],
             parameters["bias"],
             **{
+                "batch_size": self.batch_size,
                 "output_dtype": row.output,
                 "weights_dtype": row.weights,
                 "sharding_strategy": row.strategy,

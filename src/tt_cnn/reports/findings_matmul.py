@@ -1,0 +1,99 @@
+"""Findings about `ttnn.matmul` and `ttnn.linear`: each is another form of the call that was planned and is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tt_cnn.reports.findings import BUSY, MEASURE, Finding, worth_a_look
+from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.replanning import Planned, Replanner
+from tt_cnn.reports.replanning_matmul import MatmulCall, matmul_of, plan_matmul
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+def matmul_findings(profile: Profile) -> Iterator[Finding]:
+    replanner = Replanner(profile)
+    for rows in replanner.calls.values():
+        call = matmul_of(replanner, rows) if worth_a_look(rows, profile) else None
+        if call is not None:
+            looker = _Looker(replanner, call)
+            for look in (looker.grid, looker.weights, looker.fidelity):
+                yield from look()
+
+
+class _Looker:
+    def __init__(self, replanner: Replanner, call: MatmulCall) -> None:
+        self.replanner, self.call = replanner, call
+
+    def grid(self) -> Iterator[Finding]:
+        """The library's choice of a program for the whole grid, in the place of the program that runs."""
+        row = self.call.working
+        size = self.replanner.card.grid
+        planned, saves = self._saving(replace(self.call, program=None, core_grid=size))
+        if planned is None or saves <= 0:
+            return
+        few = row.cores < BUSY * row.available_cores and planned.cores > row.cores
+        on = f"runs on {row.cores} of {row.available_cores} cores"
+        program = row.factory.removesuffix("ProgramFactory")
+        grid = f"core_grid=ttnn.CoreGrid(x={size[0]}, y={size[1]})"
+        yield self._finding(
+            "few cores" if few else "matmul program",
+            f"{on}: {_product(self.call)}" if few else f"{on} with the program {program}",
+            f"{grid} would use {planned.cores}" if few else f"set {grid}",
+            saves,
+            {"core_grid": size},
+        )
+
+    def weights(self) -> Iterator[Finding]:
+        right = self.call.right
+        kept = self.replanner.profile.buffers[self.call.working.inputs[1].buffer].born_before
+        if right.dtype not in (DataType.BFLOAT16, DataType.FLOAT32) or not kept:
+            return
+        smaller = Spec(right.shape, DataType.BFLOAT8_B, right.layout, right.memory_config)
+        planned, saves = self._saving(replace(self.call, right=smaller))
+        if planned is not None:
+            yield self._finding(
+                "weights",
+                f"reads its weights as {right.dtype.name.lower()}",
+                "let it read them as bfloat8_b",
+                saves,
+                {"weights_dtype": DataType.BFLOAT8_B},
+                MEASURE,
+            )
+
+    def fidelity(self) -> Iterator[Finding]:
+        now = self.call.fidelity
+        if now is MathFidelity.LoFi:
+            return
+        planned, saves = self._saving(replace(self.call, fidelity=MathFidelity.LoFi))
+        if planned is not None:
+            yield self._finding(
+                "fidelity",
+                f"multiplies with {now.name}",
+                "let it multiply with LoFi",
+                saves,
+                {"math_fidelity": MathFidelity.LoFi},
+                MEASURE,
+            )
+
+    def _saving(self, changed: MatmulCall) -> tuple[Planned | None, float]:
+        """What is dispatched then, where the card takes it and leaves the output where the next call finds it."""
+        planned, now = plan_matmul(self.replanner, changed), self.call.now
+        assert now is not None
+        if planned is None or planned.output.memory_config != now.output.memory_config:
+            return None, 0.0
+        return planned, self.replanner.time_of(now) - self.replanner.time_of(planned)
+
+    def _finding(
+        self, kind: str, problem: str, advice: str, saves_ns: float, change: dict[str, Any], caution: str = ""
+    ) -> Finding:
+        rows = tuple(row.index for row in self.call.rows)
+        return Finding(kind, self.call.layer, problem, advice, saves_ns, rows, change, caution)
+
+
+def _product(call: MatmulCall) -> str:
+    left, right = ("x".join(map(str, tuple(spec.shape)[-2:])) for spec in (call.left, call.right))
+    return f"{left} times {right}"
