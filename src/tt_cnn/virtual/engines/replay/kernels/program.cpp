@@ -4,6 +4,7 @@
 #include <vector>
 #include "convolution.h"
 #include "walk.h"
+#include "weights.h"
 #include "windows.h"
 #include "winograd.h"
 
