@@ -273,7 +273,7 @@ class Lowering:
         }  # fmt: skip
         if roundings:
             fields["between"] = self._array(roundings)
-        self._emit("convolution", fused, node.source, weights=direct_weights(weight), **fields)
+        self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **fields)
 
     def _walk(self, fused: Fused) -> None:
         self._emit("walk", fused, fused.node.source, a=fused.node.params[0])
