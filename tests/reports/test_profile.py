@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -215,13 +214,13 @@ def test_signposts_of_a_model_are_in_its_trace(monkeypatch: pytest.MonkeyPatch) 
     ("name", "resolution"),
     [("vanilla_unet", None), ("resnet50", None), ("yolov4", (320, 320)), ("yolov4", (640, 640))],
 )
-def test_a_profile_takes_seconds(name: str, resolution: tuple[int, int] | None, card: str, tmp_path: Path) -> None:
-    """With all that is written of it."""
-    start = time.process_time()
+def test_models_are_profiled_on_both_cards(
+    name: str, resolution: tuple[int, int] | None, card: str, tmp_path: Path
+) -> None:
+    """With all that is written of it; how long it takes is for `benchmarks/profiles.py` to say."""
     profile = profile_model(name, card=card, resolution=resolution)
     write_folder(profile, tmp_path)
-    assert time.process_time() - start < 5
-    assert profile.rows and profile.fps > 0
+    assert profile.rows and profile.fps > 0 and (tmp_path / "report.html").stat().st_size > 10_000
 
 
 def test_mistakes_are_told() -> None:

@@ -52,6 +52,18 @@ class _Looker:
                 self.makers.setdefault(tensor.buffer, row)
         self.kept = _read_by_host(profile)
 
+    # --- names ----------------------------------------------------------------------------------------------------
+
+    def _name(self, row: Row) -> str:
+        """Its layer's, or what it is and which layer comes next."""
+        if row.layer:
+            return row.name
+        after = next((later.layer for later in self.profile.rows[row.index :] if later.layer), "")
+        return f"{row.call_name} (step {row.index}{f', before {after}' if after else ''})"
+
+    def _made_by(self, maker: Row | None, row: Row) -> str:
+        return f"output of {self._name(maker)}" if maker is not None else f"input of {self._name(row)}"
+
     # --- who needs what -----------------------------------------------------------------------------------------
 
     def _own_call(self, row: Row) -> bool:
@@ -92,7 +104,7 @@ class _Looker:
                 continue
             yield Finding(
                 "DRAM round trip",
-                _made_by(self.makers.get(source.buffer), out),
+                self._made_by(self.makers.get(source.buffer), out),
                 f"goes to DRAM and comes back {back.index - out.index} steps later",
                 f"keep its {needs / 1024:.0f} KB a core in L1, where every step between has room for them,",
                 self._saving((out, back), instead),
@@ -120,7 +132,7 @@ class _Looker:
             yield Finding(
                 "resharding",
                 call.layer,
-                f"gets its input by a {move.op} of {_name(move)}",
+                f"gets its input by a {move.op} of {self._name(move)}",
                 f"give it the {_words(move.inputs[0])} tensor as it is",
                 self.replanner.time_of(move, call.now) - self.replanner.time_of(planned),
                 (move.index, *(row.index for row in call.rows)),
@@ -132,7 +144,7 @@ class _Looker:
         if instead is not None:
             yield Finding(
                 "resharding",
-                _made_by(self.makers.get(move.inputs[0].buffer), move),
+                self._made_by(self.makers.get(move.inputs[0].buffer), move),
                 f"goes from {_words(move.inputs[0])} to {_words(move.outputs[0])} and on to "
                 f"{_words(reader.outputs[0])} memory",
                 "bring it there at once" if instead.steps else "leave it where it is",
@@ -178,7 +190,7 @@ class _Looker:
             if instead is not None:
                 yield Finding(
                     "tilize churn",
-                    _made_by(self.makers.get(undo.inputs[0].buffer), undo),
+                    self._made_by(self.makers.get(undo.inputs[0].buffer), undo),
                     f"is brought to {_layout(undo.outputs[0])} by {undo.op} and to {_layout(again.outputs[0])} again "
                     f"by {again.op}",
                     f"leave it in {_layout(undo.inputs[0])}",
@@ -207,7 +219,7 @@ class _Looker:
             churn = all(mover.op in _UNTILIZE for mover in left_out)
             yield Finding(
                 "tilize churn" if churn else "concat",
-                _name(row),
+                self._name(row),
                 f"joins {len(given)} tensors after {len(left_out)} of them went to "
                 + ("rows" if churn else f"{_words(left_out[0].outputs[0])} memory"),
                 f"join the {_layout(given[0])} in their {_words(given[0]).removesuffix(' sharded')} shards",
@@ -333,14 +345,6 @@ def _read_by_host(profile: Profile) -> set[int]:
 
 def _is_l1(move: Row, reader: Row) -> bool:
     return all(t.buffer_type == "L1" for t in (move.inputs[0], move.outputs[0], reader.outputs[0]))
-
-
-def _made_by(maker: Row | None, row: Row) -> str:
-    return f"output of {_name(maker)}" if maker is not None else f"input of {_name(row)}"
-
-
-def _name(row: Row) -> str:
-    return row.name if row.layer else f"{row.call_name} (step {row.index})"
 
 
 def _kind(tensor: TensorRecord) -> str:
