@@ -2,8 +2,9 @@
 
     python benchmarks/profiles.py [--check]
 
-UNet, YOLOv4 at both resolutions and ResNet50 on an n150 and a p150, each in a process of its own: 5 s at most on a quiet
-machine. Times are told as multiples of a process that only imports torch, too; `--check` exits 1 where 5 s are missed.
+UNet, YOLOv4 at both resolutions and ResNet50 on an n150 and a p150, each in a process of its own: 5 s at most on a
+quiet machine. Times are told as multiples of a process that only imports torch, too; `--check` exits 1 where 5 s are
+missed.
 """
 
 from __future__ import annotations
@@ -42,9 +43,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 where a profile takes longer than it may")
     arguments = parser.parse_args()
     torch = seconds("-c", "import torch")
-    print(
-        f"importing torch: {torch:.2f} s\n\n| model | input | card | seconds | times torch's import |\n|---|---|---|---|---|"
-    )
+    print(f"importing torch: {torch:.2f} s\n")
+    print("| model | input | card | seconds | times torch's import |\n|---|---|---|---|---|")
     missed = 0
     for (model, resolution), card in product(MODELS, CARDS):
         found = profile_seconds(model, resolution, card)
