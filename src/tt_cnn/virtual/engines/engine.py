@@ -122,7 +122,7 @@ class CompilingEngine(Engine):
         """With the card's numerics, commands outside of traces too take roundings and products from our kernels."""
         functions: Mapping[str, Callable[..., torch.Tensor]] = {}
         if self.numerics != "native" and "kernels" in installed():
-            from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED as functions
+            from tt_cnn.virtual.engines.replay.kernels.alike import OUTSIDE_TRACES as functions
         with torch.inference_mode(), compiled(functions):
             yield
 

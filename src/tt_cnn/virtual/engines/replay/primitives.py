@@ -68,7 +68,7 @@ def to_blocks(graph: RoundingGraph, x: Node, *, dtype: DataType, precise: bool, 
 
 # --- the vector unit ---------------------------------------------------------------------------------------------
 
-_HOST_FUNCTIONS = {
+HOST_FUNCTIONS = {
     "cos": "Cos", "exp": "Exp", "log": "Log", "mish": "mish", "reciprocal": "Reciprocal", "rsqrt": "rsqrt",
     "sigmoid": "Sigmoid", "silu": "silu", "sin": "Sin", "sqrt": "Sqrt", "swish": "silu", "tanh": "Tanh",
 }  # fmt: skip
@@ -88,9 +88,9 @@ _KERNELS: dict[str, Callable[..., tuple[Any, ...]]] = {
 @primitive("unary")
 def unary(graph: RoundingGraph, x: Node, *, name: str, params: tuple[float, ...], unit: VectorUnit) -> Node | None:
     if has_stand_in(name, unit):
-        if name not in _HOST_FUNCTIONS or params:
+        if name not in HOST_FUNCTIONS or params:
             return None
-        value = graph.unary(_HOST_FUNCTIONS[name], x)
+        value = graph.unary(HOST_FUNCTIONS[name], x)
         return value if unit.fp32_dest else graph.unary("to_bfloat16", value)
     if unit.exact or (name != "identity" and name not in _KERNELS):
         return None

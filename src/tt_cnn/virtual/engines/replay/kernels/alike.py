@@ -6,7 +6,7 @@ without it, and so it does here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Kernels
-from tt_cnn.virtual.engines.replay.kernels.steps import ACTIVATIONS, LANES
-from tt_cnn.virtual.engines.replay.primitives import FROM_IMAGE, HOST_FUNCTIONS, TO_IMAGE, TRANSLATIONS
+from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED, staged
+from tt_cnn.virtual.engines.replay.kernels.steps import ACTIVATIONS
+from tt_cnn.virtual.engines.replay.primitives import HOST_FUNCTIONS, TRANSLATIONS
 from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES
 from tt_cnn.virtual.numerics.vector_unit import VectorUnit
@@ -30,7 +31,7 @@ def _with_weights(name: str) -> Callable[..., Tensor]:
         def node_of(graph: RoundingGraph, source: Node) -> Node | None:
             return TRANSLATIONS[name](graph, source, *map(graph.constant, weights), **parameters)
 
-        result = _by_kernels(x, x.shape, node_of)
+        result = _by_kernels(x, node_of)
         return define(x, *weights, **parameters) if result is None else result
 
     return run
@@ -38,33 +39,25 @@ def _with_weights(name: str) -> Callable[..., Tensor]:
 
 def _unary(x: Tensor, *, name: str, params: tuple[float, ...], unit: VectorUnit) -> Tensor:
     """Only where host and kernels approximate differently; roundings are the same for both."""
-
-    def node_of(graph: RoundingGraph, source: Node) -> Node | None:
-        image = TRANSLATIONS["unary"](graph, graph.permute(source, TO_IMAGE), name=name, params=params, unit=unit)
-        return None if image is None else graph.permute(image, FROM_IMAGE)
-
-    result = None
-    if has_stand_in(name, unit) and HOST_FUNCTIONS.get(name) in ACTIVATIONS and x.numel() % LANES == 0:
-        result = _by_kernels(x, (1, 1, x.numel() // LANES, LANES), node_of)
-    if result is None:
+    kind = ACTIVATIONS.get(HOST_FUNCTIONS.get(name, ""))
+    if kind is None or params or not has_stand_in(name, unit) or x.device.type != "cpu":
         return PRIMITIVES["unary"].function(x, name=name, params=params, unit=unit)
-    return result.reshape(x.shape)
+    return unit.round(staged(kind, x))
 
 
-def _by_kernels(
-    x: Tensor, shape: Sequence[int], node_of: Callable[[RoundingGraph, Node], Node | None]
-) -> Tensor | None:
+def _by_kernels(x: Tensor, node_of: Callable[[RoundingGraph, Node], Node | None]) -> Tensor | None:
     if x.device.type != "cpu" or x.numel() == 0:
         return None
     graph = RoundingGraph()
-    node = node_of(graph, graph.input(0, tuple(shape)))
+    node = node_of(graph, graph.input(0, tuple(x.shape)))
     if node is None:
         return None
-    (result,) = Kernels([node], torch.get_num_threads())([x.reshape(shape)])
+    (result,) = Kernels([node], torch.get_num_threads())([x])
     return result
 
 
-ALIKE: dict[str, Callable[..., Tensor]] = {
+OUTSIDE_TRACES: dict[str, Callable[..., Tensor]] = {
+    **COMPILED,
     "sums": _with_weights("sums"),
     "block_products": _with_weights("block_products"),
     "unary": _unary,

@@ -119,6 +119,17 @@ static void finish(const Step& s, const Pixel* pixels, int count, const float* s
                 std::min(LANES, columns - c), first + c);
 }
 
+// Behind the sum, as the card does it: what is added first would round otherwise.
+static void add_bias(const float* bias, float* sums, int rows, int vectors) {
+    for (int v = 0; v < vectors; v++) {
+        const Vector row = load(bias + v * LANES);
+        for (int r = 0; r < rows; r++) {
+            float* sum = sums + r * PANEL + v * LANES;
+            store(sum, load(sum) + row);
+        }
+    }
+}
+
 // What happens to the sums of some rows between two pieces of the inner dimension.
 static void round_sums(const Step& s, Vector* sums, int rows, int vectors) {
     if (vectors == WIDE) return run_stages(s.between, s.between_count, sums, rows * WIDE, 1, nullptr, 0, LANES);
@@ -175,10 +186,11 @@ static void convolution(const Step& s, const Team& team) {
                     int length;
                     const int found = runs_of(s, around + i, rows, block, weights, vectors * LANES, runs.data(), length);
                     float* to = sums + (size_t)i * PANEL;
-                    const float* from = starts ? s.bias + panel * PANEL : to;
+                    const float* from = starts ? zeros : to;
                     PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL,
                                                     line < vectors ? next + line * LANES : here);
                     if (block.rounds) round_sums(s, (Vector*)to, rows, vectors);
+                    if (ends) add_bias(s.bias + panel * PANEL, to, rows, vectors);
                     if (ends && !s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }
                 if (ends && s.stage_count) finish_by_stages(s, around, count, sums, panel * PANEL, columns);

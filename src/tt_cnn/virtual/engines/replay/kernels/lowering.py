@@ -18,7 +18,9 @@ from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end,
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
+from tt_cnn.virtual.engines.replay.kernels.registers import staged
 from tt_cnn.virtual.engines.replay.kernels.steps import (
+    ACTIVATIONS,
     BETWEEN,
     LANES,
     POINTS,
@@ -219,10 +221,13 @@ class Lowering:
             first += part.shape[1]
 
     def _compute(self, node: Node) -> None:
+        """By torch, but for functions that the steps have: their approximations are not torch's."""
         values, key = self.values, id(node)
+        function = ACTIVATIONS.get(node.params[0]) if node.kind == "unary" and len(node.params) == 1 else None
 
         def compute() -> None:
-            values[key] = evaluate.value_of(node, [self.tensor(one) for one in node.inputs])
+            inputs = [self.tensor(one) for one in node.inputs]
+            values[key] = evaluate.value_of(node, inputs) if function is None else staged(function, inputs[0])
 
         self._by_torch(compute)
 

@@ -28,7 +28,7 @@ def rounded(name: str) -> Callable[..., Tensor]:
     def run(x: Tensor, *, bits: int = 0, **options: Any) -> Tensor:
         if not _suits(x, FEW_VALUES):
             return define(x, **({"bits": bits} if bits else {}), **options)
-        return _round(ROUNDINGS[name], x, bits, **options)
+        return staged(ROUNDINGS[name], x, bits, **options)
 
     return run
 
@@ -38,7 +38,7 @@ def to_blocks(x: Tensor, *, dtype: DataType, precise: bool, inplace: bool = Fals
         return PRIMITIVES["to_blocks"].function(x, dtype=dtype, precise=precise, inplace=inplace)
     if x.shape[-1] % LANES:
         raise ValueError(f"a row of {x.shape[-1]} values is not made of blocks of {LANES}")
-    return _round(BLOCKS[dtype, precise], x, 0, inplace)
+    return staged(BLOCKS[dtype, precise], x, 0, inplace)
 
 
 def followed_product(
@@ -67,7 +67,8 @@ def _suits(x: Tensor, few: int) -> bool:
     return x.device.type == "cpu" and x.dtype is torch.float32 and x.numel() > few
 
 
-def _round(kind: int, x: Tensor, bits: int, inplace: bool = False) -> Tensor:
+def staged(kind: int, x: Tensor, bits: int = 0, inplace: bool = False) -> Tensor:
+    """One of the stages of rounding.h on every value."""
     x = x.contiguous()
     result = x if inplace else torch.empty_like(x)
     numbers = (ctypes.c_int64(kind), ctypes.c_int64(bits))

@@ -42,6 +42,14 @@ static inline Vector exponential(Vector x) {
     return p * (Vector)exponent;
 }
 
+// A value as it is: compilers fuse a product into a sum where it stands in one place and not in another.
+static inline Vector settled(Vector x) {
+#ifdef __x86_64__
+    __asm__("" : "+v"(x));
+#endif
+    return x;
+}
+
 enum Activation { NONE, RELU, LEAKY_RELU, CLIP, SIGMOID, SILU, MISH, EXP, TANH };
 
 static inline Vector activated(Vector x, int activation, float a, float b) {
@@ -53,7 +61,7 @@ static inline Vector activated(Vector x, int activation, float a, float b) {
         case SILU: return x / (1.0f + exponential(-x));
         case MISH: {  // x tanh(ln(1 + e^x)), with the logarithm and the tanh worked out
             Vector e = exponential(smaller(x, Vector{} + 20.0f));
-            Vector n = e * (e + 2.0f);
+            const Vector n = settled(e * (e + 2.0f));
             return x * n / (n + 2.0f);
         }
         case EXP: return exponential(x);

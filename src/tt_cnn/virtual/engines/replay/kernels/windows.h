@@ -23,11 +23,12 @@ static void over_windows(const Step& s, const Team& team, Vector start, Take tak
             const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
             for (int c = 0; c < C; c += LANES) {
                 const int lanes = std::min(LANES, C - c);
-                Vector sum = s.bias ? load_some(s.bias + c, lanes) : start;
+                Vector sum = start;
                 for (int i = 0; i < count; i++) {
                     const Vector value = lanes == LANES ? load(pixels[i] + c) : load_some(pixels[i] + c, lanes);
                     sum = take(sum, value, which[i], c, lanes);
                 }
+                if (s.bias) sum += load_some(s.bias + c, lanes);
                 if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : count);
                 put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
             }
