@@ -102,7 +102,8 @@ def bench(
         try:
             with errors.status(f"measuring {name}"):
                 result = compare([ours, *others], expected, example, rounds=rounds)
-            eight_bit = ours.eight_bit
+            if precision == "int8":
+                eight_bit += ours.eight_bit or [f"all in float32: {name} has no trace to compile"]
             if explain:
                 _explain(ours.parts)
         finally:
