@@ -160,6 +160,13 @@ def test_what_never_changes_does_not_flatter() -> None:
     assert Loss([[row] for row in rows])([wrong], [rows[0]]) > 1.5
 
 
+def test_what_is_no_number_in_float_does_not_count() -> None:
+    rows = [torch.tensor([1.0, 2.0, 4.0, float("nan")]) * scale for scale in (1.0, 2.0)]
+    assert Loss([[row] for row in rows])([rows[0]], [rows[0]]) < 1e-9
+    wrong = torch.tensor([1.0, 2.0, float("nan"), float("nan")])
+    assert Loss([[row] for row in rows])([wrong], [rows[0]]) == 1.0
+
+
 def test_steps_cut_off_what_is_rare() -> None:
     values = torch.linspace(-1, 1, 1 << 16)
     values[7] = 1.15
