@@ -15,6 +15,7 @@ from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.engines.replay.int8.guard import EightBit, Search
+from tt_cnn.virtual.engines.replay.int8.layers import layers_of
 from tt_cnn.virtual.engines.replay.int8.loss import Loss
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, values_of
 from tt_cnn.virtual.queues import Command
@@ -61,7 +62,7 @@ class Int8Replay(Replay):
     def _learnt(self) -> list[Part]:
         """The parts, in 8 bits where that holds and is quicker."""
         start = time.perf_counter()
-        count = sum(isinstance(part.run, OnHost) for part in self.parts)
+        count = sum(isinstance(part.run, OnHost) and bool(layers_of(part.run.nodes)) for part in self.parts)
         share = 1 - (1 - self.precision.guard) / max(1, count)
         parts = [self._in_eight_bits(part, share) if isinstance(part.run, OnHost) else part for part in self.parts]
         if any(part.eight_bit and not part.eight_bit.refused for part in parts):
