@@ -102,7 +102,8 @@ def bench(
         try:
             with errors.status(f"measuring {name}"):
                 result = compare([ours, *others], expected, example, rounds=rounds)
-            eight_bit = ours.eight_bit
+            if precision == "int8":
+                eight_bit += ours.eight_bit or [f"all in float32: {name} has no trace to compile"]
             if explain:
                 _explain(ours.parts)
         finally:
@@ -143,8 +144,10 @@ def _explain(parts: list[Any]) -> None:
         names = ", ".join(dict.fromkeys(command.name for command in part.commands))
         why = f" because of {part.reason}" if part.reason else ""
         output.print(f"part {number}: {len(part.commands)} commands on {part.engine}{why} ({names})", soft_wrap=True)
-        for kept in part.eight_bit.kept if part.eight_bit else ():
-            output.print(f"  in float32: {kept}", soft_wrap=True)
+        if part.eight_bit is not None:
+            output.print(f"  {part.eight_bit}", soft_wrap=True)
+            for kept in part.eight_bit.kept:
+                output.print(f"  in float32: {kept}", soft_wrap=True)
 
 
 def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:

@@ -113,16 +113,18 @@ def test_a_graph_without_chosen_layers_is_the_same_graph() -> None:
     assert quantized(nodes, [], Calibration(nodes, [], [])) == nodes
 
 
-def test_a_layer_that_cannot_be_rounded_stays_in_float_and_is_told() -> None:
-    class Planted(Network):
-        def __call__(self, x: torch.Tensor) -> list[torch.Tensor]:
-            """The second of three takes a channel so large that the others vanish in its steps; a weight undoes it."""
-            large = torch.ones(CHANNELS)
-            large[0] = 3e4
-            a = F.relu(F.conv2d(x, self.weights[0] * large.view(-1, 1, 1, 1), self.bias, padding=1))
-            b = F.relu(F.conv2d(a, self.weights[1] / large.view(1, -1, 1, 1), self.bias, padding=1))
-            return [F.conv2d(b, self.weights[2], padding=1)]
+class Planted(Network):
+    """The second of three takes a channel so large that the others vanish in its steps; a weight undoes it."""
 
+    def __call__(self, x: torch.Tensor) -> list[torch.Tensor]:
+        large = torch.ones(CHANNELS)
+        large[0] = 3e4
+        a = F.relu(F.conv2d(x, self.weights[0] * large.view(-1, 1, 1, 1), self.bias, padding=1))
+        b = F.relu(F.conv2d(a, self.weights[1] / large.view(1, -1, 1, 1), self.bias, padding=1))
+        return [F.conv2d(b, self.weights[2], padding=1)]
+
+
+def test_a_layer_that_cannot_be_rounded_stays_in_float_and_is_told() -> None:
     network = Planted()
     found, host = searched(network)
     assert found.layers == 3 and not found.refused and found.pcc > 0.99
@@ -130,6 +132,17 @@ def test_a_layer_that_cannot_be_rounded_stays_in_float_and_is_told() -> None:
     assert kept.startswith("layer 2, convolution with 8x8x3x3 weights") and "of PCC" in kept
     (picture,) = pictures(5)[4:]
     assert pcc(host(picture)[0], network(*picture)[0]) > 0.99
+
+
+def test_layers_in_float_are_remembered_and_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Planted()
+    first, _ = searched(network)
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "_losses", lambda *_: pytest.fail("the losses were known"))
+        assert searched(network)[0] == first
+    network.weights[2] = -network.weights[2] * 3
+    again, _ = searched(network)  # other weights: nothing is known of them
+    assert again.kept and again != first
 
 
 def test_a_guard_near_1_leaves_everything_in_float() -> None:
@@ -145,6 +158,13 @@ def test_what_never_changes_does_not_flatter() -> None:
     wrong[0] = -wrong[0]
     assert pcc(wrong, rows[0]) > 0.99
     assert Loss([[row] for row in rows])([wrong], [rows[0]]) > 1.5
+
+
+def test_what_is_no_number_in_float_does_not_count() -> None:
+    rows = [torch.tensor([1.0, 2.0, 4.0, float("nan")]) * scale for scale in (1.0, 2.0)]
+    assert Loss([[row] for row in rows])([rows[0]], [rows[0]]) < 1e-9
+    wrong = torch.tensor([1.0, 2.0, float("nan"), float("nan")])
+    assert Loss([[row] for row in rows])([wrong], [rows[0]]) == 1.0
 
 
 def test_steps_cut_off_what_is_rare() -> None:
@@ -259,6 +279,17 @@ def test_where_float_is_quicker_it_stays(device: Any, monkeypatch: pytest.Monkey
     for (image,) in pictures(4):
         torch.testing.assert_close(program.replay(image), program.expected(image), rtol=1e-4, atol=1e-4)
     assert "2000.0 ms" in program.parts[0].eight_bit.refused
+
+
+def test_an_engine_that_fails_leaves_float(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setattr(int8_replay, "quickest", fails)
+    program = Program(device)
+    for (image,) in pictures(4):
+        torch.testing.assert_close(program.replay(image), program.expected(image), rtol=1e-4, atol=1e-4)
+    assert "no such kernel" in program.parts[0].eight_bit.refused
 
 
 @pytest.mark.parametrize(

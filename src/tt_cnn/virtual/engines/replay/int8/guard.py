@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import torch
 
@@ -28,9 +30,8 @@ log = logging.getLogger("tt_cnn.virtual")
 
 ROOM = 0.75
 """Samples may lose so much of what the guard allows; other inputs may lose more than they."""
-ATTEMPTS = 8
-STRICTER = 0.9
-"""After each attempt that loses too much, the layers' own losses must add up to less."""
+ATTEMPTS = 5
+"""So many numbers of layers are tried, each time half way between too many and too few."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Search:
         guard: float,
     ) -> None:
         self.outputs, self.samples, self.compiled, self.guard = outputs, samples, compiled, guard
+        self.allowed = ROOM * (1 - guard)
         self.layers = layers_of(outputs)
         for layer in self.layers:  # captured weights lie in the card's order, which torch is slow to read
             _, weight, *_ = layer.inputs
@@ -77,26 +79,49 @@ class Search:
 
     def run(self) -> tuple[EightBit, Host | None]:
         """What was found, and what runs it; None where nothing may be in 8 bits."""
-        allowed = wanted = ROOM * (1 - self.guard)
         losses = self._remembered()
         chosen = [layer for layer in self.layers if id(layer) not in losses]
+        if not chosen:
+            return self._refused("nothing has weights"), None
+        host: Host | None
+        host, found = self._measured(chosen)
+        if max(found) > self.allowed:
+            losses = self._losses(self.samples[found.index(max(found))])
+            chosen, host, found = self._most(losses)
+        if not chosen:
+            why = f"in 8 bits PCC does not stay above the guard of {self.guard:g} with room to spare"
+            return self._refused(why), None
+        self._remember(chosen, losses)
+        return EightBit(len(self.layers), self.guard, 1 - max(found), self._kept(chosen, losses)), host
+
+    def _refused(self, why: str) -> EightBit:
+        return EightBit(len(self.layers), self.guard, refused=why)
+
+    def _measured(self, chosen: Sequence[Node]) -> tuple[Host, list[float]]:
+        """These layers in 8 bits, and what each sample loses by it."""
+        host = self.compiled(quantized(self.outputs, chosen, self.calibration))
+        found = [self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True)]
+        log.info("%d of %d layers in 8 bits: PCC %.6f", len(chosen), len(self.layers), 1 - max(found))
+        return host, found
+
+    def _most(self, losses: dict[int, float]) -> tuple[list[Node], Host | None, list[float]]:
+        """As many layers as may be, those last that lose most a multiplication. Sums of losses are a first guess."""
+        order = sorted(self.layers, key=lambda one: losses[id(one)] / multiplications(one))
+        sums = list(accumulate(losses[id(one)] for one in order))
+        best: tuple[list[Node], Host | None, list[float]] = ([], None, [])
+        few, many = 0, len(order)
+        guess = bisect_right(sums, self.allowed)
         for _ in range(ATTEMPTS):
-            if not chosen:
+            if many - few <= 1:
                 break
-            host = self.compiled(quantized(self.outputs, chosen, self.calibration))
-            found = [self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True)]
-            loss = max(found)
-            log.info("%d of %d layers in 8 bits: PCC %.6f", len(chosen), len(self.layers), 1 - loss)
-            if loss <= allowed:
-                self._remember(chosen, losses)
-                return EightBit(len(self.layers), self.guard, 1 - loss, self._kept(chosen, losses)), host
-            if len(losses) < len(self.layers):
-                losses = self._losses(self.samples[found.index(loss)])
-            beyond_sum = max(1.0, loss / max(sum(losses[id(one)] for one in chosen), 1e-12))
-            chosen = self._fitting(chosen, losses, wanted / beyond_sum)
-            wanted *= STRICTER
-        refused = f"in 8 bits PCC does not stay above the guard of {self.guard:g} with room to spare"
-        return EightBit(len(self.layers), self.guard, refused=refused if self.layers else "nothing has weights"), None
+            count = min(max(guess, few + 1), many - 1)
+            host, found = self._measured(order[:count])
+            if max(found) <= self.allowed:
+                few, best = count, (order[:count], host, found)
+            else:
+                many = count
+            guess = (few + many) // 2
+        return best
 
     @cached_property
     def _key(self) -> str:
@@ -134,14 +159,6 @@ class Search:
             losses[id(layer)] = self.loss(results, expected)
         log.info("losses of %d layers measured in %.1f s", len(losses), time.perf_counter() - start)
         return losses
-
-    def _fitting(self, chosen: Sequence[Node], losses: dict[int, float], allowed: float) -> list[Node]:
-        """The layers without those that lose most a multiplication, until the rest loses no more than is allowed."""
-        left = sorted(chosen, key=lambda one: losses[id(one)] / multiplications(one))
-        left.pop()  # all of them together were too many
-        while left and sum(losses[id(one)] for one in left) > allowed:
-            left.pop()
-        return left
 
     def _kept(self, chosen: Sequence[Node], losses: dict[int, float]) -> tuple[str, ...]:
         taken = {id(one) for one in chosen}

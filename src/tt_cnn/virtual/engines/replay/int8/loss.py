@@ -10,7 +10,10 @@ Values = Sequence[torch.Tensor]
 
 
 class Loss:
-    """1 - PCC of the worst output, over the entries that tell inputs apart: what never changes is padding of tiles."""
+    """1 - PCC of the worst output, over the entries that tell inputs apart.
+
+    What never changes is padding of tiles; what is no number in float32 comes of it too (0 / 0).
+    """
 
     def __init__(self, expected: Sequence[Values]) -> None:
         """Outputs in float32 for several inputs."""
@@ -21,16 +24,18 @@ class Loss:
 
 
 def _changing(results: Values) -> torch.Tensor:
-    changes = torch.zeros(results[0].shape, dtype=torch.bool)
-    for one in results[1:]:
-        changes |= one != results[0]
-    return changes if bool(changes.any()) else torch.ones_like(changes)
+    stacked = torch.stack(tuple(results))
+    finite = stacked.isfinite().all(0)
+    changes = (stacked[1:] != stacked[0]).any(0) & finite
+    return changes if bool(changes.any()) else finite
 
 
 def _loss(found: torch.Tensor, expected: torch.Tensor) -> float:
     """Where one is constant there is no correlation: 0 where they are close, else 1."""
     if not bool(found.isfinite().all()):
         return 1.0
+    if not found.numel():
+        return 0.0
     a, b = found.double(), expected.double()
     a, b = a - a.mean(), b - b.mean()
     lengths = float(a.norm() * b.norm())

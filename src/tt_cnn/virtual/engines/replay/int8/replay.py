@@ -14,7 +14,8 @@ from tt_cnn.virtual.engines.replay.choice import quicker, quickest
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
-from tt_cnn.virtual.engines.replay.int8.guard import Search
+from tt_cnn.virtual.engines.replay.int8.guard import EightBit, Search
+from tt_cnn.virtual.engines.replay.int8.layers import layers_of
 from tt_cnn.virtual.engines.replay.int8.loss import Loss
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, values_of
 from tt_cnn.virtual.queues import Command
@@ -61,7 +62,7 @@ class Int8Replay(Replay):
     def _learnt(self) -> list[Part]:
         """The parts, in 8 bits where that holds and is quicker."""
         start = time.perf_counter()
-        count = sum(isinstance(part.run, OnHost) for part in self.parts)
+        count = sum(isinstance(part.run, OnHost) and bool(layers_of(part.run.nodes)) for part in self.parts)
         share = 1 - (1 - self.precision.guard) / max(1, count)
         parts = [self._in_eight_bits(part, share) if isinstance(part.run, OnHost) else part for part in self.parts]
         if any(part.eight_bit and not part.eight_bit.refused for part in parts):
@@ -86,7 +87,11 @@ class Int8Replay(Replay):
                 return host
             return HOSTS[names[0]](nodes, threads)
 
-        found, host = Search(run.nodes, run.samples, run.host, compiled, guard).run()
+        try:
+            found, host = Search(run.nodes, run.samples, run.host, compiled, guard).run()
+        except Exception as error:  # of the engines, each with its own kinds; float32 runs
+            log.warning("a trace stays in float32, 8 bits failed: %s", error)
+            found, host = EightBit(0, guard, refused=f"8 bits failed: {error}"), None
         if host is not None:
             ours, plain = quicker(host, run.host, run.samples[0])
             log.info("8 bits on %s: %.1f ms, float32 on %s: %.1f ms", names[0], ours * 1e3, part.engine, plain * 1e3)
