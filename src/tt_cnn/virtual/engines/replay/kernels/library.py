@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SOURCES = ("vector.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "program.cpp")
+SOURCES = ("vector.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "weights.h", "program.cpp")
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILERS = ("g++", "c++")
 

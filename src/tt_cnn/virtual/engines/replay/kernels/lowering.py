@@ -20,6 +20,7 @@ from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
 from tt_cnn.virtual.engines.replay.kernels.steps import (
     ACTIVATIONS,
     LANES,
+    POINTS,
     ROWS,
     Step,
     direct_weights,
@@ -264,9 +265,11 @@ class Lowering:
             window |= {"batch": 1, "height": 1, "width": pixels, "out_height": 1, "out_width": pixels}
         if (kh, kw, sh, sw, dh, dw) == (3, 3, 1, 1, 1, 1) and _suits_winograd(node) and self._quicker_by_winograd(node):
             tiles = self._tiles_at_once(node)
-            self._emit("winograd", fused, node.source, weights=winograd_weights(weight), tiles=tiles, **window)
+            self._emit(
+                "winograd", fused, node.source, weights=winograd_weights(weight, self.threads), tiles=tiles, **window
+            )
         else:
-            self._emit("convolution", fused, node.source, weights=direct_weights(weight), **window)
+            self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **window)
 
     def _quicker_by_winograd(self, node: Node) -> bool:
         """It takes 36 products for 16 results instead of 9 for each, and 36 weights have to be fetched instead of 9."""
@@ -279,12 +282,12 @@ class Lowering:
         n, channels, h, w = node.shape
         inputs, columns = node.source.shape[1], -(-channels // LANES) * LANES
         tiles = n * -(-h // 4) * -(-w // 4)
-        rounds = min(12, max(2, 36 * inputs * columns // (3 * CACHE_FLOATS)))
-        blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (36 * (inputs + columns))))
+        rounds = min(12, max(2, POINTS * inputs * columns // (3 * CACHE_FLOATS)))
+        blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (POINTS * (inputs + columns))))
         if blocks > 1:
             blocks = -(-blocks // self.threads) * self.threads
         at_once = -(-tiles // blocks)
-        self._scratch_each = max(self._scratch_each, 36 * (at_once * (inputs + columns) + 2 * LANES))
+        self._scratch_each = max(self._scratch_each, POINTS * (at_once * (inputs + columns) + 2 * LANES))
         return at_once
 
     def _conv_transpose(self, fused: Fused) -> None:
@@ -298,7 +301,7 @@ class Lowering:
             for dx in range(sw):
                 place = weight[:, :, dy : dy + 1, dx : dx + 1].transpose(0, 1)
                 self._emit(
-                    "convolution", fused, node.source, image, weights=direct_weights(place),
+                    "convolution", fused, node.source, image, weights=direct_weights(place, self.threads),
                     bias=padded_bias(bias, node.shape[1]), y=image.pointer + 4 * (dy * row + dx * image.pixel),
                     y_row=sh * row, y_pixel=sw * image.pixel, out_height=node.source.shape[2],
                     out_width=node.source.shape[3],

@@ -3,6 +3,7 @@
 #include <thread>
 #include <vector>
 #include "convolution.h"
+#include "weights.h"
 #include "windows.h"
 #include "winograd.h"
 
