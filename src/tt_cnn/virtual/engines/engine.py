@@ -91,6 +91,10 @@ _MISSING = {
 }
 
 
+_COMPILED = {"kernels": ("native", "device"), "openvino": ("native",), "onnxruntime": ("native",)}
+"""Numerics that a host engine computes in: only our own kernels have the card's roundings."""
+
+
 class CompilingEngine(Engine):
     """Torch on the CPU, and traces compiled for OpenVINO or ONNX Runtime: `host`, or the quicker of those there are."""
 
@@ -99,17 +103,21 @@ class CompilingEngine(Engine):
         self.host = host
         if host is None:
             return
-        if numerics != "native":
-            raise ValueError(f"engine={host!r} computes in the host's own float32; use it with numerics='native'")
+        if numerics not in _COMPILED[host]:
+            told = " or ".join(f"numerics={one!r}" for one in _COMPILED[host])
+            raise ValueError(f"engine={host!r} has no {numerics!r} numerics; use it with {told}")
         if host not in installed():
             raise RuntimeError(f"engine={host!r} was asked for, but it is not there; {_MISSING[host]}")
 
     def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
-        if self.numerics != "native" or not installed():
+        host = self.host
+        if self.numerics == "device" and "kernels" in installed():
+            host = "kernels"
+        elif self.numerics != "native" or not installed():
             return super().replay(commands, outputs)
         from tt_cnn.virtual.engines.replay.replay import Replay
 
-        return Replay(commands, outputs, self.host)
+        return Replay(commands, outputs, host)
 
     def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
         return getattr(replay, "note_values", None)

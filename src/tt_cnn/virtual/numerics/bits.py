@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.primitive import primitive
+
 SIGN = -0x80000000  # int32 tensors: the sign bit is their most negative number
 MAGNITUDE = 0x7FFFFFFF
 MANTISSA = 0x007FFFFF
@@ -28,6 +30,7 @@ def exponent_bits(x: Tensor) -> Tensor:
     return (as_int(x) >> 23) & 0xFF
 
 
+@primitive("flush_denormals")
 def flush_denormals(x: Tensor) -> Tensor:
     """Denormals become zeros of the same sign: no unit of the card computes with them."""
     return torch.where(exponent_bits(x) == 0, x * 0.0, x)
@@ -35,6 +38,11 @@ def flush_denormals(x: Tensor) -> Tensor:
 
 def keep_mantissa(x: Tensor, bits: int) -> Tensor:
     """Cut the mantissa to its `bits` most significant ones (truncation toward zero)."""
+    return _cut(x, bits=bits)
+
+
+@primitive("cut")
+def _cut(x: Tensor, *, bits: int) -> Tensor:
     return as_float(as_int(x) & (-1 << (23 - bits)))
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from tt_cnn.virtual.numerics.bits import as_float, as_int, exponent_bits, flush_denormals, power_of_two
 from tt_cnn.virtual.numerics.fidelity import effective_operands, phases, phases_of, split_a, split_b
+from tt_cnn.virtual.numerics.primitive import primitive
 from tt_cnn.virtual.types.enums import MathFidelity
 
 TILE = 32
@@ -42,6 +43,11 @@ def add(a: Tensor, b: Tensor, *, fp32_dest: bool = False, exact: bool = True) ->
     if not exact:
         total = a + b
         return total if fp32_dest else round_away(total)
+    return _aligned_sum(a, b, fp32_dest=fp32_dest)
+
+
+@primitive("aligned_sum")
+def _aligned_sum(a: Tensor, b: Tensor, *, fp32_dest: bool) -> Tensor:
     a, b = (operand.contiguous() for operand in torch.broadcast_tensors(a, b))
     quantum = power_of_two(torch.maximum(exponent_bits(a), exponent_bits(b)) - 127 - _ADDER_BITS)
     total = (_nearest_away(a / quantum) + _nearest_away(b / quantum)) * quantum
@@ -63,6 +69,11 @@ def mul(
     exact: bool = True,
 ) -> Tensor:
     """a * b, the register being zero before: register values. `a` is source A."""
+    return _multiplied(a, b, fidelity=fidelity, fp32_dest=fp32_dest, exact=exact)
+
+
+@primitive("multiplied")
+def _multiplied(a: Tensor, b: Tensor, *, fidelity: MathFidelity, fp32_dest: bool, exact: bool) -> Tensor:
     a, b = (operand.contiguous() for operand in torch.broadcast_tensors(a, b))
     register = torch.zeros_like(a)
     exponent = exponent_bits(a) + exponent_bits(b) - 127
@@ -98,6 +109,14 @@ def matmul(
         total = _quick_product(activations, weights, fidelity)
         total = total if register is None else total + register
         return total if fp32_dest else round_away(total)
+    start = () if register is None else (register,)
+    return _followed_product(activations, weights, *start, fidelity=fidelity, fp32_dest=fp32_dest)
+
+
+@primitive("followed_product")
+def _followed_product(
+    activations: Tensor, weights: Tensor, register: Tensor | None = None, *, fidelity: MathFidelity, fp32_dest: bool
+) -> Tensor:
     m, n = activations.shape[0], weights.shape[1]
     padding = -activations.shape[1] % TILE
     activations = torch.nn.functional.pad(activations, (0, padding)).contiguous()
@@ -157,6 +176,7 @@ def _quick_product(x: Tensor, w: Tensor, fidelity: MathFidelity) -> Tensor:
     return x_high @ (w_high + w_low) + x_low @ w_high
 
 
+@primitive("round_away")
 def round_away(x: Tensor) -> Tensor:
     """To bfloat16, ties away from zero; denormals and -0 to +0."""
     return flush_denormals(as_float((as_int(x.contiguous()) + 0x8000) & -0x10000)) + 0.0

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.bits import as_float, as_int
-from tt_cnn.virtual.numerics.formats import BLOCK, INTEGER_CARRIERS, block_exponents
+from tt_cnn.virtual.numerics.formats import BLOCK, INTEGER_CARRIERS, MAGNITUDE_BITS, block_exponents
+from tt_cnn.virtual.numerics.primitive import is_noting, primitive
 from tt_cnn.virtual.types.enums import DataType
 
 _LARGEST_DENORMAL = 2.0**-126 - 2.0**-149
@@ -35,13 +36,24 @@ def pack(x: Tensor, dtype: DataType, *, precise: bool = False, inplace: bool = F
     """
     if dtype is DataType.FLOAT32 or dtype in INTEGER_CARRIERS:
         return x
+    inplace = inplace and not is_noting()
     if dtype is DataType.BFLOAT16:
-        return _clean(_round_mantissa(x, 7, inplace))
-    if dtype is DataType.BFLOAT8_B:
-        return _pack_blocks(_round_mantissa(x, 7 if precise else 6, inplace), keep=7, saturate=precise)
-    if dtype is DataType.BFLOAT4_B:
-        return _pack_blocks(_round_mantissa(x, 6, inplace), keep=3, saturate=False)
+        return to_bfloat16(x, inplace=inplace)
+    if dtype in MAGNITUDE_BITS:
+        return to_blocks(x, dtype=dtype, precise=precise and dtype is DataType.BFLOAT8_B, inplace=inplace)
     raise ValueError(f"the packer does not write {dtype}")
+
+
+@primitive("to_bfloat16")
+def to_bfloat16(x: Tensor, *, inplace: bool = False) -> Tensor:
+    """To nearest, ties away from zero; denormals and -0 to +0, NaN to inf."""
+    return _clean(_round_mantissa(x, 7, inplace))
+
+
+@primitive("to_blocks")
+def to_blocks(x: Tensor, *, dtype: DataType, precise: bool, inplace: bool = False) -> Tensor:
+    early = _round_mantissa(x, 7 if precise else 6, inplace)
+    return _pack_blocks(early, keep=MAGNITUDE_BITS[dtype], saturate=precise)
 
 
 def _round_mantissa(x: Tensor, mantissa_bits: int, inplace: bool) -> Tensor:

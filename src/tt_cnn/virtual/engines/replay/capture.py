@@ -15,7 +15,10 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tt_cnn.virtual.engines.replay.aten import TRANSLATIONS
-from tt_cnn.virtual.engines.replay.graph import Graph, Node
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.primitives import nodes_of
+from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
+from tt_cnn.virtual.numerics.primitive import OPERATION, noting
 
 
 class NotExpressible(Exception):
@@ -38,7 +41,7 @@ def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.
 def _noted(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor], compute: bool) -> list[Node]:
     note = _Note(compute)
     values = [note.input(i, x) for i, x in enumerate(inputs)]
-    with note:
+    with note, noting():
         outputs = program(*values)
     return [note.result(one) for one in outputs]
 
@@ -59,7 +62,7 @@ class _Note(TorchDispatchMode):
 
     def __init__(self, compute: bool) -> None:
         super().__init__()
-        self.graph = Graph()
+        self.graph = RoundingGraph()
         self.compute = compute
         self._known: dict[int, tuple[torch.Tensor, Node | _Missing]] = {}
         """By the tensor's id, which is its own as long as it is kept here."""
@@ -89,7 +92,7 @@ class _Note(TorchDispatchMode):
             raise NotExpressible("a value that decides what is computed")
         if func._schema.is_mutable:
             raise NotExpressible(str(func))
-        if str(func) not in TRANSLATIONS:
+        if str(func) not in (*TRANSLATIONS, OPERATION):
             with self:
                 results = func.decompose(*args, **kwargs)
             if results is not NotImplemented:
@@ -104,10 +107,14 @@ class _Note(TorchDispatchMode):
 
     def _translated(self, func: Any, args: Any, kwargs: Any) -> Sequence[Node | _Missing]:
         """The nodes of the first results."""
+        nodes, named = pytree.tree_map_only(torch.Tensor, self._node, (args, kwargs))
+        missing = [one for one in pytree.tree_leaves((nodes, named)) if isinstance(one, _Missing)]
         translate = TRANSLATIONS.get(str(func))
-        args, kwargs = pytree.tree_map_only(torch.Tensor, self._node, (args, kwargs))
-        missing = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, _Missing)]
-        found = None if missing or translate is None else translate(self.graph, *args, **kwargs)
+        found = None
+        if str(func) == OPERATION and not missing:
+            found = nodes_of(self.graph, *nodes, lambda: func(*args).shape)
+        elif translate is not None and not missing:
+            found = translate(self.graph, *nodes, **named)
         if found is None:
             return [*missing, _Missing(str(func))][:1]
         return found if isinstance(found, tuple) else [found]

@@ -10,6 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.numerics.convolution.quick import Plan, rounded, sums, walked
+from tt_cnn.virtual.numerics.convolution.windows import Window, zeros_around
+from tt_cnn.virtual.numerics.formats import BLOCK
+from tt_cnn.virtual.numerics.packer import to_blocks
+from tt_cnn.virtual.numerics.primitive import PRIMITIVES, parameters_of
 
 _BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "max": torch.maximum,
@@ -22,6 +27,8 @@ _UNARY: dict[str, Callable[..., torch.Tensor]] = {
     "HardSwish": F.hardswish, "Softplus": F.softplus, "rsqrt": torch.rsqrt, "hardsigmoid": F.hardsigmoid,
     "leaky_relu": F.leaky_relu, "elu": F.elu, "clip": torch.clamp, "gelu": lambda x, how: F.gelu(x, approximate=how),
 }  # fmt: skip
+_UNARY |= {name: PRIMITIVES[name] for name in ("to_bfloat16", "round_away", "round_even", "stored", "flush_denormals")}
+_UNARY |= {"cut": lambda x, bits: PRIMITIVES["cut"](x, bits=bits), "nearest_even": lambda x: rounded(x, None)}
 _REDUCE: dict[str, Callable[..., torch.Tensor]] = {
     "mean": torch.mean, "sum": torch.sum, "amax": torch.amax, "amin": torch.amin,
 }  # fmt: skip
@@ -30,6 +37,15 @@ _REDUCE: dict[str, Callable[..., torch.Tensor]] = {
 def value_of(node: Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     """The node's operation on the values of its inputs."""
     return _KINDS[node.kind](node, *inputs)
+
+
+def unary_number(name: str, value: float, params: Sequence[Any]) -> float:
+    """A unary operation on one number."""
+    return float(_UNARY[name](torch.tensor([value]), *params))
+
+
+def binary_number(name: str, a: float, b: float) -> float:
+    return float(_BINARY[name](torch.tensor(a), torch.tensor(b)))
 
 
 def _slice(node: Node, x: torch.Tensor) -> torch.Tensor:
@@ -74,6 +90,35 @@ def _repeat(node: Node, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def _blocks(node: Node, x: torch.Tensor) -> torch.Tensor:
+    dtype, precise, axis = node.params
+    rows = x.movedim(axis, -1)
+    length = rows.shape[-1]
+    packed = to_blocks(F.pad(rows, (0, -length % BLOCK)).contiguous(), dtype=dtype, precise=precise)
+    return packed[..., :length].movedim(-1, axis)
+
+
+def _sums(node: Node, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    stride, (top, left, bottom, right), dilation, pieces, between = node.params
+    kernel = (weight.shape[2], weight.shape[3])
+    plan = Plan(Window(kernel, stride, (top, bottom, left, right), dilation), 1, pieces, between, ())
+    return _as_image(node, sums(x.permute(0, 2, 3, 1), weight, plan=plan))
+
+
+def _walk(node: Node, x: torch.Tensor) -> torch.Tensor:
+    return _as_image(node, walked(x.permute(0, 2, 3, 1).reshape(-1, x.shape[1]), node.params[0]))
+
+
+def _as_image(node: Node, rows: torch.Tensor) -> torch.Tensor:
+    n, c, h, w = node.shape
+    return rows.reshape(n, h, w, c).permute(0, 3, 1, 2)
+
+
+def _spread(node: Node, x: torch.Tensor) -> torch.Tensor:
+    size, first, stride = node.params
+    return zeros_around(x.permute(0, 2, 3, 1), size=size, first=first, stride=stride).permute(0, 3, 1, 2)
+
+
 _KINDS: dict[str, Callable[..., Any]] = {
     "reshape": lambda node, x: x.reshape(node.shape),
     "permute": lambda node, x: x.permute(node.params[0]),
@@ -84,6 +129,11 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "repeat": _repeat,
     "unary": lambda node, x: _UNARY[node.params[0]](x, *node.params[1:]),
     "binary": lambda node, a, b: _BINARY[node.params[0]](a, b),
+    "blocks": _blocks,
+    "sums": _sums,
+    "walk": _walk,
+    "spread": _spread,
+    "call": lambda node, *tensors: PRIMITIVES[node.params[0]](*tensors, **parameters_of(node.params[1])),
     "conv": _conv,
     "conv_transpose": _conv_transpose,
     "max_pool": _max_pool,

@@ -205,7 +205,7 @@ class Graph:
         return self._node("unary", (x,), (name, *params), x.shape)
 
     def binary(self, name: str, a: Node, b: Node) -> Node:
-        shape = _broadcast(a.shape, b.shape)
+        shape = broadcast(a.shape, b.shape)
         if a.shape == shape and _changes_nothing(name, b):
             return a
         for layout, other in ((a, b), (b, a)):
@@ -213,7 +213,7 @@ class Graph:
             if sunk is not None:
                 return sunk
         if name == "add" and a.kind in ("conv", "conv_transpose") and b.value is not None and len(a.inputs) == 2:
-            bias = _channels(b.value, a.shape)
+            bias = channels_of(b.value, a.shape)
             if bias is not None:
                 return self._node(a.kind, (*a.inputs, self.constant(bias)), a.params, a.shape)
         if name == "mul" and a.kind == "binary" and a.params == ("mul",) and shape == a.source.shape:
@@ -342,7 +342,7 @@ class Graph:
     # --- all else ------------------------------------------------------------------------------------------------
 
     def matmul(self, a: Node, b: Node) -> Node:
-        shape = (*_broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        shape = (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
         return self._node("matmul", (a, b), (), shape)
 
     def softmax(self, x: Node, axis: int) -> Node:
@@ -422,7 +422,7 @@ def kept_axes(inner: Shape, outer: Shape) -> dict[int, int]:
     return kept
 
 
-def _broadcast(a: Shape, b: Shape) -> Shape:
+def broadcast(a: Shape, b: Shape) -> Shape:
     """Of two operands that fit; torch's own function imports its symbolic shapes, which takes a second."""
     rank = max(len(a), len(b))
     pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
@@ -446,7 +446,7 @@ def _number(node: Node) -> torch.Tensor | None:
     return node.value.reshape(()) if node.value is not None and node.value.numel() == 1 else None
 
 
-def _channels(value: torch.Tensor, shape: Shape) -> torch.Tensor | None:
+def channels_of(value: torch.Tensor, shape: Shape) -> torch.Tensor | None:
     """A constant that differs only along the channels of an image, as a row of them."""
     full = (1,) * (4 - value.dim()) + tuple(value.shape)
     if len(shape) != 4 or len(full) != 4 or full[0] != 1 or full[2:] != (1, 1) or full[1] not in (1, shape[1]):

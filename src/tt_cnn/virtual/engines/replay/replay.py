@@ -131,7 +131,8 @@ class Replay:
     ) -> tuple[Callable[..., list[torch.Tensor]], list[torch.Tensor]]:
         """The commands as a function from the values of their sources to those of the outputs, for the first chip."""
         sources = self._sources(commands)
-        inputs = [_values(cell)[0].contiguous() for cell in sources]
+        # tensors of their own: a tracer knows an input by its object, and a constant may be the same one
+        inputs = [_values(cell)[0].contiguous().detach() for cell in sources]
         if any(x.dtype != torch.float32 for x in inputs):
             raise NotExpressible("inputs of whole numbers")
 

@@ -27,6 +27,7 @@ from tt_cnn.virtual.numerics.convolution.weights import Weights
 from tt_cnn.virtual.numerics.convolution.windows import Window
 from tt_cnn.virtual.numerics.fidelity import phases_of, to_source
 from tt_cnn.virtual.numerics.packer import pack
+from tt_cnn.virtual.numerics.primitive import primitive
 from tt_cnn.virtual.types.enums import DataType
 
 Activate = Callable[[Tensor, bool], Tensor]
@@ -56,7 +57,7 @@ def convolve(
     """
     exact = exact or _is_followed(recipe, image, weights)
     if exact:
-        register = _followed_sums(recipe, image, weights)
+        register = _followed_sums(image, weights.worked(recipe.inner), recipe=recipe)
         if bias is not None:
             stored = to_source(pack(register, recipe.partials), recipe.partials)
             register = matrix_unit.add(stored, bias, fp32_dest=recipe.fp32_dest)
@@ -86,10 +87,10 @@ def _is_followed(recipe: Recipe, image: Tensor, weights: Weights) -> bool:
     return pixels * columns * len(recipe.inner.worked_rows()) * len(phases_of(recipe.fidelity)) <= FOLLOWED
 
 
-def _followed_sums(recipe: Recipe, image: Tensor, weights: Weights) -> Tensor:
+@primitive("followed_sums")
+def _followed_sums(image: Tensor, matrix: Tensor, *, recipe: Recipe) -> Tensor:
     """Register values after the last block (of stored sums where the packer has added them up)."""
     rows = recipe.inner.worked_rows().to(image.device)
-    matrix = weights.worked(recipe.inner)
     windows = F.pad(recipe.window.matrix(image), (0, 1))
     at_once = max(1, _WINDOW_VALUES // len(rows))
     return torch.cat([_follow(recipe, part[:, rows], matrix) for part in windows.split(at_once)])

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -18,9 +20,11 @@ from tt_cnn.virtual.numerics.bits import as_int, keep_mantissa
 from tt_cnn.virtual.numerics.convolution.inner import TILE, Piece, merged
 from tt_cnn.virtual.numerics.convolution.recipe import Recipe
 from tt_cnn.virtual.numerics.convolution.weights import Weights
+from tt_cnn.virtual.numerics.convolution.windows import Window
 from tt_cnn.virtual.numerics.fidelity import SOURCE_MANTISSA_BITS, effective_operands, split_b
 from tt_cnn.virtual.numerics.formats import BLOCK, MAGNITUDE_BITS
 from tt_cnn.virtual.numerics.packer import pack
+from tt_cnn.virtual.numerics.primitive import is_noting, primitive
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 
 _SMALL = 1 << 16  # sums that are rounded block by block
@@ -34,27 +38,62 @@ _MIXER = -1640531527  # odd, its bits spread out
 _BLOCK_GROWTH, _BLOCK_GROWTH_FLOAT32 = 2.2e-3, 1.0e-3  # of sums stored in a block format, per time
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How sums are made of the operands that the multiplier sees."""
+
+    window: Window
+    groups: int
+    """Of the convolution."""
+    pieces: tuple[tuple[Piece, ...], ...]
+    """What is added up without loss, group after group."""
+    between: tuple[DataType | None, ...]
+    """What a sum is rounded to between two of those: as the packer does, or (None) to bfloat16 with ties to even."""
+    last: tuple[DataType | None, ...]
+    """The same after the last of them."""
+    walk: float = 0.0
+    """How far the roundings within a group carry a sum at random, in parts of a typical sum."""
+
+    @property
+    def is_whole(self) -> bool:
+        """All is added up at once."""
+        return len(self.pieces) == 1
+
+
 def quick_sums(recipe: Recipe, image: Tensor, weights: Weights) -> Tensor:
     """Register values before the bias: (output pixels, output channels padded to tiles)."""
     image = _tilized(recipe, image)
-    groups = _groups(recipe, image, weights)
-    scale = 1.0 + _growth(recipe, len(groups))
-    parts = _parts(recipe, image)
+    pieces = _pieces(recipe, image, weights)
+    scale = 1.0 + _growth(recipe, len(pieces))
     every, high = weights.seen(recipe.fidelity, scale)
-    own_padding = _own_padding(recipe, groups)
-    padded = [part if part is None or any(own_padding) else recipe.window.padded(part) for part in parts]
+    walks = not recipe.fp32_dest and recipe.fidelity is not MathFidelity.LoFi
+    walk = _WALK * recipe.steps**0.5 if walks else 0.0
+    plan = Plan(recipe.window, recipe.groups, pieces, _between(recipe), _between(recipe), walk)
+    seen, rest = _parts(recipe, image)
+    values = sums(seen, every, plan=plan) if rest is None else sums(seen, every, rest, high, plan=plan)
+    out = values.shape[1]
+    return F.pad(values, (0, -out % TILE)) if out % TILE else values
+
+
+@primitive("sums")
+def sums(
+    image: Tensor, weights: Tensor, rest: Tensor | None = None, high: Tensor | None = None, *, plan: Plan
+) -> Tensor:
+    """(output pixels, output channels). `rest` of the image meets the `high` part of the weights alone (HiFi3)."""
+    own_padding = _own_padding(plan)
+    pairs = [(image, weights)] if rest is None or high is None else [(image, weights), (rest, high)]
+    padded = [(part if any(own_padding) else plan.window.padded(part), factor) for part, factor in pairs]
     total: Tensor | None = None
-    for pieces in groups:
-        for piece in pieces:
-            product = _product(recipe, padded[0], every, piece, own_padding)
-            if padded[1] is not None:
-                product = product + _product(recipe, padded[1], high, piece, own_padding)
-            total = product if total is None else total.add_(product)
-        total = _rounded_between(recipe, total)
+    for number, group in enumerate(plan.pieces, 1):
+        for piece in group:
+            for part, factor in padded:
+                product = _product(plan, part, factor, piece, own_padding)
+                total = product if total is None else total.add_(product)
+        assert total is not None
+        for dtype in plan.last if number == len(plan.pieces) else plan.between:
+            total = rounded(total, dtype)
     assert total is not None
-    if not recipe.fp32_dest and recipe.fidelity is not MathFidelity.LoFi:
-        total = _walked(total, recipe)
-    return total
+    return walked(total, plan.walk) if plan.walk else total
 
 
 def _parts(recipe: Recipe, image: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -88,70 +127,81 @@ def _loses_bits(recipe: Recipe) -> bool:
     return recipe.fp32_dest or recipe.packer_adds or recipe.partials is not DataType.BFLOAT16
 
 
-def _groups(recipe: Recipe, image: Tensor, weights: Weights) -> list[list[Piece]]:
+def _pieces(recipe: Recipe, image: Tensor, weights: Weights) -> tuple[tuple[Piece, ...], ...]:
     pieces = recipe.pieces
     if weights.groups > 1 or not _loses_bits(recipe):
-        return merged(pieces, 1)
+        return _frozen(merged(pieces, 1))
     height, width = recipe.window.stride
-    sums = image.shape[0] * image.shape[1] * image.shape[2] // (height * width) * weights.values.shape[0]
-    return merged(pieces, len(pieces) if sums <= _SMALL else _FEW)
+    count = image.shape[0] * image.shape[1] * image.shape[2] // (height * width) * weights.values.shape[0]
+    return _frozen(merged(pieces, len(pieces) if count <= _SMALL else _FEW))
 
 
-def _own_padding(recipe: Recipe, groups: list[list[Piece]]) -> tuple[int, int]:
+def _frozen(pieces: list[list[Piece]]) -> tuple[tuple[Piece, ...], ...]:
+    return tuple(tuple(group) for group in pieces)
+
+
+def _own_padding(plan: Plan) -> tuple[int, int]:
     """Padding that torch's convolution can do itself: the same on both sides, of a whole kernel."""
-    top, bottom, left, right = recipe.window.padding
-    plain = top == bottom and left == right and not recipe.window.replicates
-    whole = all(piece.rows == (0, recipe.window.kernel[0]) for pieces in groups for piece in pieces)
+    top, bottom, left, right = plan.window.padding
+    plain = top == bottom and left == right and not plan.window.replicates
+    whole = all(piece.rows == (0, plan.window.kernel[0]) for group in plan.pieces for piece in group)
     return (top, left) if plain and whole else (0, 0)
 
 
-def _product(
-    recipe: Recipe, image: Tensor | None, weights: Tensor, piece: Piece, own_padding: tuple[int, int]
-) -> Tensor:
-    assert image is not None
-    window, (top, bottom) = recipe.window, piece.rows
+def _product(plan: Plan, image: Tensor, weights: Tensor, piece: Piece, own_padding: tuple[int, int]) -> Tensor:
+    window, (top, bottom) = plan.window, piece.rows
     first, last = piece.channels[0], min(piece.channels[1], image.shape[-1])
     out = weights.shape[0]
-    if recipe.groups == 1 and last - first < image.shape[-1]:
+    if plan.groups == 1 and last - first < image.shape[-1]:
         weights, image = weights[:, first:last], image[..., first:last]
     if bottom - top < window.kernel[0]:
         height = window.output_size(image)[0]
         start = top * window.dilation[0]
         image = image[:, start : (bottom - 1) * window.dilation[0] + (height - 1) * window.stride[0] + 1]
         weights = weights[:, :, top:bottom]
-    if window.touches_each_pixel_once and recipe.groups == 1:
-        values = image.reshape(-1, last - first) @ weights.reshape(out, -1).T
-    else:
-        nchw = image.permute(0, 3, 1, 2)
-        result = F.conv2d(nchw, weights, None, window.stride, own_padding, window.dilation, recipe.groups)
-        values = result.permute(0, 2, 3, 1).reshape(-1, out)
-    return F.pad(values, (0, -out % TILE)) if out % TILE else values
+    if window.touches_each_pixel_once and plan.groups == 1:
+        return image.reshape(-1, last - first) @ weights.reshape(out, -1).T
+    nchw = image.permute(0, 3, 1, 2)
+    result = F.conv2d(nchw, weights, None, window.stride, own_padding, window.dilation, plan.groups)
+    return result.permute(0, 2, 3, 1).reshape(-1, out)
 
 
-def _rounded_between(recipe: Recipe, total: Tensor | None) -> Tensor:
-    assert total is not None
+def _between(recipe: Recipe) -> tuple[DataType | None, ...]:
     if not _loses_bits(recipe):
-        return total
+        return ()
     if recipe.packer_adds:
-        return total.to(torch.bfloat16).to(torch.float32)
+        return (None,)
     # a bfloat16 register makes every other of its values a tie for the block formats
-    register = total if recipe.fp32_dest else pack(total, DataType.BFLOAT16, inplace=True)
-    return pack(register, recipe.partials, inplace=True)
+    return (recipe.partials,) if recipe.fp32_dest else (DataType.BFLOAT16, recipe.partials)
 
 
-def _walked(total: Tensor, recipe: Recipe) -> Tensor:
-    """The sums after a random walk of roundings: its steps are as long as the sum has grown by then."""
+def rounded(total: Tensor, dtype: DataType | None) -> Tensor:
+    """Sums (pixels, channels) between two groups of blocks; they are used up."""
+    if dtype is None:
+        return total.to(torch.bfloat16).to(torch.float32)
+    channels = total.shape[1]
+    if dtype in MAGNITUDE_BITS and channels % BLOCK:
+        return pack(F.pad(total, (0, -channels % BLOCK)), dtype, inplace=True)[:, :channels].contiguous()
+    return pack(total, dtype, inplace=True)
+
+
+def walked(total: Tensor, walk: float) -> Tensor:
+    """The sums (pixels, channels) after a random walk of roundings: its steps are as long as the sum has grown by then.
+
+    A typical sum is the root of the mean square of some rows, the columns that fill the last tile counted.
+    """
     sample = total[:: max(1, len(total) // _SAMPLE)]
-    size = total.abs().add_(sample.square().mean().sqrt_())
+    columns = -(-total.shape[1] // TILE) * TILE
+    size = total.abs().add_(sample.square().sum().div_(len(sample) * columns).sqrt_())
     drawn = (as_int(total) * _MIXER).bitwise_right_shift_(16).to(torch.float32)
-    return torch.addcmul(total, drawn, size, value=_WALK * recipe.steps**0.5)
+    return torch.addcmul(total, drawn, size, value=walk)
 
 
-def quickly_biased(recipe: Recipe, sums: Tensor, bias: Tensor) -> Tensor:
-    """Register values after the bias. `sums` are used up."""
+def quickly_biased(recipe: Recipe, total: Tensor, bias: Tensor) -> Tensor:
+    """Register values after the bias. `total` is used up."""
     if not recipe.fp32_dest:
-        sums = pack(sums, DataType.BFLOAT16, inplace=True)
+        total = pack(total, DataType.BFLOAT16, inplace=True)
     if recipe.partials is not DataType.BFLOAT16 or recipe.fp32_dest:
-        sums = pack(sums, recipe.partials, inplace=True)
-    register = sums.add_(bias)
+        total = pack(total, recipe.partials, inplace=True)
+    register = total + bias if is_noting() else total.add_(bias)
     return register if recipe.fp32_dest else pack(register, DataType.BFLOAT16, inplace=True)

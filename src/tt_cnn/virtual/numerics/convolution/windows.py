@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.primitive import primitive
+
 
 @dataclass(frozen=True)
 class Window:
@@ -51,6 +53,17 @@ class Window:
         rows, columns = ([positions(axis, tap) for tap in range(self.kernel[axis])] for axis in (0, 1))
         taps = [padded[:, row, column] for row in rows for column in columns]
         return torch.stack(taps, 3).reshape(image.shape[0] * sizes[0] * sizes[1], -1)
+
+
+@primitive("zeros_around")
+def zeros_around(image: Tensor, *, size: tuple[int, int], first: tuple[int, int], stride: tuple[int, int]) -> Tensor:
+    """The pixels of an image (batch, height, width, channels) within a larger one of zeros."""
+    batch, height, width, channels = image.shape
+    wide = image.new_zeros(batch, *size, channels)
+    rows = slice(first[0], first[0] + (height - 1) * stride[0] + 1, stride[0])
+    columns = slice(first[1], first[1] + (width - 1) * stride[1] + 1, stride[1])
+    wide[:, rows, columns] = image
+    return wide
 
 
 def zeros_between(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.primitive import primitive
 from tt_cnn.virtual.numerics.vector_unit.quick import HOST_FUNCTIONS
 from tt_cnn.virtual.numerics.vector_unit.unit import VectorUnit
 
@@ -68,13 +69,26 @@ def binary_ops() -> dict[str, Entry]:
 
 def run_unary(name: str, x: Tensor, *params: float, unit: VectorUnit | None = None) -> Tensor:
     """Destination values after the unary op: float32 holding bfloat16 values unless the register is float32."""
-    unit = unit or VectorUnit()
-    if not unit.exact and not unit.approx and name in HOST_FUNCTIONS:
+    return _unary(x, name=name, params=params, unit=unit or VectorUnit())
+
+
+@primitive("unary")
+def _unary(x: Tensor, *, name: str, params: tuple[float, ...], unit: VectorUnit) -> Tensor:
+    if has_stand_in(name, unit):
         return unit.round(HOST_FUNCTIONS[name](x, *params))
     return unit.store(_UNARY[name].kernel(unit, unit.store(x), *params))
 
 
+def has_stand_in(name: str, unit: VectorUnit) -> bool:
+    """Whether the host's own function is run, and its result rounded once."""
+    return not unit.exact and not unit.approx and name in HOST_FUNCTIONS
+
+
 def run_binary(name: str, a: Tensor, b: Tensor, *, unit: VectorUnit | None = None) -> Tensor:
     """Destination values after the binary op on two loaded operands (broadcast beforehand or here)."""
-    unit = unit or VectorUnit()
+    return _binary(a, b, name=name, unit=unit or VectorUnit())
+
+
+@primitive("binary")
+def _binary(a: Tensor, b: Tensor, *, name: str, unit: VectorUnit) -> Tensor:
     return unit.store(_BINARY[name].kernel(unit, unit.store(a), unit.store(b)))

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.bits import SMALLEST_NORMAL, as_float, as_int, keep_mantissa, power_of_two
+from tt_cnn.virtual.numerics.packer import to_bfloat16
+from tt_cnn.virtual.numerics.primitive import primitive
 
 Lane = Tensor | float
 """An operand of a lane: a vector, or a constant that is the same in all lanes."""
@@ -87,9 +89,13 @@ class VectorUnit:
 
     def store(self, x: Tensor) -> Tensor:
         """What the destination register keeps: float32 as it is, or the upper half, denormals flushed."""
-        if self.fp32_dest:
-            return x
-        return flush(keep_mantissa(x.contiguous(), 7))
+        return x if self.fp32_dest else stored(x)
+
+
+@primitive("stored")
+def stored(x: Tensor) -> Tensor:
+    """In a bfloat16 register."""
+    return flush(keep_mantissa(x.contiguous(), 7))
 
 
 def flush(x: Tensor) -> Tensor:
@@ -98,10 +104,10 @@ def flush(x: Tensor) -> Tensor:
 
 def round_to_bfloat16(x: Tensor) -> Tensor:
     """`SFPSTOCHRND` without its randomness: ties away from zero; denormals and -0 to +0, NaN to inf."""
-    bits = (as_int(x.contiguous()) + 0x8000) & -0x10000
-    return flush(as_float(bits)).nan_to_num_(nan=float("inf"), posinf=float("inf"), neginf=float("-inf"))
+    return to_bfloat16(x)
 
 
+@primitive("round_even")
 def round_to_bfloat16_even(x: Tensor) -> Tensor:
     bits = as_int(x.contiguous())
     return as_float((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000)

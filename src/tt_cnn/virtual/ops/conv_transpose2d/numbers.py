@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from tt_cnn.virtual.conversion import unpad
 from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.numerics.convolution.windows import zeros_around
 from tt_cnn.virtual.ops.conv2d.numbers import image_of, kept_weights
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
@@ -50,13 +51,8 @@ def spread_operands(
 
 def spread(value: torch.Tensor, conv: TransposedConvolution) -> torch.Tensor:
     """The input with its zeros: between pixels by the stride, and around them."""
-    image = image_of(value, conv)
-    height, width = conv.window.padded_hw
-    top, left = conv.window.first_pixel
-    wide = image.new_zeros(conv.batch, height, width, conv.in_channels)
-    rows = slice(top, top + (conv.height - 1) * conv.stride[0] + 1, conv.stride[0])
-    columns = slice(left, left + (conv.width - 1) * conv.stride[1] + 1, conv.stride[1])
-    wide[:, rows, columns] = image
+    image, window = image_of(value, conv), conv.window
+    wide = zeros_around(image, size=window.padded_hw, first=window.first_pixel, stride=tuple(conv.stride))
     return wide.reshape(tuple(_spread_shape(conv)))
 
 

@@ -4,16 +4,20 @@ activation, pack (kernel `bmm_large_block_zm_fused_bias_activation`)."""
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.convolution.compute import packer_sum
 from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.numerics.packer import pack
+from tt_cnn.virtual.numerics.primitive import primitive
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
 from tt_cnn.virtual.ops.matmul.buffers import accumulates_in_l1, partials_dtype
 from tt_cnn.virtual.ops.matmul.configs import SIMPLE, Program
 from tt_cnn.virtual.ops.matmul.problem import Problem
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 
 _ROUNDINGS = 8
@@ -27,16 +31,15 @@ def product_value(
     a, b = _oriented(left, p.transpose_a), _oriented(right, p.transpose_b)
     inner = p.a[-1]
     if inner < a.shape[-1]:  # the readers clear what the last tile holds beyond the inner dimension
-        a, b = a.clone(), b.clone()
-        a[..., inner:] = 0.0
-        b[..., inner:, :] = 0.0
+        beyond = a.shape[-1] - inner
+        a, b = F.pad(a[..., :inner], (0, beyond)), F.pad(b[..., :inner, :], (0, 0, 0, beyond))
     rank = max(a.dim(), b.dim())
     a, b = (x.reshape((1,) * (rank - x.dim()) + tuple(x.shape)) for x in (a, b))
     if engine.numerics == "native":
         value = torch.matmul(a, b)
         return _finished_natively(engine, program, value, bias)
     a, b = to_source(a, p.left.dtype), to_source(b, p.right.dtype)
-    value = _quick(engine, p, program, a, b) if engine.numerics == "device" else _batched(engine, p, program, a, b)
+    value = _quick(p, program, a, b) if engine.numerics == "device" else _batched(engine, p, program, a, b)
     return _finished(engine, p, program, value, bias)
 
 
@@ -44,19 +47,27 @@ def _oriented(x: Tensor, transpose: bool) -> Tensor:
     return x.transpose(-1, -2).contiguous() if transpose else x
 
 
-def _quick(engine: Engine, p: Problem, program: Program, a: Tensor, b: Tensor) -> Tensor:
+def _quick(p: Problem, program: Program, a: Tensor, b: Tensor) -> Tensor:
     """Rounded once for each block of the inner dimension, for a few of them where there are many."""
     inner, stored = a.shape[-1], partials_dtype(p, program)
     blocks = 1 if program.kind == SIMPLE else max(1, p.k // program.block_k)
     depth = -(-inner // min(blocks, _ROUNDINGS))
+    return block_products(a, b, depth=depth, stored=stored, fidelity=p.compute.fidelity, fp32_dest=p.compute.fp32)
+
+
+@primitive("block_products")
+def block_products(
+    a: Tensor, b: Tensor, *, depth: int, stored: DataType, fidelity: MathFidelity, fp32_dest: bool
+) -> Tensor:
+    """Register values after blocks of `depth` of the inner dimension, stored in a format between two of them."""
     register: Tensor | None = None
-    for start in range(0, inner, depth):
+    for start in range(0, a.shape[-1], depth):
         register = matrix_unit.matmul(
             a[..., start : start + depth],
             b[..., start : start + depth, :],
-            p.compute.fidelity,
-            fp32_dest=p.compute.fp32,
-            register=None if register is None else engine.pack(register, stored),
+            fidelity,
+            fp32_dest=fp32_dest,
+            register=None if register is None else pack(register, stored),
             exact=False,
         )
     assert register is not None

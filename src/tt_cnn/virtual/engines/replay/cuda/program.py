@@ -30,7 +30,7 @@ class Program:
         self.steps: list[Step | Computed | ByTorch] = []
         self._results = rewritten(outputs)
         self._order = ordered(self._results)
-        self._fused = fuse(self._results)
+        self._fused = fuse(self._results, only_simple=True)
         self._images: dict[int, torch.Tensor] = {}
         """Of nodes with memory of their own, by id."""
         self._read: set[int] = set()

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tt_cnn.virtual.engines.replay.graph import Node, ordered
-from tt_cnn.virtual.engines.replay.kernels.steps import ACTIVATIONS
+import torch
+
+from tt_cnn.virtual.engines.replay.graph import Node, channels_of, ordered
+from tt_cnn.virtual.engines.replay.kernels.steps import ACTIVATIONS, BINARIES, STAGES
 
 LARGEST_WINDOW = 256
+LANES = 16
+"""Element-wise steps go so many channels at a time: with fewer of them torch is quicker."""
+_ELEMENTWISE = ("unary", "binary", "blocks")
+_WITHOUT_OTHER = ("conv_transpose", "reduce")
+"""Steps that do not know which pixel they write."""
 
 
 @dataclass
@@ -17,14 +24,27 @@ class Fused:
 
     node: Node
     result: Node
-    activation: Node | None = None
+    chain: list[Node] = field(default_factory=list)
+    """What is done to the values one after the other; begins with the node itself where that is element-wise."""
     other: Node | None = None
-    """What is added: before the activation, or after it."""
-    other_first: bool = False
+    """An image that one of them takes too."""
+
+    @property
+    def activation(self) -> Node | None:
+        """Of a simple chain."""
+        return next((one for one in self.chain if one.kind == "unary"), None)
+
+    @property
+    def other_first(self) -> bool:
+        """Of a simple chain: whether the other image is added before the activation."""
+        return self.other is not None and self.chain[0].kind == "binary"
 
 
-def fuse(outputs: Sequence[Node]) -> dict[int, Fused | None]:
-    """For each node that a step computes, its step by the id of the result; None for nodes inside a step."""
+def fuse(outputs: Sequence[Node], only_simple: bool = False) -> dict[int, Fused | None]:
+    """For each node that a step computes, its step by the id of the result; None for nodes inside a step.
+
+    `only_simple`: no chain is longer than an activation and an addition.
+    """
     order = ordered(outputs)
     users: dict[int, list[Node]] = {}
     for node in order:
@@ -35,36 +55,73 @@ def fuse(outputs: Sequence[Node]) -> dict[int, Fused | None]:
     fused: dict[int, Fused | None] = {}
     for node in order:
         if id(node) not in fused and is_step(node):
-            step = _grown(node, users, fused)
-            inside = node
-            while inside is not step.result:
+            if only_simple and node.kind in _ELEMENTWISE and not is_simple([node]):
+                continue
+            step = _grown(node, users, fused, only_simple)
+            for inside in (node, *step.chain):
                 fused[id(inside)] = None
-                inside = users[id(inside)][0]
             fused[id(step.result)] = step
     return fused
 
 
-def _grown(node: Node, users: dict[int, list[Node]], taken: dict[int, Fused | None]) -> Fused:
+def _grown(node: Node, users: dict[int, list[Node]], taken: dict[int, Fused | None], only_simple: bool) -> Fused:
     one = Fused(node, node)
-    if node.kind == "unary":
-        one = Fused(node, node, activation=node)
-    elif node.kind == "binary":
-        one = Fused(node, node, other=node.inputs[1], other_first=True)
-    if node.kind in ("conv_transpose", "reduce"):
-        return one
+    if node.kind in _ELEMENTWISE:
+        one.chain.append(node)
+        one.other = next(iter(images_of(node)[1:]), None)
     while True:
         uses = users[id(one.result)]
         user = uses[0]
         if len(uses) > 1 or user is one.result or user.shape != node.shape or id(user) in taken:
             return one
-        if user.kind == "unary" and user.params[0] in ACTIVATIONS and one.activation is None:
-            one.activation = user
-        elif user.kind == "binary" and is_step(user) and one.other is None:
-            one.other = user.inputs[1] if user.inputs[0] is one.result else user.inputs[0]
-            one.other_first = one.activation is None
-        else:
+        if only_simple and (node.kind in _WITHOUT_OTHER or not is_simple([*one.chain, user])):
             return one
+        if user.kind == "binary" and _image_operand(user, one.result) is not None:
+            if one.other is not None or not is_step(user) or node.kind in _WITHOUT_OTHER:
+                return one
+            one.other = _image_operand(user, one.result)
+        elif not _is_stage(user):
+            return one
+        one.chain.append(user)
         one.result = user
+
+
+def is_simple(chain: Sequence[Node]) -> bool:
+    """At most an activation and the addition of an image, in either order."""
+    activations = [one for one in chain if one.kind == "unary" and one.params[0] in ACTIVATIONS]
+    additions = [
+        one
+        for one in chain
+        if one.kind == "binary" and one.params[0] == "add" and all(row_of(x, one.shape) is None for x in one.inputs)
+    ]
+    return len(activations) <= 1 and len(additions) <= 1 and len(activations) + len(additions) == len(chain)
+
+
+def _image_operand(binary: Node, known: Node) -> Node | None:
+    """The operand beside a known one, where it is not a number a channel."""
+    other = binary.inputs[1] if binary.inputs[0] is known else binary.inputs[0]
+    return other if row_of(other, binary.shape) is None else None
+
+
+def _is_stage(node: Node) -> bool:
+    """Whether a step can do it on its way out, without another image."""
+    if node.kind == "unary":
+        return node.params[0] in STAGES
+    if node.kind == "blocks":
+        return bool(node.params[2] == 1)
+    if node.kind == "binary":
+        return node.params[0] in BINARIES and any(row_of(one, node.shape) is not None for one in node.inputs)
+    return False
+
+
+def images_of(node: Node) -> list[Node]:
+    """The operands of an element-wise node that are not a number a channel."""
+    return [one for one in node.inputs if row_of(one, node.shape) is None]
+
+
+def row_of(node: Node, shape: tuple[int, ...]) -> torch.Tensor | None:
+    """A constant that differs only along the channels of an image."""
+    return None if node.value is None else channels_of(node.value, shape)
 
 
 def is_step(node: Node) -> bool:
@@ -83,15 +140,15 @@ def is_step(node: Node) -> bool:
         return node.params[0][0] * node.params[0][1] <= LARGEST_WINDOW
     if node.kind == "repeat":
         return node.params[0][:2] == (1, 1)
-    if node.kind == "unary":
-        return node.params[0] in ACTIVATIONS and _large(node)
+    if node.kind == "sums":
+        return node.inputs[1].value is not None
+    if node.kind == "walk":
+        return True
+    if _is_stage(node):
+        return node.shape[1] >= LANES and node.source.value is None
     if node.kind == "binary":
-        return node.params[0] == "add" and all(one.shape == node.shape for one in node.inputs) and _large(node)
+        same = all(one.shape == node.shape and one.value is None for one in node.inputs)
+        return node.params[0] in BINARIES and same and node.shape[1] >= LANES
     if node.kind == "reduce":
         return node.params == ("mean", (2, 3))
     return False
-
-
-def _large(node: Node) -> bool:
-    """Element-wise steps go channel by channel: with few channels torch is quicker."""
-    return node.shape[1] >= 16 and all(one.value is None for one in node.inputs)

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SOURCES = ("vector.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "weights.h", "program.cpp")
+SOURCES = (
+    "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
+    "program.cpp",
+)  # fmt: skip
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILERS = ("g++", "c++")
 

@@ -14,21 +14,25 @@ import torch
 
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
-from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
+from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end, stages_of
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
 from tt_cnn.virtual.engines.replay.kernels.steps import (
-    ACTIVATIONS,
+    BETWEEN,
     LANES,
     POINTS,
     ROWS,
+    Stage,
     Step,
     direct_weights,
     padded_bias,
     step,
+    weights_of_pieces,
     winograd_weights,
 )
 from tt_cnn.virtual.engines.replay.rewrite import rewritten, rows_as_pixels
+from tt_cnn.virtual.types.enums import DataType
 
 CACHE_FLOATS = 1 << 18
 """A core's second-level cache."""
@@ -56,6 +60,7 @@ class Lowering:
         self._made: set[int] = set()
         """Rearrangements that torch computes."""
         self._kept: list[torch.Tensor] = []
+        self._arrays: list[Any] = []
         self._scratch_each = 0
         self._pool = Pool()
         outputs = self.outputs = rewritten(outputs, rows_as_pixels)
@@ -79,7 +84,7 @@ class Lowering:
         position = {id(node): i for i, node in enumerate(self._order)}
         for one in self._fused.values():
             if one is not None:
-                due[id(one.node)] = position[id(one.result)]
+                due |= {id(node): position[id(one.result)] for node in (one.node, *one.chain)}
         last: dict[int, int] = {}
         for i, node in enumerate(self._order):
             for source in node.inputs:
@@ -236,16 +241,43 @@ class Lowering:
             "y_image": y.pixel * y.buffer.shape[2] * y.buffer.shape[1],
         }  # fmt: skip
         if other is not None:
-            numbers |= {"other": other.pointer, "other_pixel": other.pixel, "other_first": int(fused.other_first)}
-        if fused.activation is not None:
-            name, *params = fused.activation.params
-            numbers |= {"activation": ACTIVATIONS[name], **dict(zip("ab", map(float, params), strict=False))}
+            numbers |= {"other": other.pointer, "other_pixel": other.pixel}
+        numbers |= simple_end(fused) or self._stages(fused)
         for name, value in fields.items():
             if isinstance(value, torch.Tensor):
                 self._kept.append(value)
                 value = value.data_ptr()
             numbers[name] = value
         self._steps.append(step(kind, **numbers))
+
+    def _stages(self, fused: Fused) -> dict[str, Any]:
+        stages, rows = stages_of(fused)
+        self._kept.extend(rows)
+        return {"stages": self._array(stages), "stage_count": len(stages)}
+
+    def _array(self, structures: Sequence[ctypes.Structure]) -> int:
+        array = (type(structures[0]) * len(structures))(*structures)
+        self._arrays.append(array)
+        return ctypes.addressof(array)
+
+    def _sums(self, fused: Fused) -> None:
+        node = fused.node
+        (sh, sw), (top, left, _, _), (dh, dw), groups, between = node.params
+        weight, _ = _weight_and_bias(node)
+        pieces = pieces_of(groups, weight.shape[1])
+        roundings = [Stage(kind=BETWEEN[dtype]) for dtype in between if dtype is not DataType.FLOAT32]
+        weights = weights_of_pieces(weight, pieces, self.threads)
+        fields: dict[str, Any] = {
+            "kernel_h": weight.shape[2], "kernel_w": weight.shape[3], "top": top, "left": left, "stride_h": sh,
+            "stride_w": sw, "dilation_h": dh, "dilation_w": dw, "pieces": self._array(pieces),
+            "piece_count": len(pieces), "between_count": len(roundings), "bias": padded_bias(None, node.shape[1]),
+        }  # fmt: skip
+        if roundings:
+            fields["between"] = self._array(roundings)
+        self._emit("sums", fused, node.source, weights=weights, **fields)
+
+    def _walk(self, fused: Fused) -> None:
+        self._emit("walk", fused, fused.node.source, a=fused.node.params[0])
 
     def _conv(self, fused: Fused) -> None:
         node = fused.node
@@ -321,7 +353,7 @@ class Lowering:
         self._emit("upsample", fused, fused.node.source, stride_h=down, stride_w=across)
 
     def _elementwise(self, fused: Fused) -> None:
-        self._emit("activate", fused, fused.node.source)
+        self._emit("activate", fused, images_of(fused.node)[0])
 
     def _mean(self, fused: Fused) -> None:
         self._emit("mean", fused, fused.node.source)
@@ -335,6 +367,9 @@ _EMIT: dict[str, Callable[[Lowering, Fused], None]] = {
     "repeat": Lowering._repeat,
     "unary": Lowering._elementwise,
     "binary": Lowering._elementwise,
+    "blocks": Lowering._elementwise,
+    "sums": Lowering._sums,
+    "walk": Lowering._walk,
     "reduce": Lowering._mean,
 }
 

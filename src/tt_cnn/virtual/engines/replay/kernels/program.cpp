@@ -3,19 +3,21 @@
 #include <thread>
 #include <vector>
 #include "convolution.h"
+#include "walk.h"
 #include "weights.h"
 #include "windows.h"
 #include "winograd.h"
 
 static void run(const Step& s, const Team& team) {
     switch (s.kind) {
-        case CONVOLUTION: return convolution(s, team);
+        case CONVOLUTION: case SUMS: return convolution(s, team);
         case WINOGRAD: return winograd(s, team);
         case DEPTHWISE: return depthwise(s, team);
         case MAX_POOL: return max_pool(s, team);
         case AVERAGE_POOL: return average_pool(s, team);
         case MEAN: return mean(s, team);
         case GATHER: return gather(s, team);
+        case WALK: return walk(s, team);
         default: return pixelwise(s, team);
     }
 }

@@ -5,9 +5,15 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include "rounding.h"
 #include "vector.h"
 
-enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER };
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, SUMS, WALK };
+
+// A part of the inner dimension of SUMS: rows of the kernel, channels, and whether the sums are rounded after it.
+struct Piece {
+    int64_t top, bottom, first, last, rounds;
+};
 
 struct Step {
     int64_t kind;
@@ -16,6 +22,9 @@ struct Step {
     const float* bias;
     const float* other;  // added to the result
     float* y;
+    const Stage* stages;                                       // instead of bias, activation and addition
+    const Piece* pieces;                                       // SUMS: of the inner dimension
+    const Stage* between;                                      // SUMS: what happens after a piece
     int64_t batch, height, width, channels, x_pixel;           // of the input
     int64_t out_height, out_width, out_channels;               // of the output
     int64_t y_image, y_row, y_pixel;                           // distances in the output
@@ -24,6 +33,7 @@ struct Step {
     int64_t activation;
     int64_t tiles;                                             // Winograd: tiles at a time
     int64_t count_padding;                                     // average pool
+    int64_t stage_count, piece_count, between_count;
     double a, b;                                               // of the activation
 };
 
@@ -47,12 +57,25 @@ static inline Vector finished(const Step& s, Vector sum, const float* other) {
     return sum;
 }
 
-static inline void put(const Step& s, float* y, const float* other, Vector sum, int count) {
-    if (count >= LANES) {
-        store(y, finished(s, sum, other));
-        return;
-    }
+// `count` channels from `channel` on.
+static inline void put(const Step& s, float* y, const float* other, Vector sum, int count, int channel) {
     float rest[LANES] = {};
-    if (other) memcpy(rest, other, sizeof(float) * count);
-    store_some(y, finished(s, sum, other ? rest : nullptr), count);
+    if (count < LANES && other) {
+        memcpy(rest, other, sizeof(float) * count);
+        other = rest;
+    }
+    if (s.stage_count) run_stages(s.stages, s.stage_count, &sum, 1, 1, &other, channel, count);
+    else sum = finished(s, sum, other);
+    store_some(y, sum, count);
+}
+
+// The same for vectors of the same channels, `apart` from each other.
+static inline void put_many(const Step& s, float* const* y, const float* const* other, Vector* sums, int n, int apart,
+                            int count, int channel) {
+    if (s.stage_count) {
+        run_stages(s.stages, s.stage_count, sums, n, apart, other, channel, count);
+        for (int i = 0; i < n; i++) store_some(y[i], sums[i * apart], count);
+    } else {
+        for (int i = 0; i < n; i++) put(s, y[i], s.other ? other[i] : nullptr, sums[i * apart], count, channel);
+    }
 }

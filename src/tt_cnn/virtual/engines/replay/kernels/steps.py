@@ -4,35 +4,71 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.types.enums import DataType
 
 LANES, ROWS = 16, 7
 """Columns of a vector, and rows that are multiplied at a time, as product.h has them."""
 POINTS = 36
 """Of a Winograd tile of 6x6."""
-KINDS = ("convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather")
+KINDS = (
+    "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
+    "sums", "walk",
+)  # fmt: skip
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
 }  # fmt: skip
 """Unary operations that a step can do on its way out, as vector.h numbers them."""
+ROUNDINGS = {
+    "to_bfloat16": 24, "round_away": 25, "round_even": 26, "nearest_even": 27, "stored": 28, "cut": 29,
+    "flush_denormals": 30,
+}  # fmt: skip
+STAGES = ACTIVATIONS | ROUNDINGS
+BLOCKS = {(DataType.BFLOAT8_B, False): 31, (DataType.BFLOAT8_B, True): 32, (DataType.BFLOAT4_B, False): 33}
+"""Block formats, rounded once or twice; numbers as rounding.h has them."""
+BINARIES = {"add": (16, 16), "sub": (17, 18), "mul": (19, 19)}
+"""With an image on the right or on the left; four more is with a number a channel."""
+ROW = 4
+BETWEEN = {None: ROUNDINGS["nearest_even"], DataType.BFLOAT16: ROUNDINGS["to_bfloat16"]} | {
+    dtype: number for (dtype, precise), number in BLOCKS.items() if not precise
+}
+"""Roundings of sums between two pieces of the inner dimension."""
 
 _NUMBERS = (
     "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
     "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
-    "dilation_h", "dilation_w", "activation", "tiles", "count_padding",
+    "dilation_h", "dilation_w", "activation", "tiles", "count_padding", "stage_count", "piece_count", "between_count",
 )  # fmt: skip
 
 
-class Step(ctypes.Structure):
-    """As program.cpp has it."""
+class Stage(ctypes.Structure):
+    """As rounding.h has it."""
 
     _fields_ = (
         ("kind", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("x", "weights", "bias", "other", "y")),
+        ("row", ctypes.c_void_p),
+        ("a", ctypes.c_double),
+        ("b", ctypes.c_double),
+    )
+
+
+class Piece(ctypes.Structure):
+    """As step.h has it."""
+
+    _fields_ = tuple((name, ctypes.c_int64) for name in ("top", "bottom", "first", "last", "rounds"))
+
+
+class Step(ctypes.Structure):
+    """As step.h has it."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("x", "weights", "bias", "other", "y", "stages", "pieces", "between")),
         *((name, ctypes.c_int64) for name in _NUMBERS),
         ("a", ctypes.c_double),
         ("b", ctypes.c_double),
@@ -53,6 +89,14 @@ class Weights(ctypes.Structure):
 def direct_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
     """(out, in, height, width) as panels of (height * width * in) rows."""
     return _packed(weight, math.prod(weight.shape[1:]), False, threads)
+
+
+def weights_of_pieces(weight: torch.Tensor, pieces: Sequence[Piece], threads: int) -> torch.Tensor:
+    """The same with the rows of one piece after those of the other."""
+    out = weight.shape[0]
+    parts = [weight[:, one.first : one.last, one.top : one.bottom].permute(2, 3, 1, 0) for one in pieces]
+    rows = torch.cat([part.reshape(-1, out) for part in parts])
+    return direct_weights(rows.t()[:, :, None, None], threads)
 
 
 def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:

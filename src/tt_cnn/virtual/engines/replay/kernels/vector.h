@@ -6,6 +6,7 @@
 
 typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t Bits __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t Words __attribute__((vector_size(64), aligned(4), may_alias));  // they may overflow
 constexpr int LANES = 16;
 
 static inline Vector load(const float* from) { return *(const Vector*)from; }

@@ -29,7 +29,7 @@ static void over_windows(const Step& s, const Team& team, Vector start, Take tak
                     sum = take(sum, value, which[i], c, lanes);
                 }
                 if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : count);
-                put(s, out + c, other ? other + c : nullptr, sum, lanes);
+                put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
             }
         }
     }
@@ -62,7 +62,7 @@ static void pixelwise(const Step& s, const Team& team) {
             const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
             for (int c = 0; c < C; c += LANES) {
                 const int lanes = std::min(LANES, C - c);
-                put(s, to + c, other ? other + c : nullptr, load_some(from + c, lanes), lanes);
+                put(s, to + c, other ? other + c : nullptr, load_some(from + c, lanes), lanes, c);
             }
         }
     }
@@ -74,7 +74,7 @@ static void mean(const Step& s, const Team& team) {
         const int n = i / groups, c = i % groups * LANES, lanes = std::min(LANES, (int)s.channels - c);
         Vector sum = {};
         for (int p = 0; p < pixels; p++) sum += load_some(s.x + ((size_t)n * pixels + p) * s.x_pixel + c, lanes);
-        put(s, s.y + n * s.y_image + c, nullptr, sum / (float)pixels, lanes);
+        put(s, s.y + n * s.y_image + c, nullptr, sum / (float)pixels, lanes, c);
     }
 }
 

@@ -88,12 +88,17 @@ static void from_points(const Step& s, int tile, int at, const Points& M, int fi
             for (int i = 0; i < 4; i++) half[i * 6 + j] = y[i];
         }
         for (int i = 0; i < 4; i++) backward(half + i * 6, result + i * 4);
+        float* to[16];
+        const float* other[16];
+        int kept = 0;
         for (int i = 0; i < 4 && y0 + i < s.out_height; i++)
-            for (int j = 0; j < 4 && x0 + j < s.out_width; j++) {
+            for (int j = 0; j < 4 && x0 + j < s.out_width; j++, kept++) {
                 const size_t pixel = ((size_t)n * s.out_height + y0 + i) * s.out_width + x0 + j;
-                float* to = s.y + n * s.y_image + (y0 + i) * s.y_row + (x0 + j) * s.y_pixel + c;
-                put(s, to, s.other ? s.other + pixel * s.other_pixel + c : nullptr, result[i * 4 + j] + bias, count);
+                to[kept] = s.y + n * s.y_image + (y0 + i) * s.y_row + (x0 + j) * s.y_pixel + c;
+                other[kept] = s.other ? s.other + pixel * s.other_pixel + c : nullptr;
+                result[kept] = result[i * 4 + j] + bias;
             }
+        put_many(s, to, other, result, kept, 1, count, c);
     }
 }
 

@@ -1,0 +1,30 @@
+// Roundings that are not followed: their size is that of the sums, their direction drawn from the sums' bits.
+#pragma once
+#include "step.h"
+
+constexpr int64_t SAMPLE = 64, TILE_WIDTH = 32;  // rows and columns, as numerics/convolution/quick.py has them
+constexpr uint32_t MIXER = (uint32_t)-1640531527;
+
+static void walk(const Step& s, const Team& team) {
+    const int64_t rows = s.batch * s.out_height * s.out_width, C = s.out_channels;
+    const int64_t step = std::max<int64_t>(1, rows / SAMPLE), columns = (C + TILE_WIDTH - 1) / TILE_WIDTH * TILE_WIDTH;
+    double squares = 0;
+    int64_t sampled = 0;
+    for (int64_t row = 0; row < rows; row += step, sampled++)
+        for (int64_t c = 0; c < C; c++) squares += (double)s.x[row * s.x_pixel + c] * s.x[row * s.x_pixel + c];
+    const float typical = (float)__builtin_sqrt(squares / (double)(sampled * columns)), length = (float)s.a;
+    constexpr int64_t AT_ONCE = 64;
+    for (int64_t i; (i = team.next()) * AT_ONCE < rows;)
+        for (int64_t row = i * AT_ONCE; row < std::min(rows, (i + 1) * AT_ONCE); row++) {
+            const int64_t n = row / (s.out_height * s.out_width), inside = row % (s.out_height * s.out_width);
+            float* to = s.y + n * s.y_image + inside / s.out_width * s.y_row + inside % s.out_width * s.y_pixel;
+            for (int64_t c = 0; c < C; c += LANES) {
+                const int lanes = (int)std::min<int64_t>(LANES, C - c);
+                const Vector sum = load_some(s.x + row * s.x_pixel + c, lanes);
+                const Vector size = (Vector)((Bits)sum & MAGNITUDE) + typical;
+                const Vector drawn = __builtin_convertvector((Bits)((Words)sum * MIXER) >> 16, Vector);
+                const float* other = s.other ? s.other + row * s.other_pixel + c : nullptr;
+                put(s, to + c, other, sum + length * drawn * size, lanes, (int)c);
+            }
+        }
+}
