@@ -112,7 +112,8 @@ class _Note(TorchDispatchMode):
         translate = TRANSLATIONS.get(str(func))
         found = None
         if str(func) == OPERATION and not missing:
-            found = nodes_of(self.graph, *nodes, lambda: func(*args).shape)
+            tensors, name, parameters = nodes
+            found = nodes_of(self.graph, tensors, name, parameters, lambda: func(*args).shape)
         elif translate is not None and not missing:
             found = translate(self.graph, *nodes, **named)
         if found is None:
