@@ -113,7 +113,7 @@ def matmul(
     return _followed_product(activations, weights, *start, fidelity=fidelity, fp32_dest=fp32_dest)
 
 
-@primitive("followed_product")
+@primitive("followed_product", shape=lambda x, w, *_, **__: (x[0], w[1]))
 def _followed_product(
     activations: Tensor, weights: Tensor, register: Tensor | None = None, *, fidelity: MathFidelity, fp32_dest: bool
 ) -> Tensor:

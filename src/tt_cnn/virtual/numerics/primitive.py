@@ -6,7 +6,7 @@ replay does instead is tested against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -26,9 +26,10 @@ _numbers: dict[Any, int] = {}
 class Primitive:
     """Called with tensors, and with hashable parameters by name."""
 
-    def __init__(self, name: str, function: Callable[..., Tensor]) -> None:
+    def __init__(self, name: str, function: Callable[..., Tensor], shape: Callable[..., Sequence[int]]) -> None:
         self.name = name
         self.function = function
+        self.shape = shape
 
     def __call__(self, *tensors: Tensor, **parameters: Any) -> Tensor:
         if not _noting.get():
@@ -37,11 +38,20 @@ class Primitive:
         return result
 
 
-def primitive(name: str) -> Callable[[Callable[..., Tensor]], Primitive]:
-    """Make a function one operation of the note, under this name."""
+def _broadcast(*shapes: Sequence[int], **_: Any) -> Sequence[int]:
+    return torch.broadcast_shapes(*shapes)
+
+
+def primitive(
+    name: str, shape: Callable[..., Sequence[int]] = _broadcast
+) -> Callable[[Callable[..., Tensor]], Primitive]:
+    """Make a function one operation of the note, under this name.
+
+    `shape` gives the result's shape from those of the tensors and from the parameters; all are broadcast unless said.
+    """
 
     def make(function: Callable[..., Tensor]) -> Primitive:
-        PRIMITIVES[name] = Primitive(name, function)
+        PRIMITIVES[name] = Primitive(name, function, shape)
         return PRIMITIVES[name]
 
     return make
@@ -59,6 +69,11 @@ def noting() -> Iterator[None]:
 
 def is_noting() -> bool:
     return _noting.get()
+
+
+def shape_of(name: str, shapes: Sequence[Sequence[int]], parameters: int) -> tuple[int, ...]:
+    """The shape of a noted call's result."""
+    return tuple(PRIMITIVES[name].shape(*shapes, **parameters_of(parameters)))
 
 
 def parameters_of(number: int) -> dict[str, Any]:
@@ -86,4 +101,6 @@ def _run(tensors: list[Tensor], name: str, parameters: int) -> Tensor:
 
 torch.library.define("tt_cnn::primitive", "(Tensor[] tensors, str name, int parameters) -> Tensor")
 torch.library.impl("tt_cnn::primitive", "CompositeExplicitAutograd")(_run)
-torch.library.register_fake("tt_cnn::primitive")(_run)
+torch.library.register_fake("tt_cnn::primitive")(
+    lambda tensors, name, parameters: tensors[0].new_empty(shape_of(name, [x.shape for x in tensors], parameters))
+)

@@ -20,6 +20,8 @@ from tt_cnn.virtual.engines.replay.primitives import nodes_of
 from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
 from tt_cnn.virtual.numerics.primitive import OPERATION, noting
 
+TRANSLATIONS[OPERATION] = nodes_of
+
 
 class NotExpressible(Exception):
     """A torch operation that a graph has no node for."""
@@ -92,7 +94,7 @@ class _Note(TorchDispatchMode):
             raise NotExpressible("a value that decides what is computed")
         if func._schema.is_mutable:
             raise NotExpressible(str(func))
-        if str(func) not in (*TRANSLATIONS, OPERATION):
+        if str(func) not in TRANSLATIONS:
             with self:
                 results = func.decompose(*args, **kwargs)
             if results is not NotImplemented:
@@ -107,15 +109,10 @@ class _Note(TorchDispatchMode):
 
     def _translated(self, func: Any, args: Any, kwargs: Any) -> Sequence[Node | _Missing]:
         """The nodes of the first results."""
-        nodes, named = pytree.tree_map_only(torch.Tensor, self._node, (args, kwargs))
-        missing = [one for one in pytree.tree_leaves((nodes, named)) if isinstance(one, _Missing)]
         translate = TRANSLATIONS.get(str(func))
-        found = None
-        if str(func) == OPERATION and not missing:
-            tensors, name, parameters = nodes
-            found = nodes_of(self.graph, tensors, name, parameters, lambda: func(*args).shape)
-        elif translate is not None and not missing:
-            found = translate(self.graph, *nodes, **named)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, self._node, (args, kwargs))
+        missing = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, _Missing)]
+        found = None if missing or translate is None else translate(self.graph, *args, **kwargs)
         if found is None:
             return [*missing, _Missing(str(func))][:1]
         return found if isinstance(found, tuple) else [found]

@@ -15,7 +15,7 @@ from tt_cnn.virtual.numerics.convolution.inner import Piece
 from tt_cnn.virtual.numerics.convolution.quick import Plan
 from tt_cnn.virtual.numerics.convolution.windows import Window
 from tt_cnn.virtual.numerics.fidelity import ALL_BITS_B, HIGH_BITS_B, effective_operands
-from tt_cnn.virtual.numerics.primitive import parameters_of
+from tt_cnn.virtual.numerics.primitive import parameters_of, shape_of
 from tt_cnn.virtual.numerics.vector_unit import VectorUnit
 from tt_cnn.virtual.numerics.vector_unit.registry import has_stand_in
 from tt_cnn.virtual.numerics.vector_unit.unit import float32
@@ -28,13 +28,13 @@ TO_IMAGE, FROM_IMAGE = (0, 3, 1, 2), (0, 2, 3, 1)
 """Between channels last and channels first."""
 
 
-def nodes_of(
-    graph: RoundingGraph, tensors: Sequence[Node], name: str, number: int, shape: Callable[[], Sequence[int]]
-) -> Node:
-    """What a noted call of a primitive is in the graph. The shape is asked for where only torch can compute it."""
+def nodes_of(graph: RoundingGraph, tensors: Sequence[Node], name: str, number: int) -> Node:
+    """What a noted call of a primitive is in the graph."""
     translate = TRANSLATIONS.get(name)
     found = None if translate is None else translate(graph, *tensors, **parameters_of(number))
-    return graph.call(name, number, tensors, tuple(shape())) if found is None else found
+    if found is not None:
+        return found
+    return graph.call(name, number, tensors, shape_of(name, [one.shape for one in tensors], number))
 
 
 def primitive(name: str) -> Callable[[Translate], Translate]:

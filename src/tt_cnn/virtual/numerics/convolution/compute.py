@@ -13,7 +13,7 @@ recorded values, which all agree in every element:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -87,7 +87,12 @@ def _is_followed(recipe: Recipe, image: Tensor, weights: Weights) -> bool:
     return pixels * columns * len(recipe.inner.worked_rows()) * len(phases_of(recipe.fidelity)) <= FOLLOWED
 
 
-@primitive("followed_sums")
+def _followed_shape(image: Sequence[int], matrix: Sequence[int], *, recipe: Recipe) -> tuple[int, int]:
+    height, width = recipe.window.output_hw(image[1], image[2])
+    return image[0] * height * width, matrix[1]
+
+
+@primitive("followed_sums", shape=_followed_shape)
 def _followed_sums(image: Tensor, matrix: Tensor, *, recipe: Recipe) -> Tensor:
     """Register values after the last block (of stored sums where the packer has added them up)."""
     rows = recipe.inner.worked_rows().to(image.device)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -75,7 +76,12 @@ def quick_sums(recipe: Recipe, image: Tensor, weights: Weights) -> Tensor:
     return F.pad(values, (0, -out % TILE)) if out % TILE else values
 
 
-@primitive("sums")
+def _sums_shape(image: Sequence[int], weights: Sequence[int], *_: Sequence[int], plan: Plan) -> tuple[int, int]:
+    height, width = plan.window.output_hw(image[1], image[2])
+    return image[0] * height * width, weights[0]
+
+
+@primitive("sums", shape=_sums_shape)
 def sums(
     image: Tensor, weights: Tensor, rest: Tensor | None = None, high: Tensor | None = None, *, plan: Plan
 ) -> Tensor:

@@ -35,9 +35,17 @@ class Window:
         return F.pad(image, (0, 0, left, right, top, bottom))
 
     def output_size(self, padded: Tensor) -> tuple[int, int]:
+        return self._results(padded.shape[1], padded.shape[2])
+
+    def output_hw(self, height: int, width: int) -> tuple[int, int]:
+        """Of an image of this size."""
+        top, bottom, left, right = self.padding
+        return self._results(height + top + bottom, width + left + right)
+
+    def _results(self, *sizes: int) -> tuple[int, int]:
         height, width = (
-            (padded.shape[1 + axis] - self.dilation[axis] * (self.kernel[axis] - 1) - 1) // self.stride[axis] + 1
-            for axis in (0, 1)
+            (size - self.dilation[axis] * (self.kernel[axis] - 1) - 1) // self.stride[axis] + 1
+            for axis, size in enumerate(sizes)
         )
         return height, width
 
@@ -55,7 +63,7 @@ class Window:
         return torch.stack(taps, 3).reshape(image.shape[0] * sizes[0] * sizes[1], -1)
 
 
-@primitive("zeros_around")
+@primitive("zeros_around", shape=lambda image, *, size, **_: (image[0], *size, image[3]))
 def zeros_around(image: Tensor, *, size: tuple[int, int], first: tuple[int, int], stride: tuple[int, int]) -> Tensor:
     """The pixels of an image (batch, height, width, channels) within a larger one of zeros."""
     batch, height, width, channels = image.shape

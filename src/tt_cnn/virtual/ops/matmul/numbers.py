@@ -3,6 +3,9 @@ activation, pack (kernel `bmm_large_block_zm_fused_bias_activation`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -55,7 +58,11 @@ def _quick(p: Problem, program: Program, a: Tensor, b: Tensor) -> Tensor:
     return block_products(a, b, depth=depth, stored=stored, fidelity=p.compute.fidelity, fp32_dest=p.compute.fp32)
 
 
-@primitive("block_products")
+def _product_shape(a: Sequence[int], b: Sequence[int], **_: Any) -> Sequence[int]:
+    return (*torch.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+
+
+@primitive("block_products", shape=_product_shape)
 def block_products(
     a: Tensor, b: Tensor, *, depth: int, stored: DataType, fidelity: MathFidelity, fp32_dest: bool
 ) -> Tensor:

@@ -29,40 +29,36 @@ static void locate(const Step& s, int64_t first, int count, Pixel* pixels) {
     }
 }
 
-// A part of the rows of weights, from row `at` on: some places of the kernel, and some channels of each.
+// A part of the rows of weights: some places of the kernel, and some channels of each.
 struct Block {
     int first, places, channel, channels;
-    size_t at;
-    bool rounds;  // the sums after it
+    bool rounds;
 };
 
-// Blocks that stay in cache, in the order of the weights: places of a piece, and where these have many channels parts
-// of those. All of the kernel is one piece where its sums are not rounded on the way.
+// The blocks of a step: its pieces, or all of the inner dimension, cut so that their weights stay in cache.
 static std::vector<Block> blocks_of(const Step& s) {
-    const Piece all = {0, s.kernel_h, 0, s.channels, 0};
-    const Piece* pieces = s.kind == SUMS ? s.pieces : &all;
+    const int kw = (int)s.kernel_w, C = (int)s.channels;
+    const Piece all = {0, s.kernel_h, 0, C, 0};
     std::vector<Block> blocks;
-    size_t at = 0;
-    for (int64_t p = 0; p < (s.kind == SUMS ? s.piece_count : 1); p++) {
-        const int C = (int)(pieces[p].last - pieces[p].first), kw = (int)s.kernel_w, end = (int)pieces[p].bottom * kw;
-        const int places = kw * C > DEPTH ? std::max(1, DEPTH / C) : kw * std::max(1, DEPTH / (kw * C));
-        for (int place = (int)pieces[p].top * kw; place < end; place += places)
-            for (int c = 0; c < C; c += DEPTH) {
-                const Block block = {place, std::min(places, end - place), (int)pieces[p].first + c, std::min(C - c, DEPTH), at, false};
-                at += (size_t)block.places * block.channels;
-                blocks.push_back(block);
-            }
-        blocks.back().rounds = pieces[p].rounds;
+    for (int64_t p = 0; p < std::max<int64_t>(1, s.piece_count); p++) {
+        const Piece& piece = s.piece_count ? s.pieces[p] : all;
+        const int width = (int)(piece.last - piece.first), end = (int)piece.bottom * kw;
+        const int places = kw * width > DEPTH ? std::max(1, DEPTH / width) : kw * std::max(1, DEPTH / (kw * width));
+        for (int place = (int)piece.top * kw; place < end; place += places)
+            for (int channel = (int)piece.first; channel < piece.last; channel += DEPTH)
+                blocks.push_back({place, std::min(places, end - place), channel,
+                                  std::min(DEPTH, (int)piece.last - channel), false});
+        blocks.back().rounds = piece.rounds;
     }
     return blocks;
 }
 
 // The runs of some results over a block. Places that are in the padding for all of them are left out; where windows
 // are inside the image, a whole row of them is one run.
-static int runs_of(const Step& s, const Pixel* pixels, int count, const Block& block, const float* weights, int width, Run* runs,
+static int runs_of(const Step& s, const Pixel* pixels, int count, Block block, const float* weights, int width, Run* runs,
                    int& length) {
     const int kw = (int)s.kernel_w, C = (int)s.channels;
-    bool whole = kw > 1 && s.x_pixel == C && s.dilation_w == 1 && block.channels == C && block.first % kw == 0 && block.places % kw == 0;
+    bool whole = kw > 1 && s.x_pixel == C && block.channels == C && s.dilation_w == 1 && block.places % kw == 0;
     for (int r = 0; r < count; r++) whole = whole && pixels[r].left >= 0 && pixels[r].left + kw <= s.width;
     const int step = whole ? kw : 1;
     int found = 0;
@@ -77,7 +73,7 @@ static int runs_of(const Step& s, const Pixel* pixels, int count, const Block& b
             run.from[r] = inside ? pixels[r].image + ((size_t)y * s.width + x) * s.x_pixel + block.channel : zeros;
             any = any || inside;
         }
-        run.weights = weights + (block.at + (size_t)(place - block.first) * block.channels) * width;
+        run.weights = weights + ((size_t)place * C + block.channel) * width;
         found += any;
     }
     return found;
@@ -94,26 +90,39 @@ static void finish_quickly(const Pixel* pixels, int count, const float* sums, in
         }
 }
 
-static void finish(const Step& s, const Pixel* pixels, int count, float* sums, int first, int columns) {
-    if (!s.stage_count && s.activation <= RELU && columns % LANES == 0 && (!s.other || s.other_first)) {
+// By stages, for many rows at a time.
+static void finish_by_stages(const Step& s, const Pixel* pixels, int count, float* sums, int first, int columns) {
+    constexpr int AT_ONCE = 4 * ROWS;
+    float* y[AT_ONCE];
+    const float* other[AT_ONCE];
+    for (int begin = 0; begin < count; begin += AT_ONCE, sums += AT_ONCE * PANEL) {
+        const int rows = std::min(AT_ONCE, count - begin);
+        for (int c = 0; c < columns; c += LANES) {
+            for (int r = 0; r < rows; r++) {
+                const Pixel& pixel = pixels[begin + r];
+                y[r] = pixel.y + first + c, other[r] = s.other ? pixel.other + first + c : nullptr;
+            }
+            put_many(s, y, other, (Vector*)(sums + c), rows, WIDE, std::min(LANES, columns - c), first + c);
+        }
+    }
+}
+
+static void finish(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
+    if (s.activation <= RELU && columns % LANES == 0 && (!s.other || s.other_first)) {
         const auto quickly = s.other ? (s.activation == RELU ? finish_quickly<true, true> : finish_quickly<true, false>)
                                      : (s.activation == RELU ? finish_quickly<false, true> : finish_quickly<false, false>);
         return quickly(pixels, count, sums, first, columns);
     }
-    for (int c = 0; c < columns; c += LANES) {
-        float* to[ROWS];
-        const float* other[ROWS];
-        for (int r = 0; r < count; r++) {
-            to[r] = pixels[r].y + first + c;
-            other[r] = pixels[r].other ? pixels[r].other + first + c : nullptr;
-        }
-        put_many(s, to, other, (Vector*)(sums + c), count, WIDE, std::min(LANES, columns - c), first + c);
-    }
+    for (int r = 0; r < count; r++, sums += PANEL)
+        for (int c = 0; c < columns; c += LANES)
+            put(s, pixels[r].y + first + c, pixels[r].other ? pixels[r].other + first + c : nullptr, load(sums + c),
+                std::min(LANES, columns - c), first + c);
 }
 
-static void round_between(const Step& s, float* sums, int rows, int vectors) {
-    for (int v = 0; v < vectors; v++)
-        run_stages(s.between, s.between_count, (Vector*)sums + v, rows, WIDE, nullptr, 0, LANES);
+// What happens to the sums of some rows between two pieces of the inner dimension.
+static void round_sums(const Step& s, Vector* sums, int rows, int vectors) {
+    if (vectors == WIDE) return run_stages(s.between, s.between_count, sums, rows * WIDE, 1, nullptr, 0, LANES);
+    for (int v = 0; v < vectors; v++) run_stages(s.between, s.between_count, sums + v, rows, WIDE, nullptr, 0, LANES);
 }
 
 // How work is cut: into parts of the panels times parts of the tiles.
@@ -136,14 +145,14 @@ static Grid grid(const Step& s, int panels, int tiles, int wanted) {
 }
 
 static void convolution(const Step& s, const Team& team) {
-    const std::vector<Block> blocks = blocks_of(s);
-    const size_t depth = blocks.back().at + (size_t)blocks.back().places * blocks.back().channels;
+    const int C = (int)s.channels, kw = (int)s.kernel_w, kernel = (int)s.kernel_h * kw;
     const int64_t pixels = s.batch * s.out_height * s.out_width;
     const int tiles = (int)((pixels + ROWS - 1) / ROWS), panels = (int)((s.out_channels + PANEL - 1) / PANEL);
     const Grid cut = grid(s, panels, tiles, 4 * team.size);
+    const std::vector<Block> blocks = blocks_of(s);
     Pixel around[MOST_TILES * ROWS];
     alignas(64) float sums[MOST_TILES * ROWS * PANEL];
-    std::vector<Run> runs(s.kernel_h * s.kernel_w);
+    std::vector<Run> runs(kernel);
     for (int part; (part = (int)team.next()) < cut.panels * cut.tiles;) {
         const int t0 = (int)((int64_t)tiles * (part % cut.tiles) / cut.tiles);
         const int t1 = (int)((int64_t)tiles * (part % cut.tiles + 1) / cut.tiles);
@@ -153,23 +162,26 @@ static void convolution(const Step& s, const Team& team) {
         locate(s, first, count, around);
         for (int panel = p0; panel < p1; panel++) {
             const int columns = std::min(PANEL, (int)s.out_channels - panel * PANEL);
-            const int vectors = (columns + LANES - 1) / LANES, width = vectors * LANES;
-            const float* weights = s.weights + panel * PANEL * depth;
+            const int vectors = (columns + LANES - 1) / LANES;
+            const float* weights = s.weights + (size_t)panel * PANEL * kernel * C;
             for (const Block& block : blocks) {
-                const bool starts = block.at == 0, ends = &block == &blocks.back();
-                const float* here = weights + block.at * width;
-                const float* next = here + (size_t)block.places * block.channels * width;
+                const bool starts = &block == &blocks.front(), ends = &block == &blocks.back();
+                const float* here = weights + ((size_t)block.first * C + block.channel) * vectors * LANES;
+                const Block& after = ends ? block : (&block)[1];
+                const float* next = weights + ((size_t)after.first * C + after.channel) * vectors * LANES;
+                if (ends) next = here + (size_t)block.places * block.channels * vectors * LANES;
                 for (int i = 0, line = 0; i < count; i += ROWS, line++) {
                     const int rows = std::min(ROWS, count - i);
                     int length;
-                    const int found = runs_of(s, around + i, rows, block, weights, width, runs.data(), length);
+                    const int found = runs_of(s, around + i, rows, block, weights, vectors * LANES, runs.data(), length);
                     float* to = sums + (size_t)i * PANEL;
                     const float* from = starts ? s.bias + panel * PANEL : to;
                     PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL,
                                                     line < vectors ? next + line * LANES : here);
-                    if (block.rounds) round_between(s, to, rows, vectors);
-                    if (ends) finish(s, around + i, rows, to, panel * PANEL, columns);
+                    if (block.rounds) round_sums(s, (Vector*)to, rows, vectors);
+                    if (ends && !s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }
+                if (ends && s.stage_count) finish_by_stages(s, around, count, sums, panel * PANEL, columns);
             }
         }
     }

@@ -28,7 +28,6 @@ from tt_cnn.virtual.engines.replay.kernels.steps import (
     direct_weights,
     padded_bias,
     step,
-    weights_of_pieces,
     winograd_weights,
 )
 from tt_cnn.virtual.engines.replay.rewrite import rewritten, rows_as_pixels
@@ -261,20 +260,20 @@ class Lowering:
         return ctypes.addressof(array)
 
     def _sums(self, fused: Fused) -> None:
+        """A convolution whose sums are rounded between pieces of the inner dimension."""
         node = fused.node
         (sh, sw), (top, left, _, _), (dh, dw), groups, between = node.params
         weight, _ = _weight_and_bias(node)
         pieces = pieces_of(groups, weight.shape[1])
         roundings = [Stage(kind=BETWEEN[dtype]) for dtype in between if dtype is not DataType.FLOAT32]
-        weights = weights_of_pieces(weight, pieces, self.threads)
         fields: dict[str, Any] = {
             "kernel_h": weight.shape[2], "kernel_w": weight.shape[3], "top": top, "left": left, "stride_h": sh,
-            "stride_w": sw, "dilation_h": dh, "dilation_w": dw, "pieces": self._array(pieces),
-            "piece_count": len(pieces), "between_count": len(roundings), "bias": padded_bias(None, node.shape[1]),
+            "stride_w": sw, "dilation_h": dh, "dilation_w": dw, "bias": padded_bias(None, node.shape[1]),
+            "pieces": self._array(pieces), "piece_count": len(pieces), "between_count": len(roundings),
         }  # fmt: skip
         if roundings:
             fields["between"] = self._array(roundings)
-        self._emit("sums", fused, node.source, weights=weights, **fields)
+        self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **fields)
 
     def _walk(self, fused: Fused) -> None:
         self._emit("walk", fused, fused.node.source, a=fused.node.params[0])

@@ -10,7 +10,7 @@
 
 static void run(const Step& s, const Team& team) {
     switch (s.kind) {
-        case CONVOLUTION: case SUMS: return convolution(s, team);
+        case CONVOLUTION: return convolution(s, team);
         case WINOGRAD: return winograd(s, team);
         case DEPTHWISE: return depthwise(s, team);
         case MAX_POOL: return max_pool(s, team);

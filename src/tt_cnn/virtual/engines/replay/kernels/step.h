@@ -8,11 +8,13 @@
 #include "rounding.h"
 #include "vector.h"
 
-enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, SUMS, WALK };
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, WALK };
 
-// A part of the inner dimension of SUMS: rows of the kernel, channels, and whether the sums are rounded after it.
+// A part of the inner dimension of a convolution.
 struct Piece {
-    int64_t top, bottom, first, last, rounds;
+    int64_t top, bottom;  // rows of the kernel
+    int64_t first, last;  // channels
+    int64_t rounds;       // sums are rounded after it
 };
 
 struct Step {
@@ -22,9 +24,9 @@ struct Step {
     const float* bias;
     const float* other;  // added to the result
     float* y;
-    const Stage* stages;                                       // instead of bias, activation and addition
-    const Piece* pieces;                                       // SUMS: of the inner dimension
-    const Stage* between;                                      // SUMS: what happens after a piece
+    const Stage* stages;                                       // instead of activation and addition, where there are any
+    const Piece* pieces;                                       // of a convolution's inner dimension, where it has some
+    const Stage* between;                                      // what sums go through after a piece that rounds
     int64_t batch, height, width, channels, x_pixel;           // of the input
     int64_t out_height, out_width, out_channels;               // of the output
     int64_t y_image, y_row, y_pixel;                           // distances in the output
@@ -69,7 +71,7 @@ static inline void put(const Step& s, float* y, const float* other, Vector sum, 
     store_some(y, sum, count);
 }
 
-// The same for vectors of the same channels, `apart` from each other.
+// The same for `n` vectors of the same channels, `apart` from each other.
 static inline void put_many(const Step& s, float* const* y, const float* const* other, Vector* sums, int n, int apart,
                             int count, int channel) {
     if (s.stage_count) {
@@ -81,6 +83,6 @@ static inline void put_many(const Step& s, float* const* y, const float* const* 
             for (int i = 0; i < n; i++) sums[i * apart] += load(other[i]);
         for (int i = 0; i < n; i++) store(y[i], relu ? larger(sums[i * apart], Vector{}) : sums[i * apart]);
     } else {
-        for (int i = 0; i < n; i++) put(s, y[i], s.other ? other[i] : nullptr, sums[i * apart], count, channel);
+        for (int i = 0; i < n; i++) put(s, y[i], other[i], sums[i * apart], count, channel);
     }
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ POINTS = 36
 """Of a Winograd tile of 6x6."""
 KINDS = (
     "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
-    "sums", "walk",
+    "walk",
 )  # fmt: skip
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
@@ -89,14 +88,6 @@ class Weights(ctypes.Structure):
 def direct_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
     """(out, in, height, width) as panels of (height * width * in) rows."""
     return _packed(weight, math.prod(weight.shape[1:]), False, threads)
-
-
-def weights_of_pieces(weight: torch.Tensor, pieces: Sequence[Piece], threads: int) -> torch.Tensor:
-    """The same with the rows of one piece after those of the other."""
-    out = weight.shape[0]
-    parts = [weight[:, one.first : one.last, one.top : one.bottom].permute(2, 3, 1, 0) for one in pieces]
-    rows = torch.cat([part.reshape(-1, out) for part in parts])
-    return direct_weights(rows.t()[:, :, None, None], threads)
 
 
 def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:

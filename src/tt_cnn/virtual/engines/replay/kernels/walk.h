@@ -1,13 +1,14 @@
-// Roundings that are not followed: their size is that of the sums, their direction drawn from the sums' bits.
+// Sums after roundings that are not followed: how far these carry them is known, which way is drawn from their bits.
 #pragma once
 #include "step.h"
 
-constexpr int64_t SAMPLE = 64, TILE_WIDTH = 32;  // rows and columns, as numerics/convolution/quick.py has them
+constexpr int64_t SAMPLE = 64;  // rows, as numerics/convolution/quick.py has it
+constexpr int64_t CARD_TILE = 32;
 constexpr uint32_t MIXER = (uint32_t)-1640531527;
 
 static void walk(const Step& s, const Team& team) {
     const int64_t rows = s.batch * s.out_height * s.out_width, C = s.out_channels;
-    const int64_t step = std::max<int64_t>(1, rows / SAMPLE), columns = (C + TILE_WIDTH - 1) / TILE_WIDTH * TILE_WIDTH;
+    const int64_t step = std::max<int64_t>(1, rows / SAMPLE), columns = (C + CARD_TILE - 1) / CARD_TILE * CARD_TILE;
     double squares = 0;
     int64_t sampled = 0;
     for (int64_t row = 0; row < rows; row += step, sampled++)
