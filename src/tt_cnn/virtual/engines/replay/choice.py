@@ -18,6 +18,7 @@ import torch
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
+from tt_cnn.virtual.engines.replay.kernels.library import fingerprint
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -65,7 +66,7 @@ def _seconds(host: Host, inputs: Sequence[torch.Tensor]) -> float:
 
 
 def _key(outputs: Sequence[Node], threads: int) -> str:
-    """The graph's structure (not its weights), the machine and the engines' versions."""
+    """The graph's structure (not its weights), the machine, and the engines' versions: ours is that of its sources."""
     digest = hashlib.sha256()
     numbers: dict[int, int] = {}
     for node in ordered(outputs):
@@ -74,6 +75,7 @@ def _key(outputs: Sequence[Node], threads: int) -> str:
         digest.update(repr(told).encode())
     digest.update(repr((threads, platform.processor(), platform.machine(), os.cpu_count())).encode())
     digest.update(repr([(name, version(name)) for name in installed() if name in PACKAGES]).encode())
+    digest.update(fingerprint().encode())
     return digest.hexdigest()[:32]
 
 
