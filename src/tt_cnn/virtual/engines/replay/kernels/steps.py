@@ -63,7 +63,7 @@ class Piece(ctypes.Structure):
 
 
 class Step(ctypes.Structure):
-    """As program.cpp has it."""
+    """As step.h has it."""
 
     _fields_ = (
         ("kind", ctypes.c_int64),
