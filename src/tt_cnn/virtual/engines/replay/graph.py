@@ -212,10 +212,10 @@ class Graph:
             sunk = self._sunk_binary(name, layout, other, shape, swapped=layout is b)
             if sunk is not None:
                 return sunk
-        if name == "add" and a.kind == "conv" and b.value is not None and len(a.inputs) == 2:
+        if name == "add" and a.kind in ("conv", "conv_transpose") and b.value is not None and len(a.inputs) == 2:
             bias = _channels(b.value, a.shape)
             if bias is not None:
-                return self._node("conv", (*a.inputs, self.constant(bias)), a.params, a.shape)
+                return self._node(a.kind, (*a.inputs, self.constant(bias)), a.params, a.shape)
         return self._node("binary", (a, b), (name,), shape)
 
     def _sunk_binary(self, name: str, a: Node, b: Node, shape: Shape, swapped: bool) -> Node | None:
