@@ -1,6 +1,7 @@
 """Replays of UNet, YOLOv4 and ResNet50 beside what people use on a CPU: ratios in one run.
 
     python benchmarks/speed.py [--models vanilla_unet,yolov4,resnet50] [--rounds 7] [--check] [--write FILE]
+    python benchmarks/speed.py --device cuda ...        on a GPU, see benchmarks/speed_gpu.py
 
 `native` float32 through the traced two-queue pipeline must be at least 0.97 times as fast as the fastest of
 ONNX Runtime, OpenVINO and torch.compile for each, 1.1 times on the geometric mean, and 2 times torch eager;
@@ -152,7 +153,15 @@ def machine() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = argparse.ArgumentParser(add_help=False)
+    where.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    chosen, rest = where.parse_known_args()
+    if chosen.device == "cuda":
+        import speed_gpu
+
+        return speed_gpu.main(rest)
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(parents=[where], description=__doc__, formatter_class=plain)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batches", type=int, default=2, help="pictures a subject and round")

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from tt_cnn.bench import PEERS, Subject, Timing, compare, create_peer
+from tt_cnn.bench import PEERS, Subject, Timing, compare, create_peer, peers_beside
 from tt_cnn.bench.chart import draw_bars
 from tt_cnn.bench.comparison import Comparison
 
@@ -63,6 +63,13 @@ def test_peers_compute_what_the_model_computes(name: str) -> None:
 def test_an_unknown_peer_is_told_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="onnxruntime"):
         create_peer("tflite", nn.Identity(), torch.zeros(1))
+
+
+def test_peers_of_a_gpu_are_told_apart_and_refused_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not set(peers_beside("cuda")) & set(PEERS) and peers_beside("kernels") == list(PEERS)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="no CUDA device"):
+        create_peer("cuda-graph", nn.Identity(), torch.zeros(1))
 
 
 def test_bars_are_as_long_as_the_times(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tt_cnn.bench import NotCapturable
 from tt_cnn.cli import app
 
 
@@ -53,3 +54,14 @@ def test_all_executors_with_the_cards_rounding(stripes: str) -> None:
 def test_an_unknown_executor_is_told() -> None:
     result = run("resnet50", "--executor", "warp")
     assert result.exit_code == 1 and "trace+2cq+io" in str(result.exception)
+
+
+def test_a_peer_that_cannot_run_the_model_is_left_out(stripes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, *_: object) -> None:
+        raise NotCapturable(f"no graph for {name}")
+
+    monkeypatch.setattr("tt_cnn.bench.peers_beside", lambda engine: ["cuda-graph"])
+    monkeypatch.setattr("tt_cnn.bench.create_peer", refuse)
+    result = run(stripes, "--engine", "torch", "--peers", "--rounds", "1")
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    assert "without cuda-graph: no graph for cuda-graph" in result.output

@@ -1,8 +1,18 @@
 """How fast a model replays on this machine, beside what people use otherwise."""
 
 from tt_cnn.bench.comparison import Comparison, Timing, compare
-from tt_cnn.bench.peers import PEERS, create_peer
+from tt_cnn.bench.peers import PEERS, NotCapturable, create_peer, peers_beside
 from tt_cnn.bench.subject import Subject
 from tt_cnn.bench.virtual_card import VirtualCard
 
-__all__ = ["PEERS", "Comparison", "Subject", "Timing", "VirtualCard", "compare", "create_peer"]
+__all__ = [
+    "PEERS",
+    "Comparison",
+    "NotCapturable",
+    "Subject",
+    "Timing",
+    "VirtualCard",
+    "compare",
+    "create_peer",
+    "peers_beside",
+]

@@ -14,12 +14,21 @@ from torch import nn
 
 from tt_cnn.bench.subject import Outputs, Subject
 
+WARM_UPS = 3
+"""Runs until torch.compile has recorded its CUDA graph."""
+
+
+class NotCapturable(RuntimeError):
+    """What a model does on the way to its outputs cannot be part of a CUDA graph."""
+
 
 class TorchPeer(Subject):
     """A torch module; pictures and outputs go through `device` where it is not the CPU."""
 
     def __init__(self, name: str, model: Callable[[torch.Tensor], Any], prepare: Any, device: str = "cpu") -> None:
         self.name, self.model, self.prepare, self.device = name, model, prepare, device
+        self.kept: Any = None
+        """What must live as long as the peer."""
 
     def run(self, batches: Sequence[torch.Tensor]) -> list[Outputs]:
         results = []
@@ -88,6 +97,62 @@ def _openvino(model: nn.Module, example: torch.Tensor) -> Subject:
     return OnnxPeer("OpenVINO", call)
 
 
+# --- on a GPU: bfloat16 and channels last, as the replays have 16 bits too ------------------------------------------
+
+
+def _half(model: nn.Module) -> nn.Module:
+    other: Any = copy.deepcopy(model)
+    other = other.to("cuda", torch.bfloat16, memory_format=torch.channels_last)
+    module: nn.Module = other
+    return module
+
+
+def _half_input(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.bfloat16, memory_format=torch.channels_last)
+
+
+def _cuda_eager(model: nn.Module, example: torch.Tensor) -> Subject:
+    return TorchPeer("torch eager, cuda", _half(model), _half_input, "cuda")
+
+
+def _cuda_graph(model: nn.Module, example: torch.Tensor) -> Subject:
+    """What torch launches, captured once. Models that make tensors from Python numbers on the way cannot be."""
+    module, static = _half(model), _half_input(example.cuda())
+    with torch.inference_mode():
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                module(static)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                outputs = module(static)
+        except RuntimeError as error:
+            raise NotCapturable(f"a CUDA graph cannot hold the model: {str(error).splitlines()[0]}") from error
+
+    def replayed(x: torch.Tensor) -> Any:
+        static.copy_(x)
+        graph.replay()
+        return outputs
+
+    peer = TorchPeer("CUDA graph", replayed, _half_input, "cuda")
+    peer.kept = module  # the graph reads its weights
+    return peer
+
+
+def _cuda_compiled(mode: str) -> Callable[[nn.Module, torch.Tensor], Subject]:
+    def peer(model: nn.Module, example: torch.Tensor) -> Subject:
+        import torch._inductor.config as settings
+
+        settings.freezing = True
+        compiled = torch.compile(_half(model), mode=mode)
+        return TorchPeer(f"torch.compile {mode}, cuda", compiled, _half_input, "cuda")
+
+    return peer
+
+
 def exported(model: nn.Module, example: torch.Tensor) -> bytes:
     """The model as torch's own exporter writes it. The older exporter needs no further package."""
     file: Any = io.BytesIO()
@@ -105,14 +170,29 @@ PEERS: dict[str, Callable[[nn.Module, torch.Tensor], Subject]] = {
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
 }
+CUDA_PEERS: dict[str, Callable[[nn.Module, torch.Tensor], Subject]] = {
+    "cuda": _cuda_eager,
+    "cuda-graph": _cuda_graph,
+    "cuda-reduce-overhead": _cuda_compiled("reduce-overhead"),
+    "cuda-max-autotune": _cuda_compiled("max-autotune"),
+}
+
+
+def peers_beside(engine: str) -> list[str]:
+    """The names of what an engine's replays are compared with."""
+    return list(CUDA_PEERS if engine == "cuda" else PEERS)
 
 
 def create_peer(name: str, model: nn.Module, example: torch.Tensor) -> Subject:
     """A peer, compiled and warmed up."""
-    if name not in PEERS:
-        raise ValueError(f"there is no peer {name!r}; there are {', '.join(PEERS)}")
+    known = PEERS | CUDA_PEERS
+    if name not in known:
+        raise ValueError(f"there is no peer {name!r}; there are {', '.join(known)}")
+    if name in CUDA_PEERS and not torch.cuda.is_available():
+        raise RuntimeError(f"the peer {name!r} runs on a GPU, but torch sees no CUDA device; choose among the others")
     start = time.perf_counter()
-    peer = PEERS[name](model, example)
-    peer.run([example])
+    peer = known[name](model, example)
+    for _ in range(WARM_UPS if name in CUDA_PEERS else 1):
+        peer.run([example])
     peer.compile_seconds = time.perf_counter() - start
     return peer

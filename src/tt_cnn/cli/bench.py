@@ -15,7 +15,10 @@ from tt_cnn.cli.console import errors, output
 from tt_cnn.cli.model_options import Card, Resolution, entry_of, resolution_of
 
 if TYPE_CHECKING:
-    from tt_cnn.bench import Comparison, Timing
+    import torch
+    from torch import nn
+
+    from tt_cnn.bench import Comparison, Subject, Timing
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model of the package, or your own as module:ENTRY.")]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Pictures at a time; one that the model is tuned for.")]
@@ -37,7 +40,14 @@ Guard = Annotated[float | None, typer.Option("--guard", help="The PCC that int8 
 Executor = Annotated[
     str, typer.Option("--executor", help="plain, trace, 2cq, trace+2cq, trace+2cq+io, or all to measure each.")
 ]
-Peers = Annotated[bool, typer.Option("--peers", help="Beside torch, torch.compile, ONNX Runtime and OpenVINO.")]
+Peers = Annotated[
+    bool,
+    typer.Option(
+        "--peers",
+        help="Beside torch, torch.compile, ONNX Runtime and OpenVINO; with --engine cuda "
+        "beside torch, its CUDA graph and torch.compile on the GPU.",
+    ),
+]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds; medians are shown.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show which parts of the trace run on which engine, and why.")]
 Folder = Annotated[
@@ -73,8 +83,9 @@ def bench(
     tt-cnn bench vanilla_unet --engine onnxruntime --explain
     tt-cnn bench yolov4 --precision int8 --guard 0.995 --explain
     tt-cnn bench resnet50 --executor all
+    tt-cnn bench yolov4 --engine cuda --peers
     """
-    from tt_cnn.bench import PEERS, Comparison, VirtualCard, compare, create_peer
+    from tt_cnn.bench import Comparison, VirtualCard, compare, peers_beside
     from tt_cnn.models import EXECUTORS, create_reference
     from tt_cnn.models.running import reference_outputs
 
@@ -87,10 +98,8 @@ def bench(
     reference = create_reference(entry.name)
     example = entry.example_input(batch_size=batch, resolution=size).bfloat16().float()
     expected = reference_outputs(reference, example)
-    others = [
-        create_peer(name, reference, example)
-        for name in track(list(PEERS) if peers else [], "preparing the peers", console=errors, transient=True)
-    ]
+    names = track(peers_beside(engine) if peers else [], "preparing the peers", console=errors, transient=True)
+    others = [peer for name in names if (peer := _peer(name, reference, example)) is not None]
     timings: list[Timing] = []
     eight_bit: list[str] = []
     for name in EXECUTORS if executor == "all" else [executor]:  # a card is opened once at a time
@@ -115,6 +124,17 @@ def bench(
         output.print(one, soft_wrap=True)
     if folder is not None:
         _write(result, folder, entry.title, eight_bit)
+
+
+def _peer(name: str, reference: nn.Module, example: torch.Tensor) -> Subject | None:
+    """None where the model cannot run so."""
+    from tt_cnn.bench import NotCapturable, create_peer
+
+    try:
+        return create_peer(name, reference, example)
+    except NotCapturable as error:
+        errors.print(f"without {name}: {error}", markup=False)
+        return None
 
 
 def _show(result: Comparison, title: str) -> None:

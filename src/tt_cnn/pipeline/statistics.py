@@ -24,7 +24,7 @@ class PipelineStats:
     latency_p99: float
     transfer: float
     """Time in writes and reads. On the virtual card it is measured, command by command, on the whole device; on a real
-    card, which does not tell, it is what one input takes alone, measured by `compile`, times the inputs."""
+    card or a GPU, which do not tell, it is what one input takes alone, measured by `compile`, times the inputs."""
     compute: float
     """Time in staging, the model and spilling, likewise."""
     overlapped: float

@@ -48,13 +48,17 @@ class CommandTimes:
         transfers = command.plan is None and command.trace_id is None
         self._told.append((command.queue, transfers, start, stop))
         if len(self._told) >= self.KEPT:
-            self.collect()
+            self._take_up()  # the oldest: it is done, so that nobody waits
 
     def collect(self) -> None:
         """Bring the sums up to date."""
+        while self._told:
+            self._take_up()
+
+    def _take_up(self) -> None:
         seconds = self._device.engine.seconds
         with self._lock:
-            while self._told:
+            if self._told:
                 queue, transfers, start, stop = self._told.popleft()
                 self._add(queue, _Span(transfers, seconds(start), seconds(stop)))
 

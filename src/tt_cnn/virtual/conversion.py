@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tt_cnn.virtual.engines import in_host_memory
 from tt_cnn.virtual.errors import CardError, fatal
 from tt_cnn.virtual.mesh import MeshToTensor, TensorToMesh
 from tt_cnn.virtual.numerics.formats import host_round, to_integer
@@ -83,7 +84,7 @@ def host_tensor(
 
 def _own(converted: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """Values of our own: the user may change the source before the card has read it."""
-    converted = converted.contiguous()
+    converted = in_host_memory(converted.contiguous())
     shared = converted.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
     return converted.clone() if shared and converted.numel() else converted
 

@@ -14,7 +14,7 @@ import torch
 
 from tt_cnn.virtual import trace as traces
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.engines import create_engine
+from tt_cnn.virtual.engines import MAX_QUEUES, create_engine
 from tt_cnn.virtual.engines.precision import create_precision
 from tt_cnn.virtual.errors import CardError, current_layer, fatal
 from tt_cnn.virtual.hazards import HazardChecker
@@ -24,6 +24,7 @@ from tt_cnn.virtual.placement import Place, Placement, ProgramIds, place
 from tt_cnn.virtual.plan import FreeMemory, Plan
 from tt_cnn.virtual.plan_cache import PlanCache
 from tt_cnn.virtual.queues import Command, Event, Job, Queue, Timer, current_queue, timed
+from tt_cnn.virtual.repeats import Repeats
 from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.storage import Buffer, Guard, LiveBuffer
 from tt_cnn.virtual.trace import MeshTraceId, Trace
@@ -32,8 +33,6 @@ from tt_cnn.virtual.types.geometry import CoreCoord, CoreGrid, MeshShape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 log = logging.getLogger("tt_cnn.virtual")
-
-MAX_QUEUES = 2
 
 
 @dataclass
@@ -80,6 +79,7 @@ class MeshDevice:
         self.queues = [Queue(i, self.engine) for i in range(num_command_queues)]
         self.program_cache = ProgramCache()
         self.plans = PlanCache()
+        self.repeats = Repeats()
         self.traces: dict[int, Trace] = {}
         self.capturing: Trace | None = None
         self.lock = Guard(self.take_back)

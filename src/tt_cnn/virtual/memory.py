@@ -39,6 +39,8 @@ class Region:
         self.banks = banks
         self._free: list[tuple[int, int]] = [(base, base + size)] if size else []
         self._used: dict[int, int] = {}
+        self.version = 0
+        """Counts changes."""
 
     def allocate(self, bank_bytes: int) -> int | None:
         """The address of a new block, or None. Blocks are at least one alignment unit long."""
@@ -60,9 +62,11 @@ class Region:
         if start < address:
             self._free.insert(i, (start, address))
         self._used[address] = size
+        self.version += 1
 
     def free(self, address: int) -> None:
         size = self._used.pop(address)
+        self.version += 1
         start, end = address, address + size
         i = bisect_left(self._free, (start, end))
         if i < len(self._free) and self._free[i][0] == end:
@@ -94,6 +98,7 @@ class Region:
 
     def restore(self, snapshot: tuple[list[tuple[int, int]], dict[int, int]]) -> None:
         self._free, self._used = list(snapshot[0]), dict(snapshot[1])
+        self.version += 1
 
 
 class Memory:
@@ -120,6 +125,11 @@ class Memory:
             BufferType.L1_SMALL: Region(BufferType.L1_SMALL, top, l1_small, align, False, card.cores),
             BufferType.TRACE: Region(BufferType.TRACE, card.dram_base + dram, trace, align, True, card.dram_banks),
         }
+
+    @property
+    def version(self) -> int:
+        """Another number after every change."""
+        return sum(region.version for region in self.regions.values())
 
     def page_alignment(self, buffer_type: BufferType) -> int:
         return self.card.dram_alignment if buffer_type is BufferType.DRAM else self.card.l1_alignment

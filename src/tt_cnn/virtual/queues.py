@@ -103,7 +103,7 @@ class Event:
 class Queue:
     """Runs jobs in order: on a worker thread, or on the caller's thread where the caller waits and nothing is pending.
 
-    The worker starts with the first job that needs it.
+    The worker starts with the first job that needs it. An engine with streams needs none: its jobs only launch work.
     """
 
     def __init__(self, index: int, engine: Engine) -> None:
@@ -127,6 +127,11 @@ class Queue:
         with self._books:
             if self._closed:
                 raise RuntimeError(f"command queue {self.index} is closed")
+            if self.engine.streams:
+                self._submitted += 1
+                with self.engine.scope(self.index):
+                    self._run(job)
+                return
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name=f"tt-cnn-queue-{self.index}", daemon=True)
                 self._worker.start()
@@ -136,7 +141,7 @@ class Queue:
     def submit_and_wait(self, job: Job) -> None:
         """Run a job and all before it; raise what a job raised."""
         with self._books:
-            inline = not self._closed and self._submitted == self._finished
+            inline = not self.engine.streams and not self._closed and self._submitted == self._finished
             if inline:
                 self._submitted += 1
                 self._running.acquire()
@@ -144,7 +149,6 @@ class Queue:
             try:
                 with self.engine.scope(self.index):
                     self._run(job)
-                    self.engine.finish(self.engine.mark())
             finally:
                 self._running.release()
             self.raise_failure()
@@ -168,40 +172,26 @@ class Queue:
             self._finished += 1
 
     def record(self, event: Event) -> None:
-        if not self.pending and not self.engine.streams:
-            event.reached.open()
+        if self.engine.streams:
+            event.mark = self.engine.mark(self.index)
+        elif self.pending:
+            self.submit(event.reached.open)
             return
-
-        def reach() -> None:
-            try:
-                event.mark = self.engine.mark()
-            finally:
-                event.reached.open()
-
-        self.submit(reach)
+        event.reached.open()
 
     def wait_for(self, event: Event) -> None:
-        if event.reached.opened and not self.engine.streams:
-            return
-
-        def wait() -> None:
-            event.reached.wait()
-            self.engine.after(event.mark)
-
-        self.submit(wait)
+        if self.engine.streams:
+            self.engine.after(event.mark, self.index)
+        elif not event.reached.opened:
+            self.submit(event.reached.wait)
 
     def finish(self) -> None:
         """Wait until all that was submitted is done; raise what a job raised."""
-        if self.pending or (self.engine.streams and self._worker is not None):
+        if self.engine.streams:
+            self.engine.finish(self.engine.mark(self.index))
+        elif self.pending:
             done = Latch()
-
-            def reach() -> None:
-                try:
-                    self.engine.finish(self.engine.mark())
-                finally:
-                    done.open()
-
-            self.submit(reach)
+            self.submit(done.open)
             done.wait()
         self.raise_failure()
 
@@ -217,5 +207,7 @@ class Queue:
             worker, self._worker = self._worker, None
             if worker is not None:
                 self._jobs.put(None)
+            elif self.engine.streams and self._submitted:
+                self.engine.finish(self.engine.mark(self.index))
         if worker is not None and worker is not threading.current_thread():
             worker.join()

@@ -11,10 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from tt_cnn.virtual.engines import used_here
 from tt_cnn.virtual.errors import CardError
 from tt_cnn.virtual.placement import Place
 from tt_cnn.virtual.queues import Latch
@@ -54,8 +55,8 @@ class Cell:
             return [zeros] * chips
         shape = tuple(spec.padded_shape)
         if device.type == "cuda" and not torch._C._len_torch_dispatch_stack():  # nor is a trace being compiled
-            for value in self.values:  # it may have been made on another queue's stream
-                value.record_stream(torch.cuda.current_stream(device))
+            for value in self.values:
+                used_here(value)
         return [v if tuple(v.shape) == shape else v.reshape(shape) for v in self.values]
 
 
@@ -160,11 +161,13 @@ class Buffer:
 class PendingRead:
     """A read that was enqueued and not waited for. Its values are there once the host has synchronized with it."""
 
-    __slots__ = ("_device", "_queue", "_tick", "done")
+    __slots__ = ("_device", "_queue", "_tick", "done", "mark")
 
     def __init__(self, device: MeshDevice, done: Latch) -> None:
         self._device = device
         self.done = done
+        self.mark: Any = None
+        """The engine's, of the read, where that goes on behind the queue."""
         self._queue = 0
         self._tick = 0
 
@@ -180,6 +183,7 @@ class PendingRead:
                 f"  missing: ttnn.synchronize_device(device) or ttnn.event_synchronize(event) after the read"
             )
         self.done.wait()
+        self._device.engine.finish(self.mark)
 
 
 class HostStorage:

@@ -87,6 +87,7 @@ def _read(tensor: Tensor, buffer: Buffer, host: HostStorage, blocking: bool, cq_
     def job() -> None:
         try:
             host.values = [engine.download(v) for v in cell.read(spec, chips, engine.device)]
+            pending.mark = engine.mark_of_reads(queue.index)
         finally:
             done.open()
 

@@ -12,9 +12,9 @@ from torch import nn
 from tt_cnn.testing.pcc import comp_pcc
 from tt_cnn.virtual.engines.replay.capture import graph_of
 from tt_cnn.virtual.engines.replay.cuda.program import Program
-from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Copy, Window
+from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten_for_cuda
+from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Copy, Mean, Window
 from tt_cnn.virtual.engines.replay.graph import ordered
-from tt_cnn.virtual.engines.replay.rewrite import rewritten
 
 Model = Callable[[torch.Tensor], list[torch.Tensor]]
 
@@ -114,7 +114,12 @@ def test_wide_pools_share_narrow_ones(picture: torch.Tensor) -> None:
 def test_a_linear_layer_is_a_convolution() -> None:
     layer = nn.Linear(24, 10)
     nodes = graph_of(lambda x: [layer(x)], [torch.zeros(3, 24)])
-    assert [n.kind for n in ordered(rewritten(nodes)) if n.value is None] == ["input", "reshape", "conv", "reshape"]
+    assert [n.kind for n in ordered(rewritten_for_cuda(nodes)) if n.value is None] == [
+        "input",
+        "reshape",
+        "conv",
+        "reshape",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -143,3 +148,82 @@ def test_memory_is_used_again() -> None:
 
     program, _ = compiled(model, torch.randn(1, 16, 8, 8))
     assert len({step.y.data_ptr() for step in program.steps if isinstance(step, Convolution)}) == 2
+
+
+def test_four_pixels_of_few_channels_become_one() -> None:
+    """Whatever the padding, and where the last pixels are beyond every window."""
+    for kernel, padding, size in ((7, 3, (20, 24)), (7, 3, (23, 21)), (3, 1, (20, 24)), (2, 0, (9, 9))):
+        stem = nn.Conv2d(3, 16, kernel, 2, padding)
+        x = torch.randn(2, 3, *size)
+        program, (found,) = compiled(lambda v, stem=stem: [F.relu(stem(v))], x)
+        assert kinds(program) == [Computed, Convolution]
+        step = program.steps[1]
+        assert isinstance(step, Convolution) and step.node.params[0] == (1, 1)
+        assert step.window == (16 * step.weight.shape[3], step.weight.shape[2], 1)  # a row of the window at once
+        torch.testing.assert_close(found, F.relu(stem(x)).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_convolution_to_one_channel_is_the_tail_of_the_one_before() -> None:
+    wide, one = nn.Conv2d(16, 32, 3, 1, 1), nn.Conv2d(32, 1, 1)
+    x = torch.randn(2, 16, 8, 8)
+
+    def model(v: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.sigmoid(one(F.relu(wide(v))))]
+
+    program, (found,) = compiled(model, x)
+    (step,) = program.steps
+    assert isinstance(step, Convolution) and step.tail is not None and step.tail_activation == ("Sigmoid", ())
+    torch.testing.assert_close(found, model(x)[0].detach(), rtol=1e-4, atol=1e-5)
+    both, outputs = compiled(lambda v: [one(F.relu(wide(v))), F.relu(wide(v))], x)  # what is an output is kept
+    assert kinds(both) == [Convolution] * 2
+    torch.testing.assert_close(outputs[0], one(F.relu(wide(x))).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_pixels_of_odd_channels_begin_where_vectors_do() -> None:
+    head = nn.Conv2d(16, 21, 1)
+    x = torch.randn(1, 16, 4, 4)
+    program, (found,) = compiled(lambda v: [head(v).reshape(1, 3, 7, 16).permute(0, 1, 3, 2) * 2], x)
+    step = program.steps[0]
+    assert isinstance(step, Convolution) and step.columns == step.y.stride(3) == 32
+    torch.testing.assert_close(
+        found, head(x).detach().reshape(1, 3, 7, 16).permute(0, 1, 3, 2) * 2, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("neighbours", [1, 2, 4])
+def test_the_matrix_of_neighbours_gives_all_of_them(neighbours: int) -> None:
+    convolution = nn.Conv2d(16, 32, 3, 1, 1, bias=False)
+    x = torch.randn(1, 16, 4, 8)
+    program, (expected,) = compiled(lambda v: [convolution(v)], x)
+    step = program.steps[0]
+    assert isinstance(step, Convolution)
+    rows = F.unfold(F.pad(x, (1, neighbours, 1, 1)), (3, 2 + neighbours), stride=(1, neighbours))  # (1, c kh kw, rows)
+    count = 4 * (8 // neighbours)
+    across = rows.shape[2] // 4
+    rows = rows.reshape(16, 3, 2 + neighbours, 4, across)[..., : 8 // neighbours].permute(3, 4, 1, 2, 0)
+    product = rows.reshape(count, -1) @ step.matrix(neighbours)
+    torch.testing.assert_close(product.reshape(4, 8, 32).permute(2, 0, 1), expected[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_transposed_convolution_has_its_bias_and_its_places_as_columns() -> None:
+    up = nn.ConvTranspose2d(16, 24, 2, 2)
+    x = torch.randn(1, 16, 4, 4)
+    program, (found,) = compiled(lambda v: [F.conv_transpose2d(v, up.weight, stride=2) + up.bias[:, None, None]], x)
+    (step,) = program.steps
+    assert isinstance(step, Convolution) and step.bias is not None and step.matrix().shape == (16, 4 * 32)
+    torch.testing.assert_close(found, up(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_card_s_padded_classifier_is_a_mean_and_a_convolution() -> None:
+    """Rows are filled up to a tile, pooled values scaled twice: neither costs a step."""
+    matrix, bias = torch.randn(1, 32, 16), torch.randn(1, 1, 16)
+
+    def model(x: torch.Tensor) -> list[torch.Tensor]:
+        pooled = F.avg_pool2d(x, (3, 5)) * 15 * torch.tensor(1 / 15)
+        rows = F.pad(pooled.reshape(1, 1, 2, 32), (0, 0, 0, 30))
+        return [(rows.reshape(1, 32, 32) @ matrix + bias).reshape(1, 1, 32, 16)]
+
+    x = torch.randn(2, 32, 3, 5)
+    program, (found,) = compiled(model, x)
+    assert kinds(program) == [Mean, Convolution, Computed]
+    torch.testing.assert_close(found, model(x)[0], rtol=1e-4, atol=1e-5)

@@ -1,5 +1,5 @@
 """What computes the numbers: torch on the CPU or on CUDA."""
 
-from tt_cnn.virtual.engines.engine import Engine, create_engine
+from tt_cnn.virtual.engines.engine import MAX_QUEUES, Engine, create_engine, in_host_memory, used_here
 
-__all__ = ["Engine", "create_engine"]
+__all__ = ["MAX_QUEUES", "Engine", "create_engine", "in_host_memory", "used_here"]

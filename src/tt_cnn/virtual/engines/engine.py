@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -22,13 +24,15 @@ if TYPE_CHECKING:
     from tt_cnn.virtual.storage import Cell
 
 NUMERICS = ("device", "exact", "native")
+MAX_QUEUES = 2
+"""Of a card."""
 
 
 class Engine:
-    """Torch on the CPU. A queue is a thread; a mark is reached when the thread gets there."""
+    """Torch on the CPU. A queue is a thread."""
 
     streams = False
-    """Work goes on behind the thread that launched it, so that marks are needed to know when it is done."""
+    """Jobs only launch work, which goes on by itself: marks tell when it is done."""
 
     def __init__(self, numerics: str) -> None:
         if numerics not in NUMERICS:
@@ -44,12 +48,16 @@ class Engine:
         """Where the jobs of a queue run."""
         return torch.inference_mode()
 
-    def mark(self) -> Any:
-        """A mark after all that this queue has launched."""
+    def mark(self, queue: int) -> Any:
+        """A mark after all that a queue has launched."""
         return None
 
-    def after(self, mark: Any) -> None:
-        """Order what follows on this queue after a mark of another."""
+    def mark_of_reads(self, queue: int) -> Any:
+        """A mark after what a queue has downloaded."""
+        return None
+
+    def after(self, mark: Any, queue: int) -> None:
+        """Order what follows on a queue after a mark of another."""
 
     def finish(self, mark: Any) -> None:
         """Block the caller until a mark is reached."""
@@ -87,6 +95,7 @@ class Engine:
         return host
 
     def download(self, value: torch.Tensor) -> torch.Tensor:
+        """The values are there once a mark of the queue, or of its reads, is reached that is made after this call."""
         return value
 
 
@@ -155,8 +164,62 @@ class CompilingEngine(Engine):
         return getattr(replay, "note_values", None)
 
 
+_on_gpus: weakref.WeakSet[Engine] = weakref.WeakSet()
+_here = threading.local()
+"""`streams` are those of the queue that this thread works for."""
+
+
+def used_here(value: torch.Tensor) -> None:
+    """Keep the memory of a value on a GPU, which another queue may have made, until this queue is done with it."""
+    own: _Streams | None = getattr(_here, "streams", None)
+    if own is not None:
+        value.record_stream(own.work)
+
+
+def in_host_memory(value: torch.Tensor) -> torch.Tensor:
+    """A host tensor's values where a card reads them best: in pinned memory while there is an engine on a GPU."""
+    return value.pin_memory() if _on_gpus else value
+
+
+class _Streams:
+    """Of a queue: one for its work, and one for reads to the host, which nothing on the card waits for."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.work, self.reads = torch.cuda.Stream(device), torch.cuda.Stream(device)
+        self.computed = torch.cuda.Event()
+        """Before the last read."""
+        self.last_read: Any = None
+        """After it."""
+        self.reads_since_stamp = False
+
+
+class _Scope:
+    """Work of this thread goes to a queue's stream. Entered for every command, so it takes as little as it can: what
+    `torch.cuda.stream` calls itself, without the objects around it."""
+
+    def __init__(self, streams: _Streams) -> None:
+        self._streams, self._inference = streams, torch.inference_mode()
+
+    def __enter__(self) -> None:
+        work = self._streams.work
+        self._outside = getattr(_here, "streams", None), torch._C._cuda_getCurrentStream(work.device_index)
+        _here.streams = self._streams
+        _set_stream(work.stream_id, work.device_index, work.device_type)
+        self._inference.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._inference.__exit__(*error)
+        _here.streams, stream = self._outside
+        _set_stream(*stream)
+
+
+def _set_stream(stream: int, device: int, kind: int) -> None:
+    torch._C._cuda_setStream(stream_id=stream, device_index=device, device_type=kind)
+
+
 class CudaEngine(Engine):
-    """Torch on CUDA. A queue is a thread with a stream of its own; a mark is a CUDA event."""
+    """Torch on CUDA. A queue is a pair of streams; a mark is a pair of CUDA events: of what the queue has computed, and
+    of what it has read to the host."""
 
     streams = True
 
@@ -165,43 +228,54 @@ class CudaEngine(Engine):
         if not torch.cuda.is_available():
             raise RuntimeError("engine='cuda' was asked for, but torch sees no CUDA device; use engine='cpu'")
         self.device = torch.device("cuda", torch.cuda.current_device())
-        self._streams: dict[int, torch.cuda.Stream] = {}
+        _on_gpus.add(self)
+        self._queues = [_Streams(self.device) for _ in range(MAX_QUEUES)]
         self._start: Any = None
         """What stamps are counted from: the first of them."""
 
-    @contextmanager
-    def scope(self, queue: int) -> Iterator[None]:
-        if queue not in self._streams:
-            self._streams[queue] = torch.cuda.Stream(self.device)
-        with torch.inference_mode(), torch.cuda.stream(self._streams[queue]):
-            yield
+    def scope(self, queue: int) -> AbstractContextManager[Any]:
+        return _Scope(self._queues[queue])
 
-    def mark(self) -> Any:
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(self.device))
-        return event
+    @property
+    def _streams(self) -> _Streams | None:
+        """Those of the queue that this thread works for."""
+        return getattr(_here, "streams", None)
 
-    def after(self, mark: Any) -> None:
-        if mark is not None:
-            torch.cuda.current_stream(self.device).wait_event(mark)
+    def mark(self, queue: int) -> Any:
+        own = self._queues[queue]
+        return own.work.record_event(), own.last_read
+
+    def mark_of_reads(self, queue: int) -> Any:
+        own = self._queues[queue]
+        return None, own.last_read
+
+    def after(self, mark: Any, queue: int) -> None:
+        """Reads leave the card as it is, so other queues need not wait for them."""
+        self._queues[queue].work.wait_event(mark[0])
 
     def finish(self, mark: Any) -> None:
-        if mark is not None:
-            mark.synchronize()
+        for event in mark or ():
+            if event is not None:
+                event.synchronize()
 
     def stamp(self) -> Any:
+        """On the stream of the reads where the queue has read since the last one."""
+        own = self._streams
+        assert own is not None, "stamps are made by a queue"
         event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self.device))
-        self._start = self._start or event
+        event.record(own.reads if own.reads_since_stamp else own.work)
+        own.reads_since_stamp = False
+        if self._start is None:
+            event.synchronize()
+            self._start = event
         return event
 
     def seconds(self, stamp: Any) -> float:
-        for event in (self._start, stamp):
-            event.synchronize()
+        stamp.synchronize()
         return float(self._start.elapsed_time(stamp)) / 1000
 
     def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
-        """With `native` numerics, a CUDA graph of kernels in bfloat16; the commands themselves where Triton lacks."""
+        """With `native` numerics, a CUDA graph of kernels of 16 bits; the commands themselves where Triton lacks."""
         if self.numerics != "native" or importlib.util.find_spec("triton") is None:
             return super().replay(commands, outputs)
         from tt_cnn.virtual.engines.replay.cuda.replay import CudaReplay
@@ -212,11 +286,32 @@ class CudaEngine(Engine):
         return getattr(replay, "note_values", None)
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
-        """Through pinned memory, which torch keeps until the copy is done."""
-        return host.pin_memory().to(self.device, non_blocking=True)
+        """On a queue through pinned memory, which torch keeps until the copy is done. Others are not ordered with
+        the queues: what they upload is there when this returns, and stays until all queues are done with it."""
+        if self._streams is not None:
+            return host.pin_memory().to(self.device, non_blocking=True)
+        value = host.to(self.device)
+        torch.cuda.current_stream(self.device).synchronize()
+        for queue in self._queues:
+            value.record_stream(queue.work)
+        return value
 
     def download(self, value: torch.Tensor) -> torch.Tensor:
-        return value.cpu()  # waits for this queue's stream, on this queue's worker
+        """Into pinned memory, on a stream of its own: the queue goes on. A mark says when the values are there."""
+        own = self._streams
+        assert own is not None, "reads are done by a queue"
+        host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+        own.computed.record(own.work)
+        own.reads.wait_event(own.computed)
+        torch.cuda.set_stream(own.reads)
+        try:
+            host.copy_(value, non_blocking=True)
+            own.last_read = own.reads.record_event()
+        finally:
+            torch.cuda.set_stream(own.work)
+        value.record_stream(own.reads)
+        own.reads_since_stamp = True
+        return host
 
 
 ENGINES: dict[str, Callable[[str], Engine]] = {

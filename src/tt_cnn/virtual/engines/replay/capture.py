@@ -41,7 +41,7 @@ def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.
 
 
 def _noted(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor], compute: bool) -> list[Node]:
-    note = _Note(compute)
+    note = _Note(compute, inputs[0].device if inputs else torch.device("cpu"))
     values = [note.input(i, x) for i, x in enumerate(inputs)]
     with note, noting():
         outputs = program(*values)
@@ -62,8 +62,9 @@ class _Note(TorchDispatchMode):
     depends on one. Without it they are refused, and results are empty.
     """
 
-    def __init__(self, compute: bool) -> None:
+    def __init__(self, compute: bool, device: torch.device) -> None:
         super().__init__()
+        self.device = device
         self.graph = RoundingGraph()
         self.compute = compute
         self._known: dict[int, tuple[torch.Tensor, Node | _Missing]] = {}
@@ -76,7 +77,7 @@ class _Note(TorchDispatchMode):
         return False
 
     def input(self, index: int, value: torch.Tensor) -> torch.Tensor:
-        own = value.clone() if self.compute else torch.empty(value.shape)
+        own = value.clone() if self.compute else torch.empty_like(value)
         self._known[id(own)] = own, self.graph.input(index, tuple(value.shape))
         return own
 
@@ -102,7 +103,7 @@ class _Note(TorchDispatchMode):
         found = self._translated(func, args, kwargs)
         if isinstance(found[0], _Missing) and not self.compute:
             raise NotExpressible(found[0].operation)
-        results = func(*args, **kwargs) if self.compute else _empty(func, found)
+        results = func(*args, **kwargs) if self.compute else _empty(func, found, self.device)
         for i, tensor in enumerate(pytree.tree_leaves(results)):
             self._known[id(tensor)] = tensor, found[i] if i < len(found) else _Missing(str(func))
         return results
@@ -125,9 +126,9 @@ class _Note(TorchDispatchMode):
         return self._constants[id(tensor)][1]
 
 
-def _empty(func: Any, nodes: Sequence[Any]) -> Any:
+def _empty(func: Any, nodes: Sequence[Any], device: torch.device) -> Any:
     """Results in the form in which an operation returns them."""
-    tensors = [torch.empty(node.shape) for node in nodes]
+    tensors = [torch.empty(node.shape, device=device) for node in nodes]
     if len(func._schema.returns) > 1:
-        return (*tensors, *(torch.empty(0) for _ in func._schema.returns[len(tensors) :]))
+        return (*tensors, *(torch.empty(0, device=device) for _ in func._schema.returns[len(tensors) :]))
     return tensors if isinstance(func._schema.returns[0].type, torch.ListType) else tensors[0]

@@ -79,6 +79,7 @@ class Replay:
         self._lock = threading.Lock()
         self._variable: list[Cell] = []
         self._known: dict[int, tuple[Cell, list[torch.Tensor] | None]] = {}
+        self._same_on_all_chips = False
 
     def note_values(self) -> None:
         """Remember what the commands would read now, when all before the capture is done."""
@@ -92,7 +93,8 @@ class Replay:
                     del self._known[id(cell)]
                 self._variable.extend(changed)
                 self.parts = []
-            if not self._variable or not _same_on_all_chips(values for _, values in self._known.values()):
+                self._same_on_all_chips = _same_on_all_chips(values for _, values in self._known.values())
+            if not self._variable or not self._same_on_all_chips:
                 _run(self.commands)
                 return
             if not self.parts:

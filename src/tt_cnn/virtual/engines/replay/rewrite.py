@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tt_cnn.virtual.engines.replay.graph import Graph, Node, ordered
 
 Rewrite = Callable[[Graph, Node, Sequence[Node]], Node]
-
-
-def rows_as_images(graph: Graph, node: Node, inputs: Sequence[Node]) -> Node:
-    """Rows times a constant matrix: images of one pixel through a 1x1 convolution."""
-    rows, matrix = inputs
-    if matrix.value is None or len(matrix.shape) != 2 or len(rows.shape) != 2:
-        return graph.matmul(rows, matrix)
-    pixels = graph.reshape(rows, (*rows.shape, 1, 1))
-    return graph.reshape(_product(graph, pixels, matrix), node.shape)
 
 
 def rows_as_pixels(graph: Graph, node: Node, inputs: Sequence[Node]) -> Node:
@@ -36,7 +27,7 @@ def _product(graph: Graph, image: Node, matrix: Node) -> Node:
     return graph.conv(image, weight, None, (1, 1), (0, 0, 0, 0), (1, 1), 1)
 
 
-def _chained_pool(graph: Graph, node: Node, inputs: Sequence[Node]) -> Node:
+def chained_pool(graph: Graph, node: Node, inputs: Sequence[Node]) -> Node:
     """A maximum over 9x9 is one over 5x5 of one over 5x5: fewer values are read, and SPP's pools share their parts."""
     (height, width), stride, padding, extra = node.params
     centred = padding == (height // 2,) * 4 and height == width and height % 2 == 1
@@ -48,20 +39,21 @@ def _chained_pool(graph: Graph, node: Node, inputs: Sequence[Node]) -> Node:
     return result
 
 
-_REWRITES: dict[str, Rewrite] = {
-    "max_pool": _chained_pool,
+COMMON: dict[str, Rewrite] = {
+    "max_pool": chained_pool,
     "reshape": lambda graph, node, inputs: graph.reshape(inputs[0], node.shape),
     "binary": lambda graph, node, inputs: graph.binary(node.params[0], inputs[0], inputs[1]),
 }
+"""What every engine of our own likes."""
 
 
-def rewritten(outputs: Sequence[Node], product: Rewrite = rows_as_images) -> list[Node]:
+def rewritten(outputs: Sequence[Node], rewrites: Mapping[str, Rewrite]) -> list[Node]:
     """The same outputs from a graph made anew, in which the constructors' simplifications hold again."""
     graph = Graph()
     known: dict[int, Node] = {}
     for node in ordered(outputs):
         inputs = [known[id(one)] for one in node.inputs]
-        rewrite = product if node.kind == "matmul" else _REWRITES.get(node.kind)
+        rewrite = rewrites.get(node.kind)
         if node.value is not None:
             known[id(node)] = graph.constant(node.value)
         elif rewrite is not None:

@@ -12,7 +12,15 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
-from tt_cnn.virtual.engines.replay.cuda.steps import Computed, Convolution, Copy, Mean, Step, Window
+from tt_cnn.virtual.engines.replay.cuda.steps import (
+    WEIGHT_MULTIPLE,
+    Computed,
+    Convolution,
+    Copy,
+    Mean,
+    Step,
+    Window,
+)
 
 MULTIPLE = 16
 """Channels that a convolution's kernel takes at once must be a multiple of this; otherwise it gathers them singly."""
@@ -24,7 +32,10 @@ CELLS = 512
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a convolution is cut: rows (pixels), columns (channels of the result), depth, and programs a sum."""
+    """How a convolution is cut: rows (pixels), columns (channels of the result), depth, and programs a sum.
+
+    A row may be several neighbours: fewer are read for all of them together than for each, more is multiplied by 0.
+    """
 
     rows: int
     columns: int
@@ -32,6 +43,7 @@ class Tiles:
     split: int
     warps: int
     stages: int
+    neighbours: int = 1
 
 
 class Workspace:
@@ -47,11 +59,22 @@ class Workspace:
             self.partial = torch.empty(cells, device=self.device)
 
 
-def grid_of(step: Convolution, tiles: Tiles) -> tuple[int, int, int]:
+def grid_of(step: Convolution, tiles: Tiles) -> tuple[int, int]:
     n, _, h, w = step.node.source.shape if step.transposed else step.node.shape
-    taps = math.prod(step.node.params[0]) if step.transposed else 1
-    rows = -(-n * h * w // tiles.rows)
-    return rows * -(-step.node.shape[1] // tiles.columns), tiles.split, taps
+    columns = columns_of(step, tiles.neighbours)
+    return -(-n * h * w // (tiles.neighbours * tiles.rows)) * -(-columns // tiles.columns), tiles.split
+
+
+def columns_of(step: Convolution, neighbours: int = 1) -> int:
+    """Of the product: a transposed convolution's are those of all places of its window."""
+    if not step.transposed and neighbours == 1:
+        return step.columns
+    pixels = math.prod(step.node.params[0]) if step.transposed else neighbours
+    return pixels * _up(step.node.shape[1], WEIGHT_MULTIPLE)
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
 
 
 def convolution_arguments(
@@ -59,34 +82,43 @@ def convolution_arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     """For the kernel, but for its grid."""
     node, x, y, other = step.node, step.x, step.y, step.other
-    (_, c, h, w), (_, oc, oh, ow) = node.source.shape, node.shape
-    y_row, y_pixel, tap_row, tap_pixel, taps_w = y.stride(2), y.stride(3), 0, 0, 1
-    kh, kw = step.weight.shape[2:]
+    (_, _, h, w), (_, oc, oh, ow) = node.source.shape, node.shape
+    y_row, y_pixel, tap_row, tap_pixel, taps, taps_w, tap = y.stride(2), y.stride(3), 0, 0, 1, 1, 0
+    c, kh, kw = step.window
     (sh, sw), (top, left, bottom, right), (dh, dw) = node.params[0], node.params[1], (1, 1)
+    o = (0, 0, 0) if other is None else (other.stride(0), other.stride(2), other.stride(3))
+    other_tap = o[2]
     if step.transposed:  # every place of the window is a 1x1 convolution
-        tap_row, tap_pixel, taps_w = y_row, y_pixel, sw
+        tap_row, tap_pixel, taps, taps_w, tap = y_row, y_pixel, sh * sw, sw, _up(oc, WEIGHT_MULTIPLE)
         y_row, y_pixel, oh, ow = sh * y_row, sw * y_pixel, h, w
-        kh = kw = sh = sw = 1
+        sh = sw = 1
+    elif tiles.neighbours > 1:
+        taps = taps_w = sw = tiles.neighbours
+        tap_pixel, tap, kw, ow = y_pixel, _up(oc, WEIGHT_MULTIPLE), kw + taps - 1, ow // taps
+        y_pixel, o = taps * y_pixel, (*o[:2], taps * o[2])
     else:
+        oc = step.columns
         dh, dw = node.params[2]
     name, params = step.activation
     a, b = (*params, 0.0, 0.0)[:2]
+    tail_name, params = step.tail_activation
+    tail_a, tail_b = (*params, 0.0, 0.0)[:2]
     grid = grid_of(step, tiles)
     if tiles.split > 1:
         workspace.reserve(math.prod(grid) * tiles.rows * tiles.columns)
     scattered = c % MULTIPLE != 0
-    o = (0, 0, 0) if other is None else (other.stride(0), other.stride(2), other.stride(3))
     arguments = [
-        x, matrix, matrix if step.bias is None else step.bias, y if other is None else other, y, workspace.partial,
-        workspace.counters, a, b, y.shape[0] * oh * ow, ow, oh * ow, h, w, c, oc, matrix.shape[1], sh, sw, top, left,
-        dh, dw, tiles.split, x.stride(0), x.stride(2), x.stride(3), x.stride(1), *o, y.stride(0), y_row, y_pixel,
-        tap_row, tap_pixel,
+        x, matrix, matrix if step.row_of_bias is None else step.row_of_bias, y if other is None else other, y,
+        workspace.partial, workspace.counters, matrix if step.tail is None else step.tail_weight, a, b,
+        0.0 if step.tail is None else step.tail_bias, tail_a, tail_b, y.shape[0] * oh * ow, ow, oh * ow, h, w, c, oc,
+        matrix.shape[1], sh, sw, top, left, dh, dw, tiles.split, x.stride(0), x.stride(2), x.stride(3), x.stride(1),
+        *o, y.stride(0), y_row, y_pixel, tap_row, tap_pixel, other_tap,
     ]  # fmt: skip
     settings = {
-        "KH": kh, "KW": kw, "TAPS_W": taps_w, "BORDER": any((top, left, bottom, right)), "SCATTERED": scattered,
-        "CHANNELS": c if scattered else 1, "BIAS": step.bias is not None,
+        "KH": kh, "KW": kw, "TAPS": taps, "TAPS_W": taps_w, "TAP": tap, "BORDER": any((top, left, bottom, right)),
+        "SCATTERED": scattered, "CHANNELS": c if scattered else 1, "BIAS": step.bias is not None,
         "OTHER": 0 if other is None else 1 if step.fused.other_first else 2, "ACTIVATION": name,
-        "SPLIT": tiles.split > 1, "PDL": pdl,
+        "TAIL": step.tail is not None, "TAIL_ACTIVATION": tail_name, "SPLIT": tiles.split > 1, "PDL": pdl,
         "PREFETCH": pdl and _prefetches(step, matrix, tiles, scattered),
         "BM": tiles.rows, "BN": tiles.columns, "BK": tiles.depth,
         "num_warps": tiles.warps, "num_stages": tiles.stages, "launch_pdl": pdl,

@@ -12,12 +12,22 @@ import torch
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, Expression, is_expression
 from tt_cnn.virtual.engines.replay.cuda.memory import Buffers
-from tt_cnn.virtual.engines.replay.cuda.steps import STEPS, ByTorch, Computed, Convolution, Copy, Step
+from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten_for_cuda
+from tt_cnn.virtual.engines.replay.cuda.steps import (
+    STEPS,
+    WEIGHT_MULTIPLE,
+    ByTorch,
+    Computed,
+    Convolution,
+    Copy,
+    Step,
+)
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
-from tt_cnn.virtual.engines.replay.rewrite import rewritten
 
 FOREVER = 1 << 60
+WIDEST_TAIL = 64
+"""Channels that a program of the kernel has all of, so that it can go on with the next convolution."""
 
 
 class Program:
@@ -28,7 +38,7 @@ class Program:
     ) -> None:
         self.device, self.dtype = torch.device(device), dtype
         self.steps: list[Step | Computed | ByTorch] = []
-        self._results = rewritten(outputs)
+        self._results = rewritten_for_cuda(outputs)
         self._order = ordered(self._results)
         self._fused = fuse(self._results, only_simple=True)
         self._images: dict[int, torch.Tensor] = {}
@@ -45,6 +55,7 @@ class Program:
         self.inputs = [self._images[id(node)] for node in leaves]
         """In the order of their numbers, float32."""
         self._wholes = self._concatenations()
+        self._tails = self._convolutions_to_one_channel()
         self._stored = self._nodes_with_memory()
         self._last_use = self._last_uses()
         for position, node in enumerate(self._order):
@@ -91,6 +102,23 @@ class Program:
     def _is_whole(self, node: Node) -> bool:
         return node.kind == "cat" and any(self._wholes.get(id(one), (None, 0))[0] is node for one in node.inputs)
 
+    def _convolutions_to_one_channel(self) -> dict[int, Fused]:
+        """Steps that another one computes as its tail, by the id of that one's result."""
+        found: dict[int, Fused] = {}
+        users = [id(one) for node in self._order for one in node.inputs] + [id(node) for node in self._results]
+        for tail in [one for one in self._fused.values() if one is not None]:
+            node = tail.node
+            if node.kind != "conv" or node.shape[1] != 1 or tail.other is not None or id(tail.result) in self._wholes:
+                continue
+            before = self._fused.get(id(node.source))
+            point = node.inputs[1].shape[2:] == (1, 1) and node.params == ((1, 1), (0, 0, 0, 0), (1, 1), 1)
+            if before is None or not point or users.count(id(node.source)) > 1 or id(node.source) in self._wholes:
+                continue
+            plain = before.node.kind == "conv" and before.node.params[3] == 1 and before.other is None
+            if plain and 1 < before.node.shape[1] <= WIDEST_TAIL:
+                found[id(node.source)] = tail
+        return found
+
     def _nodes_with_memory(self) -> set[int]:
         """All but views, and expressions that only other expressions look at."""
         stored: set[int] = {id(n) for n in self._results}
@@ -108,6 +136,9 @@ class Program:
         """The position after which a node's memory is not needed; a step reads its inputs when its result is due."""
         position = {id(node): i for i, node in enumerate(self._order)}
         due = {id(one.node): position[id(one.result)] for one in self._fused.values() if one is not None}
+        for one in self._fused.values():
+            if one is not None and id(one.result) in self._tails:
+                due[id(one.node)] = position[id(self._tails[id(one.result)].result)]
         last: dict[int, int] = {}
         for i, node in enumerate(self._order):
             for source in node.inputs:
@@ -131,8 +162,16 @@ class Program:
             else:
                 last = any(node is one for one in self._results) or id(node) not in self._read
                 dtype = torch.float32 if last else self.dtype
-                self._images[id(node)] = self._buffers.image(node.shape, dtype, self._needed_until(node))
+                image = self._buffers.image(self._room(node), dtype, self._needed_until(node))
+                self._images[id(node)] = image[:, : node.shape[1]] if image.dim() == 4 else image
         return self._images[id(node)]
+
+    def _room(self, node: Node) -> tuple[int, ...]:
+        """The shape of a node's memory: pixels of convolutions begin where vectors do."""
+        fused = self._fused.get(id(node))
+        if fused is None or fused.node.kind != "conv" or node.shape[1] < WEIGHT_MULTIPLE:
+            return node.shape
+        return node.shape[0], node.shape[1] + -node.shape[1] % WEIGHT_MULTIPLE, *node.shape[2:]
 
     def _needed_until(self, node: Node) -> int:
         parts = [one for one in node.inputs if self._wholes.get(id(one), (None, 0))[0] is node]
@@ -147,15 +186,20 @@ class Program:
             self._fill(node)
         elif id(node) in self._fused:
             fused = self._fused[id(node)]
-            if fused is not None:
+            if fused is not None and id(node) not in self._tails:
                 self._step(fused)
         elif id(node) in self._stored and not self._is_view(node):
             self._compute(node)
 
     def _step(self, fused: Fused) -> None:
-        step = STEPS[fused.node.kind](fused, self.tensor, self._image(fused.result))
+        whole = self._fused.get(id(fused.node.source)) if self._tails.get(id(fused.node.source)) is fused else None
+        step = STEPS[fused.node.kind](whole or fused, self.tensor, self._image(fused.result))
         if isinstance(step, Convolution):
             step.convert(self.dtype, self.device)
+            if whole is not None:
+                step.take(fused, self.device)
+            elif not self.in_place(fused.result):
+                step.columns = self._room(fused.result)[1]
         self.steps.append(step)
 
     def _fill(self, cat: Node) -> None:

@@ -50,13 +50,13 @@ class Step:
 
     @property
     def activation(self) -> tuple[str, tuple[float, ...]]:
-        if self.fused.activation is None:
-            return "", ()
-        name, *params = self.fused.activation.params
-        return name, tuple(map(float, params))
+        return _activation(self.fused)
 
     def finish(self, value: torch.Tensor) -> None:
         """The addition and the activation that follow, and the result where it belongs."""
+        self.y.copy_(self.finished(value))
+
+    def finished(self, value: torch.Tensor) -> torch.Tensor:
         other = self.other
         value = value.float()
         if other is not None and self.fused.other_first:
@@ -65,7 +65,7 @@ class Step:
             value = evaluate.value_of(self.fused.activation, [value])
         if other is not None and not self.fused.other_first:
             value = value + other.float()
-        self.y.copy_(value)
+        return value
 
     def by_torch(self) -> None:
         raise NotImplementedError
@@ -112,6 +112,26 @@ class Convolution(Step):
         super().__post_init__()
         self.dtype = torch.bfloat16
         self.weight, self.bias = _values(self.node)
+        self.tail: Fused | None = None
+        """A convolution to a single channel that takes each pixel of this one's result, which is not kept then."""
+        self.columns = self.node.shape[1]
+        """Channels that may be written: more than there are where the result's pixels lie further apart."""
+
+    @property
+    def result(self) -> Node:
+        return self.fused.result if self.tail is None else self.tail.result
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """(channels, height, width) as the kernel takes it. Where the pixels of a row follow each other and none is
+        beyond a border, a row of the window is one pixel of many channels."""
+        if self.transposed:
+            return self.weight.shape[0], 1, 1
+        channels, height, width = self.weight.shape[1:]
+        _, (_, left, _, right), (_, apart), _ = self.node.params
+        if left == right == 0 and apart == 1 and self.x.stride(3) == channels and self.x.stride(1) == 1:
+            return channels * width, height, 1
+        return channels, height, width
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
         self.dtype = dtype
@@ -121,6 +141,19 @@ class Convolution(Step):
         small = torch.zeros(self.node.shape[1], device=device) if self.bias is None else self.bias
         self.bias_of_16_bits = small.to(dtype)
         """For cuDNN. It must live as long as CUDA graphs that read it: here."""
+        self.row_of_bias = None if self.bias is None else _filled(self.bias)
+        """For the kernel."""
+
+    def take(self, tail: Fused, device: torch.device) -> None:
+        """Compute the tail too."""
+        weight, bias = _values(tail.node)
+        self.tail = tail
+        self.tail_weight = _filled(weight.reshape(-1).to(device, torch.float32))
+        self.tail_bias = 0.0 if bias is None else float(bias)
+
+    @property
+    def tail_activation(self) -> tuple[str, tuple[float, ...]]:
+        return ("", ()) if self.tail is None else _activation(self.tail)
 
     @property
     def transposed(self) -> bool:
@@ -130,11 +163,14 @@ class Convolution(Step):
     def groups(self) -> int:
         return int(self.node.params[3])
 
-    def matrix(self) -> torch.Tensor:
-        """(places x channels, results): channels of one place of the window after the other."""
-        weight = self.weight.permute((2, 3, 0, 1) if self.transposed else (2, 3, 1, 0))
-        rows = weight.reshape(-1, weight.shape[3])
-        return F.pad(rows, (0, -rows.shape[1] % WEIGHT_MULTIPLE)).contiguous()
+    def matrix(self, neighbours: int = 1) -> torch.Tensor:
+        """(places x channels, results): channels of one place of the window after the other. Transposed, and for
+        several neighbours in a row of the result at once, results are those of one pixel after the other."""
+        if self.transposed:
+            return _filled(self.weight.permute(0, 2, 3, 1)).reshape(self.weight.shape[0], -1)
+        weight = _filled(self.weight.permute(2, 3, 1, 0))
+        pixels = [F.pad(weight, (0, 0, 0, 0, i, neighbours - 1 - i)) for i in range(neighbours)]
+        return torch.cat(pixels, 3).reshape(-1, neighbours * weight.shape[3])
 
     def plain(self) -> torch.Tensor:
         """Torch's convolution alone."""
@@ -145,7 +181,12 @@ class Convolution(Step):
 
     def by_torch(self) -> None:
         value = self.plain().float()
-        self.finish(value if self.bias is None else value + self.bias[:, None, None])
+        value = self.finished(value if self.bias is None else value + self.bias[:, None, None])
+        if self.tail is not None:
+            value = (value * self.tail_weight[: value.shape[1], None, None]).sum(1, keepdim=True) + self.tail_bias
+            if self.tail.activation is not None:
+                value = evaluate.value_of(self.tail.activation, [value])
+        self.y.copy_(value)
 
 
 @dataclass
@@ -187,6 +228,17 @@ class ByTorch:
         self.keep(
             self.node, evaluate.value_of(self.node, [self.tensor(one).to(self.dtype) for one in self.node.inputs])
         )
+
+
+def _activation(fused: Fused) -> tuple[str, tuple[float, ...]]:
+    if fused.activation is None:
+        return "", ()
+    name, *params = fused.activation.params
+    return name, tuple(map(float, params))
+
+
+def _filled(rows: torch.Tensor) -> torch.Tensor:
+    return F.pad(rows, (0, -rows.shape[-1] % WEIGHT_MULTIPLE)).contiguous()
 
 
 def _values(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:

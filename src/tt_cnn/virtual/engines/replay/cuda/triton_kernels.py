@@ -59,25 +59,33 @@ def prefetch(pointers):
     )
 
 
-@triton.jit(do_not_specialize=["M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH", "DW", "split_k"])
+@triton.jit(
+    do_not_specialize=[
+        "a", "b", "tail_bias", "tail_a", "tail_b", "M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH", "DW",
+        "split_k",
+    ]
+)  # fmt: skip
 def convolution(
-    x, w, bias, other, y, partial, counters, a, b,
+    x, w, bias, other, y, partial, counters, tail, a, b, tail_bias, tail_a, tail_b,
     M, OW, OHW, H, W, C, OC, w_row, SH, SW, TOP, LEFT, DH, DW, split_k,
     x_image, x_row, x_pixel, x_channel, other_image, other_row, other_pixel, y_image, y_row, y_pixel,
-    tap_row, tap_pixel,
-    KH: tl.constexpr, KW: tl.constexpr, TAPS_W: tl.constexpr, BORDER: tl.constexpr, SCATTERED: tl.constexpr,
-    CHANNELS: tl.constexpr, BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, SPLIT: tl.constexpr,
-    PDL: tl.constexpr, PREFETCH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    tap_row, tap_pixel, other_tap,
+    KH: tl.constexpr, KW: tl.constexpr, TAPS: tl.constexpr, TAPS_W: tl.constexpr, TAP: tl.constexpr,
+    BORDER: tl.constexpr, SCATTERED: tl.constexpr, CHANNELS: tl.constexpr, BIAS: tl.constexpr, OTHER: tl.constexpr,
+    ACTIVATION: tl.constexpr, TAIL: tl.constexpr, TAIL_ACTIVATION: tl.constexpr, SPLIT: tl.constexpr,
+    PDL: tl.constexpr, PREFETCH: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """OTHER: 0 nothing is added, 1 before the activation, 2 after it. SPLIT: the sum is shared by `split_k` programs,
     of which the last to come adds up what all have left, always in the same order. SCATTERED: columns run over the
-    window's places and CHANNELS channels together. The third axis of the grid are the places of a transposed
-    convolution's window, each with weights of its own, `tap_row` and `tap_pixel` apart in the result. PDL: programs
-    start while the kernel before still runs, and wait for its end; PREFETCH: they fetch their weights meanwhile."""
-    columns = tl.cdiv(OC, BN)
+    window's places and CHANNELS channels together. TAP: a row of the product makes TAPS pixels, and has TAP
+    columns for each: those of a transposed convolution's window, or neighbours, which share most of what they read.
+    They are `tap_row` and `tap_pixel` apart in the result, TAPS_W in a row. TAIL: the program has all channels, and
+    goes on to the single one that a next convolution makes of them. PDL: programs start while the kernel before still
+    runs, and wait for its end; PREFETCH: they fetch their weights meanwhile."""
+    columns = tl.cdiv(w_row if TAP else OC, BN)
     tile = tl.program_id(0)
     part = tl.program_id(1)
-    tap = tl.program_id(2)
     if PDL:
         if PREFETCH:
             rows = (C // BK) * (KH * KW)
@@ -86,7 +94,7 @@ def convolution(
             column0 = (tile % columns) * BN + tl.arange(0, lines) * 64
             for i in range(part * share, tl.minimum(rows, (part + 1) * share)):
                 row0 = (i % (KH * KW)) * C + (i // (KH * KW)) * BK + tl.arange(0, BK)
-                prefetch(w + (tap * C + row0)[:, None] * w_row + column0[None, :])
+                prefetch(w + row0[:, None] * w_row + column0[None, :])
         gdc_wait()
         gdc_launch_dependents()
     rm = (tile // columns) * BM + tl.arange(0, BM)
@@ -117,7 +125,6 @@ def convolution(
             weights = tl.load(w + (k + rk)[:, None] * w_row + rn[None, :], mask=mask, other=0.0)
             acc = tl.dot(values.to(weights.dtype), weights, acc)
     else:
-        w += tap * C * w_row
         steps = (C // BK) * (KH * KW)
         each = tl.cdiv(steps, split_k)
         first = part * each
@@ -129,44 +136,58 @@ def convolution(
             channel = (i // (KH * KW)) * BK
             dy = (place // KW) * DH
             dx = (place % KW) * DW
-            ok = inside
             if BORDER:
                 r = top + dy
                 c = left + dx
                 ok = inside & (r >= 0) & (r < H) & (c >= 0) & (c < W)
-            values = tl.load(x_start + (dy * x_row + dx * x_pixel + channel * x_channel), mask=ok[:, None], other=0.0)
+            else:
+                ok = inside
+            x_place = x_start + (dy * x_row + dx * x_pixel + channel * x_channel)
+            values = tl.load(x_place, mask=ok[:, None], other=0.0)
             weights = tl.load(w_start + (place * C + channel) * w_row, mask=w_columns[None, :], other=0.0)
             acc = tl.dot(values.to(weights.dtype), weights, acc)
-    mask = inside[:, None] & (rn < OC)[None, :]
     finish = True
     if SPLIT:
-        number = tap * tl.num_programs(0) + tile
         size = BM * BN
         cells = tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
-        mine = partial + number * split_k * size + cells
+        mine = partial + tile * split_k * size + cells
         tl.store(mine + part * size, acc, cache_modifier=".cg")
         tl.debug_barrier()
-        arrived = tl.atomic_add(counters + number, 1)
+        arrived = tl.atomic_add(counters + tile, 1)
         finish = arrived == split_k - 1
         if finish:
             acc = tl.zeros((BM, BN), dtype=tl.float32)
             for p in range(0, split_k):
                 acc += tl.load(mine + p * size, cache_modifier=".cg")
-            tl.store(counters + number, 0)
+            tl.store(counters + tile, 0)
     if finish:
+        channel = rn % TAP if TAP else rn
+        tap = rn // TAP if TAP else rn * 0
+        known = (channel < OC) & w_columns
+        mask = inside[:, None] & known[None, :]
         if BIAS:
-            acc += tl.load(bias + rn, mask=rn < OC, other=0.0)[None, :]
+            acc += tl.load(bias + channel, mask=known, other=0.0)[None, :]
         if OTHER != 0:
             o = other + image * other_image + row * other_row + column * other_pixel
-            added = tl.load(o[:, None] + rn[None, :], mask=mask, other=0.0).to(tl.float32)
+            o_columns = (tap * other_tap + channel) if TAP else channel
+            added = tl.load(o[:, None] + o_columns[None, :], mask=mask, other=0.0).to(tl.float32)
         if OTHER == 1:
             acc += added
         acc = activate(acc, ACTIVATION, a, b)
         if OTHER == 2:
             acc += added
-        target = y + (tap // TAPS_W) * tap_row + (tap % TAPS_W) * tap_pixel
-        target += image * y_image + row * y_row + column * y_pixel
-        tl.store(target[:, None] + rn[None, :], stored(acc, y), mask=mask)
+        target = y + image * y_image + row * y_row + column * y_pixel
+        if TAIL:
+            acc *= tl.load(tail + channel, mask=known, other=0.0)[None, :]
+            sums = tl.sum(tl.reshape(acc, (BM, TAPS, BN // TAPS)), axis=2)
+            sums = activate(sums + tail_bias, TAIL_ACTIVATION, tail_a, tail_b)
+            target = target[:, None] + (tl.arange(0, TAPS) * tap_pixel)[None, :]
+            tl.store(target, stored(sums, y), mask=inside[:, None])
+        else:
+            y_columns = channel
+            if TAP:
+                y_columns = (tap // TAPS_W) * tap_row + (tap % TAPS_W) * tap_pixel + channel
+            tl.store(target[:, None] + y_columns[None, :], stored(acc, y), mask=mask)
 
 
 @triton.jit

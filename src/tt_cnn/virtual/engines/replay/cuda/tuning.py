@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tt_cnn.virtual.engines.replay.cuda.launch import (
     Tiles,
     Workspace,
     after_torch,
+    columns_of,
     convolution,
     convolution_arguments,
     grid_of,
@@ -32,19 +33,28 @@ log = logging.getLogger("tt_cnn.virtual")
 LAUNCHES, REPLAYS = 10, 3
 COLD_WEIGHTS = 1 << 20
 """Bytes from which weights are taken from different places at each launch, as they will not be in the cache."""
-SHAPES = (
-    (128, 128, 8, 3), (128, 64, 4, 4), (64, 128, 4, 4), (64, 64, 4, 4), (128, 32, 4, 4), (64, 32, 4, 4),
-    (128, 256, 8, 3), (256, 64, 8, 3),
+LARGE = (
+    (128, 128, 64, 8, 3), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (128, 32, 64, 4, 4),
+    (64, 32, 64, 4, 4), (128, 256, 64, 8, 3), (256, 64, 64, 8, 3),
 )  # fmt: skip
-"""(rows, columns, warps, stages) of tiles."""
-FLAT_SHAPES = ((16, 32, 4, 4), (16, 64, 4, 4))
+SMALL = (
+    (64, 32, 64, 4, 4), (64, 32, 64, 4, 8), (64, 32, 64, 8, 4), (64, 32, 128, 4, 6), (64, 64, 64, 4, 4),
+    (64, 64, 64, 4, 7), (64, 64, 64, 8, 4), (64, 64, 128, 4, 4), (64, 64, 128, 8, 4), (128, 64, 64, 4, 5),
+    (128, 64, 64, 8, 4), (64, 128, 64, 4, 5), (128, 128, 64, 8, 3),
+)  # fmt: skip
+"""(rows, columns, depth, warps, stages) of tiles, for many pixels and for fewer. With few tiles more of what they read
+must be under way, hence more stages."""
+FLAT = ((16, 32, 128, 4, 4), (16, 64, 128, 4, 4), (16, 32, 64, 4, 8), (16, 64, 64, 4, 8))
 """For results of 32 pixels or fewer."""
+MANY_PIXELS = 8192
 Way = tuple[str, Tiles | None]
 """`triton` with its tiles, `torch` with a kernel after it, or `cudnn` with what it fuses itself."""
 
 
 def ways(step: Convolution, in_place: bool) -> list[Way]:
     """What is worth measuring."""
+    if step.tail is not None:
+        return [("triton", tiles) for tiles in _tilings(step)]
     found: list[Way] = [("torch", None)]
     if step.activation[0] == "Relu" and not in_place and _cudnn_fuses(step):
         found.append(("cudnn", None))
@@ -62,31 +72,39 @@ def _cudnn_fuses(step: Convolution) -> bool:
 
 def _tilings(step: Convolution) -> list[Tiles]:
     processors = torch.cuda.get_device_properties(step.y.device).multi_processor_count
-    channels, out = step.node.source.shape[1], step.node.shape[1]
+    channels, height, width = step.window
     n, _, h, w = step.node.source.shape if step.transposed else step.node.shape
-    pixels, places = n * h * w, 1 if step.transposed else step.weight[0, 0].numel()
-    scattered = channels % MULTIPLE != 0
-    widest = max(32, 1 << (out - 1).bit_length())
-    found = []
-    for rows, columns, warps, stages in FLAT_SHAPES if pixels <= 32 else SHAPES:
-        if columns > widest or (rows > 64 and pixels <= 64) or (max(rows, columns) > 128 and pixels < 16384):
-            continue
-        if scattered:
-            depths = [32] if channels * places <= 32 else [32, 64]
-        else:
-            depths = [max(d for d in (16, 32, 64) if channels % d == 0)]
-            if channels % 128 == 0 and rows * columns <= 128 * 64 and pixels < 8192:
-                depths.append(128)
-        for depth in depths:
-            whole = Tiles(rows, columns, depth, 1, warps, stages if depth < 128 else 3)
-            programs = grid_of(step, whole)[0] * grid_of(step, whole)[2]
-            rounds = channels * places // depth
-            splits = {1}
-            if not scattered:
-                for target in (processors, 2 * processors):
-                    splits.add(max(1, min(round(target / programs), rounds // 3, 16)))
-            found += [Tiles(rows, columns, depth, split, whole.warps, whole.stages) for split in sorted(splits)]
-    return found
+    pixels, places, scattered = n * h * w, height * width, channels % MULTIPLE != 0
+    found: dict[Tiles, None] = {}
+    for neighbours in _neighbours(step, width, w, pixels):
+        columns = columns_of(step, neighbours)
+        widest = max(32, 1 << (columns - 1).bit_length())
+        for rows, across, depth, warps, stages in FLAT if pixels <= 32 else SMALL if pixels < MANY_PIXELS else LARGE:
+            if across > widest or (rows > 64 and pixels <= 64) or (max(rows, across) > 128 and pixels < 16384):
+                continue
+            if (step.tail is not None or neighbours > 1) and across != widest:
+                continue
+            if scattered:
+                depths = {32, min(64, 32 * -(-channels * places // 32))}
+            else:
+                depths = {max(d for d in (16, 32, 64, 128) if d <= depth and channels % d == 0)}
+            for deep in depths:
+                whole = Tiles(rows, across, deep, 1, warps, stages, neighbours)
+                programs, rounds = grid_of(step, whole)[0], channels * places // deep
+                found[whole] = None
+                if not scattered and step.tail is None and neighbours == 1:
+                    for target in (processors, 2 * processors):
+                        found[replace(whole, split=max(1, min(round(target / programs), rounds // 3, 16)))] = None
+    return list(found)
+
+
+def _neighbours(step: Convolution, width: int, w: int, pixels: int) -> list[int]:
+    """How many pixels of a row are worth computing at once: with few channels reading takes longest."""
+    stride, _, dilation, _ = step.node.params
+    if step.transposed or width == 1 or pixels < MANY_PIXELS or (stride, dilation) != ((1, 1), (1, 1)):
+        return [1]
+    channels = step.node.shape[1]
+    return [1, *(k for k in (2, 4) if w % k == 0 and channels in (16, 32, 64) and k * channels <= 128)]
 
 
 def signature(step: Convolution, in_place: bool) -> str:
@@ -96,7 +114,8 @@ def signature(step: Convolution, in_place: bool) -> str:
     added = 0 if other is None else 1 + step.fused.other_first
     told = (
         node.kind, node.source.shape, node.shape, tuple(step.weight.shape), node.params, step.activation[0], added,
-        x.stride(), x.dtype.itemsize, step.y.stride(), step.y.dtype.itemsize, in_place,
+        x.stride(), x.dtype.itemsize, step.y.stride(), step.y.dtype.itemsize, in_place, step.columns,
+        step.tail_activation[0] if step.tail else None,
     )  # fmt: skip
     return repr(told)
 
@@ -110,6 +129,7 @@ class Tuner:
         with contextlib.suppress(OSError, ValueError):
             self._known = json.loads(self.file.read_text())
         self._own = self._known.setdefault(self._device, {})
+        self._matrices: dict[tuple[int, int], torch.Tensor] = {}
 
     def known(self, key: str) -> Way:
         """The quickest way, once it has been measured."""
@@ -145,12 +165,13 @@ class Tuner:
         """The compiler leaves Python alone for most of its time, so threads help."""
         jobs: dict[Any, Callable[[], Any]] = {}
         for step, tiles in wanted:
-            arguments, settings = convolution_arguments(step, self.matrix(step), tiles, self.workspace, pdl)
+            matrix = self.matrix(step, tiles.neighbours)
+            arguments, settings = convolution_arguments(step, matrix, tiles, self.workspace, pdl)
             kinds = [
                 (one.dtype, one.data_ptr() % 16) if isinstance(one, torch.Tensor) else (one == 1, one % 16 == 0)
                 for one in arguments
             ]
-            key = (tuple(settings.items()), tuple(kinds[:7]), tuple(kinds[14:17]), tuple(kinds[24:]))
+            key = (tuple(settings.items()), tuple(kinds[:8]), tuple(kinds[18:21]), tuple(kinds[28:]))
             jobs.setdefault(key, _warming(arguments, settings))
         first = True
         with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
@@ -162,17 +183,17 @@ class Tuner:
                     pool.submit(_quietly, job)
         log.info("%d kernels compiled", len(jobs))
 
-    def matrix(self, step: Convolution) -> torch.Tensor:
-        found: torch.Tensor | None = getattr(step, "kept_matrix", None)
-        if found is None:
-            found = step.kept_matrix = step.matrix()  # type: ignore[attr-defined]
-        return found
+    def matrix(self, step: Convolution, neighbours: int) -> torch.Tensor:
+        key = id(step), neighbours
+        if key not in self._matrices:
+            self._matrices[key] = step.matrix(neighbours)
+        return self._matrices[key]
 
     def _seconds(self, step: Convolution, way: Way, launcher: Callable[..., Callable[[], Any]]) -> float:
         """A launch among many in a CUDA graph; infinity where it cannot be launched."""
         try:
             if way[1] is not None:
-                matrix = self.matrix(step)
+                matrix = self.matrix(step, way[1].neighbours)
                 copies = LAUNCHES if matrix.numel() * 2 >= COLD_WEIGHTS else 1
                 places = [matrix, *(matrix.clone() for _ in range(copies - 1))]
                 launches = [convolution(step, one, way[1], self.workspace, False) for one in places]

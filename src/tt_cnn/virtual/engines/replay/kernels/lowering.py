@@ -32,7 +32,7 @@ from tt_cnn.virtual.engines.replay.kernels.steps import (
     step,
     winograd_weights,
 )
-from tt_cnn.virtual.engines.replay.rewrite import rewritten, rows_as_pixels
+from tt_cnn.virtual.engines.replay.rewrite import COMMON, rewritten, rows_as_pixels
 from tt_cnn.virtual.types.enums import DataType
 
 CACHE_FLOATS = 1 << 18
@@ -41,6 +41,7 @@ BLOCK_FLOATS = 1 << 16
 """What a block of Winograd tiles may take of it."""
 FETCH = 7
 """Products that a core could do while it fetches a weight from memory which it has for itself (measured on a Zen 4)."""
+REWRITES = COMMON | {"matmul": rows_as_pixels}
 FOREVER = 1 << 60
 REARRANGEMENTS = ("reshape", "permute", "slice", "expand", "pad")
 """Computed when they are needed: mostly views of their source's memory for torch, and one step for a step."""
@@ -64,7 +65,7 @@ class Lowering:
         self._arrays: list[Any] = []
         self._scratch_each = 0
         self._pool = Pool()
-        outputs = self.outputs = rewritten(outputs, rows_as_pixels)
+        outputs = self.outputs = rewritten(outputs, REWRITES)
         self._order = ordered(outputs)
         self._fused = fuse(outputs)
         self._last_use = self._last_uses(outputs)
