@@ -145,8 +145,9 @@ def index(graph: Graph, x: Node, indices: Sequence[Node | None]) -> Node | None:
         return None
     axis, picked = given[0][0], given[0][1].value
     times = len(picked) // x.shape[axis]
-    repeated = torch.arange(len(picked), device=picked.device) // times
-    if len(picked) != times * x.shape[axis] or not torch.equal(picked, repeated):
+    if times == 0 or len(picked) != times * x.shape[axis]:
+        return None
+    if not torch.equal(picked, torch.arange(len(picked), device=picked.device) // times):
         return None
     return graph.repeat(x, axis, times)
 
