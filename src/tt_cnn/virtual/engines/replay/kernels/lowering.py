@@ -18,6 +18,7 @@ from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end,
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
+from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights, pairs_hold
 from tt_cnn.virtual.engines.replay.kernels.steps import (
     BETWEEN,
     LANES,
@@ -59,6 +60,7 @@ class Lowering:
         """Rearrangements that torch computes."""
         self._kept: list[torch.Tensor] = []
         self._arrays: list[Any] = []
+        self._pairs: dict[int, Image] = {}
         self._scratch_each = 0
         self._pool = Pool()
         outputs = self.outputs = rewritten(outputs, rows_as_pixels)
@@ -261,9 +263,16 @@ class Lowering:
     def _sums(self, fused: Fused) -> None:
         """A convolution whose sums are rounded between pieces of the inner dimension."""
         node = fused.node
-        (sh, sw), (top, left, _, _), (dh, dw), groups, between = node.params
+        (sh, sw), (top, left, _, _), (dh, dw), groups, between, scale = node.params
         weight, _ = _weight_and_bias(node)
+        plain = Node("conv", node.inputs, (*node.params[:3], 1), node.shape)
+        paired = None if len(groups) == 1 and self._is_winograd(plain) else paired_weights(weight, scale)
         pieces = pieces_of(groups, weight.shape[1])
+        if paired is None or not pairs_hold(node.source) or any(one.first % 2 or one.last % 2 for one in pieces):
+            paired = None
+            if len(groups) == 1:
+                self._conv(Fused(plain, fused.result, fused.chain, fused.other))
+                return
         roundings = [Stage(kind=BETWEEN[dtype]) for dtype in between if dtype is not DataType.FLOAT32]
         fields: dict[str, Any] = {
             "kernel_h": weight.shape[2], "kernel_w": weight.shape[3], "top": top, "left": left, "stride_h": sh,
@@ -272,7 +281,25 @@ class Lowering:
         }  # fmt: skip
         if roundings:
             fields["between"] = self._array(roundings)
-        self._emit("convolution", fused, node.source, weights=direct_weights(weight), **fields)
+        if paired is None:
+            self._emit("convolution", fused, node.source, weights=direct_weights(weight), **fields)
+            return
+        for one in pieces:
+            one.first, one.last = one.first // 2, one.last // 2
+        pairs = self._paired(node.source)
+        fields |= {"pieces": self._array(pieces), "paired": 1, "scale": scale, "weights": paired}
+        fields |= {"x": pairs.pointer, "x_pixel": pairs.pixel, "channels": weight.shape[1] // 2}
+        self._emit("convolution", fused, node.source, **fields)
+
+    def _paired(self, node: Node) -> Image:
+        """The image with two neighbouring channels in the place of one number."""
+        if id(node) not in self._pairs:
+            x, (n, c, h, w) = self._source(node), node.shape
+            y = self._pool.image((n, c // 2, h, w), self._last_use[id(node)])
+            numbers = {"batch": n, "height": h, "width": w, "channels": c // 2, "x_pixel": x.pixel, "y_pixel": y.pixel}
+            self._steps.append(step("pair", x=x.pointer, y=y.pointer, **numbers))
+            self._pairs[id(node)] = y
+        return self._pairs[id(node)]
 
     def _walk(self, fused: Fused) -> None:
         self._emit("walk", fused, fused.node.source, a=fused.node.params[0])
@@ -293,11 +320,16 @@ class Lowering:
         if (kh, kw, sh, sw) == (1, 1, 1, 1) and not any(node.params[1]):  # all pixels in one row
             pixels = node.shape[0] * node.shape[2] * node.shape[3]
             window |= {"batch": 1, "height": 1, "width": pixels, "out_height": 1, "out_width": pixels}
-        if (kh, kw, sh, sw, dh, dw) == (3, 3, 1, 1, 1, 1) and _suits_winograd(node) and self._quicker_by_winograd(node):
+        if self._is_winograd(node):
             tiles = self._tiles_at_once(node)
             self._emit("winograd", fused, node.source, weights=winograd_weights(weight), tiles=tiles, **window)
         else:
             self._emit("convolution", fused, node.source, weights=direct_weights(weight), **window)
+
+    def _is_winograd(self, node: Node) -> bool:
+        stride, _, dilation, groups = node.params
+        small = (node.inputs[1].shape[2:], stride, dilation, groups) == ((3, 3), (1, 1), (1, 1), 1)
+        return small and _suits_winograd(node) and self._quicker_by_winograd(node)
 
     def _quicker_by_winograd(self, node: Node) -> bool:
         """It takes 36 products for 16 results instead of 9 for each, and 36 weights have to be fetched instead of 9."""

@@ -2,6 +2,11 @@
 #include <omp.h>
 #include <thread>
 #include <vector>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #include "convolution.h"
 #include "registers.h"
 #include "walk.h"
@@ -18,23 +23,42 @@ static void run(const Step& s, const Team& team) {
         case MEAN: return mean(s, team);
         case GATHER: return gather(s, team);
         case WALK: return walk(s, team);
+        case PAIR: return pair(s, team);
         default: return pixelwise(s, team);
     }
 }
 
-// Threads wait for each other after every step: awake for a moment, then they leave the core to whoever needs it.
+// Threads wait for each other after every step: awake for a moment, then asleep. Who sleeps is soon back when woken;
+// who only yields on a busy machine waits until everybody else has had a turn.
 struct Meeting {
-    std::atomic<int> arrived{0}, round{0};
+    std::atomic<int> arrived{0}, round{0}, asleep{0};
 
     void wait(int size) {
         const int now = round.load(std::memory_order_acquire);
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
             arrived.store(0, std::memory_order_relaxed);
-            round.store(now + 1, std::memory_order_release);
+            round.store(now + 1, std::memory_order_seq_cst);
+            if (asleep.load(std::memory_order_seq_cst)) wake();
             return;
         }
         for (int spins = 0; round.load(std::memory_order_acquire) == now; spins++)
-            if (spins > 4000) std::this_thread::yield();
+            if (spins > 4000) sleep(now);
+    }
+
+    void sleep(int now) {
+#ifdef __linux__
+        asleep.fetch_add(1, std::memory_order_seq_cst);
+        syscall(SYS_futex, &round, FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
+        asleep.fetch_sub(1, std::memory_order_seq_cst);
+#else
+        std::this_thread::yield();
+#endif
+    }
+
+    void wake() {
+#ifdef __linux__
+        syscall(SYS_futex, &round, FUTEX_WAKE_PRIVATE, 1 << 30, nullptr, nullptr, 0);
+#endif
     }
 };
 

@@ -13,7 +13,7 @@ LANES, PANEL, ROWS = 16, 64, 7
 """Columns of a vector and of a panel of weights, and rows that are multiplied at a time, as product.h has them."""
 KINDS = (
     "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
-    "walk",
+    "walk", "pair",
 )  # fmt: skip
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
@@ -38,6 +38,7 @@ _NUMBERS = (
     "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
     "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
     "dilation_h", "dilation_w", "activation", "tiles", "count_padding", "stage_count", "piece_count", "between_count",
+    "paired",
 )  # fmt: skip
 
 
@@ -67,6 +68,7 @@ class Step(ctypes.Structure):
         *((name, ctypes.c_int64) for name in _NUMBERS),
         ("a", ctypes.c_double),
         ("b", ctypes.c_double),
+        ("scale", ctypes.c_double),
     )  # fmt: skip
 
 

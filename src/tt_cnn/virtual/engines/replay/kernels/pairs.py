@@ -1,0 +1,35 @@
+"""Products of bfloat16 numbers two at a time, where the processor has them: they are exact, and added up in float32.
+
+What the card multiplies at LoFi has five and seven significant bits, what it holds in bfloat16 eight.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.held import is_flushed, mantissa_bits
+from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.steps import in_panels
+
+_BFLOAT16_MANTISSA = 7
+
+
+def pairs_hold(node: Node) -> bool:
+    """Whether a node's values are bfloat16 numbers, none of them denormal."""
+    return mantissa_bits(node) <= _BFLOAT16_MANTISSA and is_flushed(node)
+
+
+def paired_weights(weight: torch.Tensor, scale: float) -> torch.Tensor | None:
+    """Weights (out, in, height, width) as panels of pairs of input channels, without the factor that is in them.
+
+    None where that leaves no bfloat16 numbers, or the processor does not multiply such.
+    """
+    if not library().multiplies_pairs() or weight.shape[1] % 2:
+        return None
+    numbers = (weight / scale).bfloat16()
+    if not torch.equal(numbers.float() * scale, weight):
+        return None
+    rows = numbers.permute(2, 3, 1, 0).reshape(-1, 2, weight.shape[0])
+    pairs = rows.permute(0, 2, 1).contiguous().view(torch.float32)[..., 0]  # the even channel in the lower half
+    return in_panels(pairs)
