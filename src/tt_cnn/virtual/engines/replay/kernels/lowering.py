@@ -17,7 +17,7 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end, stages_of
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
-from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
+from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
 from tt_cnn.virtual.engines.replay.kernels.steps import (
     BETWEEN,
     LANES,
@@ -73,7 +73,7 @@ class Lowering:
         for node in outputs:
             self._need(node)
         self._close()
-        self._scratch = torch.zeros(max(1, self._scratch_each * threads))
+        self._scratch = allocate(max(1, self._scratch_each * threads)).zero_()
 
     # --- looking ahead -------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.memory import allocate
 from tt_cnn.virtual.types.enums import DataType
 
 LANES, ROWS = 16, 7
@@ -97,7 +98,7 @@ def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
 
 def _packed(weight: torch.Tensor, rows: int, winograd: bool, threads: int) -> torch.Tensor:
     weight = weight.float()
-    packed = torch.empty(rows * -(-weight.shape[0] // LANES) * LANES)
+    packed = allocate(rows * -(-weight.shape[0] // LANES) * LANES)
     sizes, distances = (ctypes.c_int64 * 4)(*weight.shape), (ctypes.c_int64 * 4)(*weight.stride())
     told = Weights(values=weight.data_ptr(), sizes=sizes, distances=distances)
     to = ctypes.c_void_p(packed.data_ptr())
