@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import torch
 
 from tt_cnn.virtual.engines.replay.installed import installed
 from tt_cnn.virtual.numerics.packer import pack
+from tt_cnn.virtual.numerics.primitive import compiled
 from tt_cnn.virtual.types.enums import DataType
 
 if TYPE_CHECKING:
@@ -108,6 +109,15 @@ class CompilingEngine(Engine):
             raise ValueError(f"engine={host!r} has no {numerics!r} numerics; use it with {told}")
         if host not in installed():
             raise RuntimeError(f"engine={host!r} was asked for, but it is not there; {_MISSING[host]}")
+
+    @contextmanager
+    def scope(self, queue: int) -> Iterator[None]:
+        """With the card's numerics, commands outside of traces too take roundings and products from our kernels."""
+        functions: Mapping[str, Callable[..., torch.Tensor]] = {}
+        if self.numerics != "native" and "kernels" in installed():
+            from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED as functions
+        with torch.inference_mode(), compiled(functions):
+            yield
 
     def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
         host = self.host

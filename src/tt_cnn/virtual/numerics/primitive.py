@@ -6,9 +6,10 @@ replay does instead is tested against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ OPERATION = "tt_cnn.primitive.default"
 """The name under which all of them are noted."""
 
 _noting: ContextVar[bool] = ContextVar("noting", default=False)
+_compiled: ContextVar[Mapping[str, Callable[..., Tensor]]] = ContextVar("compiled", default=MappingProxyType({}))
 _parameters: list[dict[str, Any]] = []
 _numbers: dict[Any, int] = {}
 
@@ -33,7 +35,7 @@ class Primitive:
 
     def __call__(self, *tensors: Tensor, **parameters: Any) -> Tensor:
         if not _noting.get():
-            return self.function(*tensors, **parameters)
+            return _compiled.get().get(self.name, self.function)(*tensors, **parameters)
         result: Tensor = torch.ops.tt_cnn.primitive(list(tensors), self.name, _number(parameters))
         return result
 
@@ -55,6 +57,16 @@ def primitive(
         return PRIMITIVES[name]
 
     return make
+
+
+@contextmanager
+def compiled(functions: Mapping[str, Callable[..., Tensor]]) -> Iterator[None]:
+    """Within, these functions are called instead of those that define the primitives of the same names."""
+    token = _compiled.set(functions)
+    try:
+        yield
+    finally:
+        _compiled.reset(token)
 
 
 @contextmanager
@@ -93,7 +105,7 @@ def _number(parameters: dict[str, Any]) -> int:
 def _run(tensors: list[Tensor], name: str, parameters: int) -> Tensor:
     token = _noting.set(False)
     try:
-        result = PRIMITIVES[name].function(*tensors, **parameters_of(parameters))
+        result = PRIMITIVES[name](*tensors, **parameters_of(parameters))
         return result.clone() if any(result is one for one in tensors) else result  # torch forbids the same tensor
     finally:
         _noting.reset(token)

@@ -16,7 +16,7 @@ from typing import Any
 HERE = Path(__file__).parent
 SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
-    "program.cpp",
+    "registers.h", "program.cpp",
 )  # fmt: skip
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILERS = ("g++", "c++")

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 #include "convolution.h"
+#include "registers.h"
 #include "walk.h"
 #include "weights.h"
 #include "windows.h"

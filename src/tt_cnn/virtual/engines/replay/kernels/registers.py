@@ -1,0 +1,87 @@
+"""Primitives of the numerics by our own library, for commands outside of traces: torch takes many passes for each."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.steps import BLOCKS, LANES, ROUNDINGS
+from tt_cnn.virtual.numerics.fidelity import phases_of
+from tt_cnn.virtual.numerics.matrix_unit import TILE
+from tt_cnn.virtual.numerics.primitive import PRIMITIVES
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
+
+FEW_VALUES, FEW_PRODUCTS = 1 << 13, 1 << 16
+"""Up to so many, torch is quick enough."""
+
+
+def rounded(name: str) -> Callable[..., Tensor]:
+    """A rounding of each number by itself."""
+    define = PRIMITIVES[name].function
+
+    def run(x: Tensor, *, bits: int = 0, **options: Any) -> Tensor:
+        if not _suits(x, FEW_VALUES):
+            return define(x, **({"bits": bits} if bits else {}), **options)
+        return _round(ROUNDINGS[name], x, bits, **options)
+
+    return run
+
+
+def to_blocks(x: Tensor, *, dtype: DataType, precise: bool, inplace: bool = False) -> Tensor:
+    if not _suits(x, FEW_VALUES):
+        return PRIMITIVES["to_blocks"].function(x, dtype=dtype, precise=precise, inplace=inplace)
+    if x.shape[-1] % LANES:
+        raise ValueError(f"a row of {x.shape[-1]} values is not made of blocks of {LANES}")
+    return _round(BLOCKS[dtype, precise], x, 0, inplace)
+
+
+def followed_product(
+    x: Tensor, w: Tensor, register: Tensor | None = None, *, fidelity: MathFidelity, fp32_dest: bool
+) -> Tensor:
+    """As the matrix unit adds products up. Infinities and NaN go torch's way."""
+    (rows, inner), columns = x.shape, w.shape[1]
+    given = [x, w] if register is None else [x, w, register]
+    few = rows * inner * columns <= FEW_PRODUCTS
+    if few or not all(_suits(one, 0) and bool(torch.isfinite(one).all()) for one in given):
+        start = () if register is None else (register,)
+        return PRIMITIVES["followed_product"].function(x, w, *start, fidelity=fidelity, fp32_dest=fp32_dest)
+    deeper, wider = -inner % TILE, -columns % LANES
+    x, w = F.pad(x, (0, deeper)).contiguous(), F.pad(w, (0, wider, 0, deeper)).contiguous()
+    begin = None if register is None else F.pad(register, (0, wider)).contiguous()
+    result = torch.empty(rows, columns + wider)
+    library().followed_product(
+        _pointer(x), _pointer(w), _pointer(begin), _pointer(result),
+        *map(ctypes.c_int64, (rows, inner + deeper, columns + wider, len(phases_of(fidelity)), int(fp32_dest))),
+        ctypes.c_int64(torch.get_num_threads()),
+    )  # fmt: skip
+    return result[:, :columns].contiguous() if wider else result
+
+
+def _suits(x: Tensor, few: int) -> bool:
+    return x.device.type == "cpu" and x.dtype is torch.float32 and x.numel() > few
+
+
+def _round(kind: int, x: Tensor, bits: int, inplace: bool = False) -> Tensor:
+    x = x.contiguous()
+    result = x if inplace else torch.empty_like(x)
+    numbers = (ctypes.c_int64(kind), ctypes.c_int64(bits))
+    count = (ctypes.c_int64(x.numel()), ctypes.c_int64(torch.get_num_threads()))
+    library().round_values(*numbers, _pointer(x), _pointer(result), *count)
+    return result
+
+
+def _pointer(x: Tensor | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(None if x is None else x.data_ptr())
+
+
+COMPILED: dict[str, Callable[..., Tensor]] = {
+    "to_blocks": to_blocks,
+    "followed_product": followed_product,
+    **{name: rounded(name) for name in ROUNDINGS if name in PRIMITIVES},
+}
