@@ -25,7 +25,7 @@ import torch
 
 from tt_cnn.bench import Comparison, VirtualCard, compare, create_peer
 from tt_cnn.models import create_reference, model_entry
-from tt_cnn.models.measurement import reference_outputs
+from tt_cnn.models.running import reference_outputs
 
 MODELS = ("vanilla_unet", "yolov4", "resnet50")
 PEERS = ("onnxruntime", "openvino", "compile", "torch")

@@ -135,7 +135,7 @@ def test_keywords_that_are_passed_on_as_a_whole_are_ttnns(open_card: Any) -> Non
 VIRTUAL_ONLY = {
     "builder/naming.py": {"tt_cnn.virtual.errors"},
     "pipeline/work.py": {"tt_cnn.virtual.command_times"},
-    "testing/engine_time.py": {"tt_cnn.virtual.command_times"},
+    "testing/device_time.py": {"tt_cnn.virtual.cost"},
     "testing/op_comparison.py": {"tt_cnn.virtual.comparison"},
 }
 """Where the library uses what only the virtual card has, each time behind `is_virtual()`."""

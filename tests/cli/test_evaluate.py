@@ -76,9 +76,9 @@ def test_photographs_are_compared_with_pytorch_s_answers(stripes: str) -> None:
 
 
 def test_a_difference_that_is_too_large_fails(stripes: str, pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tt_cnn.evaluation.bench import Bench
+    from tt_cnn.models.running import RunningModel
 
-    monkeypatch.setattr(Bench, "run", lambda self, images: [(torch.zeros(1, 4),) for _ in images])
+    monkeypatch.setattr(RunningModel, "run", lambda self, images: [(torch.zeros(1, 4),) for _ in images])
     result = run(stripes, "--data", str(pictures), "--within", "1")
     assert result.exit_code == 1
     assert "missed  top-1:" in result.stderr and "points from PyTorch, 1 are allowed" in result.stderr

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from tt_cnn.evaluation.bench import Bench, opened_bench, opened_card, reference_outputs
 from tt_cnn.evaluation.comparison import classes_of, compare
 from tt_cnn.evaluation.data_sets import data_set
 from tt_cnn.evaluation.preparation import Placement, prepare
 from tt_cnn.evaluation.tasks import TASKS, boxes_of
 from tt_cnn.models import EXECUTORS, ModelEntry, create_reference
+from tt_cnn.models.running import RunningModel, opened_card, reference_outputs, running_model
 from tt_cnn.testing import comp_pcc
 from tt_cnn.virtual.opening import open_devices
 
@@ -43,10 +43,11 @@ def striped(count: int) -> list[torch.Tensor]:
 def test_every_executor_gives_the_reference_s_answers(stripes: ModelEntry, executor: str) -> None:
     reference = create_reference(stripes.name, shipped=True)
     images = striped(3)
-    with opened_bench(stripes, reference, executor=executor) as bench:
-        found = bench.run(images)
-    assert len(found) == 3 and bench.pictures == 3 and bench.pictures_per_second > 0
-    for (expected,), (ours,) in zip(reference_outputs(reference, images), found, strict=True):
+    with running_model(stripes, reference, executor=executor) as running:
+        found = running.run(images)
+    assert len(found) == 3 and running.pictures == 3 and running.pictures_per_second > 0
+    for image, (ours,) in zip(images, found, strict=True):
+        (expected,) = reference_outputs(reference, image)
         assert comp_pcc(expected, ours, 0.99)[0] and expected.argmax() == ours.argmax()
     assert open_devices() == []
 
@@ -54,10 +55,11 @@ def test_every_executor_gives_the_reference_s_answers(stripes: ModelEntry, execu
 def test_two_chips_share_an_odd_number_of_pictures(stripes: ModelEntry) -> None:
     reference = create_reference(stripes.name, shipped=True)
     images = striped(3)
-    with opened_bench(stripes, reference, card="n300") as bench:
-        assert bench.model.chips == 2
-        found = bench.run(images)
-    for (expected,), (ours,) in zip(reference_outputs(reference, images), found, strict=True):
+    with running_model(stripes, reference, card="n300") as running:
+        assert running.model.chips == 2
+        found = running.run(images)
+    for image, (ours,) in zip(images, found, strict=True):
+        (expected,) = reference_outputs(reference, image)
         assert comp_pcc(expected, ours, 0.99)[0] and expected.argmax() == ours.argmax()
 
 
@@ -70,11 +72,11 @@ def test_figures_of_a_classifier(stripes: ModelEntry) -> None:
     wrong = [int(label) for label in labels]
     wrong[0] = (wrong[0] + 1) % 4
     seen = []
-    with opened_bench(stripes, reference) as bench:
+    with running_model(stripes, reference) as running:
         result = compare(
             stripes,
             reference,
-            bench,
+            running,
             Pictures(*zip(uint8, wrong, strict=True)),
             count=10,
             classes=4,
@@ -93,14 +95,14 @@ def test_figures_of_generated_pictures(stand_in: ModelEntry) -> None:
     reference = create_reference(stand_in.name)
     classes = classes_of(stand_in, reference, stand_in.resolution)
     data, source = data_set(stand_in, None, (), count=3, resolution=stand_in.resolution)
-    with opened_bench(stand_in, reference) as bench:
-        result = compare(stand_in, reference, bench, data, count=3, classes=classes)
+    with running_model(stand_in, reference) as running:
+        result = compare(stand_in, reference, running, data, count=3, classes=classes)
     task = TASKS[stand_in.task]
     metric = task.metric(classes)
     for index in range(3):
         picture, target = data[index]
         image, placement = prepare(stand_in, picture)
-        metric.add(task.judged(reference_outputs(reference, [image])[0], placement), target)
+        metric.add(task.judged(reference_outputs(reference, image), placement), target)
     assert result.reference == metric.results()
     assert set(result.card) == set(result.reference) and source == "generated pictures"
     assert min(result.pcc.values()) > 0.99
@@ -109,18 +111,18 @@ def test_figures_of_generated_pictures(stand_in: ModelEntry) -> None:
 def test_pictures_that_nobody_knows_are_compared_with_the_reference(stripes: ModelEntry) -> None:
     reference = create_reference(stripes.name, shipped=True)
     data = Pictures((np.zeros((64, 64, 3), np.uint8), None), (np.full((80, 64, 3), 200, np.uint8), None))
-    with opened_bench(stripes, reference) as bench:
-        result = compare(stripes, reference, bench, data, count=5, classes=4)
+    with running_model(stripes, reference) as running:
+        result = compare(stripes, reference, running, data, count=5, classes=4)
     assert result.reference == result.card == {} and result.pictures == 2
     assert result.agreement["top-5"] == 100
 
 
 def test_a_card_that_says_something_else_is_found_out(stripes: ModelEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     reference = create_reference(stripes.name, shipped=True)
-    monkeypatch.setattr(Bench, "run", lambda self, images: [(-reference(image),) for image in images])
+    monkeypatch.setattr(RunningModel, "run", lambda self, images: [(-reference(image),) for image in images])
     data = Pictures((np.zeros((64, 64, 3), np.uint8), None))
-    with opened_bench(stripes, reference) as bench, torch.no_grad():
-        result = compare(stripes, reference, bench, data, count=1, classes=4)
+    with running_model(stripes, reference) as running, torch.no_grad():
+        result = compare(stripes, reference, running, data, count=1, classes=4)
     assert result.agreement["top-1"] == 0 and result.differing == ["0000"]
     assert result.pcc["scores"] == pytest.approx(-1)
 

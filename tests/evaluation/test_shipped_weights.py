@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tt_cnn.evaluation.bench import opened_bench
 from tt_cnn.evaluation.comparison import Comparison, classes_of, compare
 from tt_cnn.evaluation.data_sets import data_set, generated_names
 from tt_cnn.models import create_reference, model_entry
+from tt_cnn.models.running import running_model
 
 POINTS = 1.0
 LEAST = {"vanilla_unet": ("IoU", 90.0), "yolov4": ("mAP50", 90.0)}
@@ -18,9 +18,9 @@ def measured(name: str, count: int, card: str = "n150") -> Comparison:
     entry = model_entry(name)
     reference = create_reference(name, shipped=True)
     data, _ = data_set(entry, "generated", generated_names(entry), count=count, resolution=entry.resolution)
-    with opened_bench(entry, reference, card=card) as bench:
+    with running_model(entry, reference, card=card) as running:
         classes = classes_of(entry, reference, entry.resolution)
-        return compare(entry, reference, bench, data, count=count, classes=classes)
+        return compare(entry, reference, running, data, count=count, classes=classes)
 
 
 def check(name: str, result: Comparison, figures: tuple[str, ...]) -> None:

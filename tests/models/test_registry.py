@@ -22,8 +22,6 @@ from tt_cnn.models.measurement import Measurement
 MODELS = list_models()
 CARDS = ("n150", "p150")
 SMALL = "mobilenetv2"
-LARGEST = "yolov8x"
-"""257 billion operations a picture: computed by `long` alone; the normal run computes its small sister."""
 PRECISIONS = ("tuned", "bfloat16")
 Measured = Callable[..., Measurement]
 References = Callable[[str, int], nn.Module]
@@ -33,16 +31,13 @@ def _large_ones_long(names: list[str]) -> list[Any]:
     return [name if name == SMALL else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
-COMPUTED = [pytest.param(name, marks=pytest.mark.long) if name == LARGEST else name for name in MODELS]
-
-
 def _variants() -> list[Any]:
     """Every model in every precision, resolution and batch size; its first of each is not marked long."""
     found = []
     for name in MODELS:
         entry = model_entry(name)
         for variant in product(PRECISIONS, entry.resolutions, entry.batch_sizes):
-            first = name != LARGEST and variant == ("tuned", entry.resolution, entry.batch_sizes[0])
+            first = variant == ("tuned", entry.resolution, entry.batch_sizes[0])
             precision, (height, width), batch = variant
             label = f"{name}-{precision}-{batch}x{height}x{width}"
             found.append(pytest.param(name, *variant, marks=() if first else pytest.mark.long, id=label))
@@ -69,7 +64,7 @@ def test_it_does_so_with_other_seeds(name: str, seed: int, precision: str, measu
     assert found.passed, f"PCC {found.pcc} with gates {found.gates}"
 
 
-@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("name", MODELS)
 def test_its_gates_are_those_of_its_outputs(name: str, measured: Measured) -> None:
     entry = model_entry(name)
     assert set(_first(measured, entry).pcc) == set(entry.gates)
@@ -80,7 +75,7 @@ def test_its_gates_are_those_of_its_outputs(name: str, measured: Measured) -> No
 CONVOLUTION_STEPS = ("Conv2d", "Halo", "Matmul", "Pool2D")
 
 
-@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("name", MODELS)
 def test_activations_of_convolutions_are_in_l1(name: str, measured: Measured) -> None:
     """Weights are in DRAM; what a convolution or pool reads as its first tensor, and what it writes, is not."""
     commands = [c for c in _first(measured, model_entry(name)).commands if c.name.endswith(("conv2d", "pool2d"))]

@@ -12,8 +12,9 @@ import torch
 
 from tt_cnn import ttnn
 from tt_cnn.testing import DevicePerformanceTestConfiguration, run_device_perf_test
-from tt_cnn.testing import engine_time as timing
+from tt_cnn.testing import device_time as timing
 from tt_cnn.testing.performance import SAMPLES_PER_SECOND, TIME_PER_RUN
+from tt_cnn.virtual.cost import kernel_cost
 
 
 @pytest.fixture
@@ -27,27 +28,37 @@ def settings(model: Any, card: Any, **others: Any) -> DevicePerformanceTestConfi
     return DevicePerformanceTestConfiguration(**{**given, **others})
 
 
-def test_throughput_is_batch_over_engine_time(model: Any, card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 10000, 2))
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock)))  # each command takes 2 s
-    result = run_device_perf_test(settings(model, card, num_iterations=3))
+@pytest.fixture
+def nanoseconds(model: Any, card: Any) -> float:
+    """What the cost model predicts for one call."""
+    commands: list[Any] = []
+    card.listeners.append(commands.append)
+    model()
+    card.listeners.remove(commands.append)
+    steps = [placed.step for command in commands for placed in command.steps]
+    assert len(steps) == 2
+    return sum(kernel_cost(step, card.card).ns for step in steps)
+
+
+def test_throughput_is_batch_over_predicted_time(model: Any, card: Any, nanoseconds: float) -> None:
+    fps = 4 / nanoseconds * 1e9
+    result = run_device_perf_test(settings(model, card, num_iterations=3, expected_throughput_fps=fps))
     found = result["post_processed_results"]
-    assert found[SAMPLES_PER_SECOND] == 1.0 and found[TIME_PER_RUN] == 4e9
-    assert found["time"] == "engine's measured time" and found["commands"] == 2
-    assert result["expected_results"][f"Lower Threshold {SAMPLES_PER_SECOND}"] == 0.98
+    assert found[SAMPLES_PER_SECOND] == pytest.approx(fps) and found[TIME_PER_RUN] == pytest.approx(nanoseconds)
+    assert found["time"] == "kernel durations that the cost model predicts" and found["commands"] == 2
+    assert result["expected_results"][f"Lower Threshold {SAMPLES_PER_SECOND}"] == pytest.approx(0.98 * fps)
     assert card.timers == []
 
 
-@pytest.mark.parametrize("expected", [0.5, 1.1])
-def test_too_slow_and_too_fast_fail(model: Any, card: Any, monkeypatch: pytest.MonkeyPatch, expected: float) -> None:
-    clock = iter(range(0, 10000, 2))
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock)))
-    with pytest.raises(AssertionError, match=rf"m: {SAMPLES_PER_SECOND} is 1\.00 \(engine's measured time\)"):
+@pytest.mark.parametrize("factor", [0.5, 1.1])
+def test_too_slow_and_too_fast_fail(model: Any, card: Any, nanoseconds: float, factor: float) -> None:
+    expected = factor * 4 / nanoseconds * 1e9
+    with pytest.raises(AssertionError, match=rf"m: {SAMPLES_PER_SECOND} is [\d.]+ \(kernel durations"):
         run_device_perf_test(settings(model, card, expected_throughput_fps=expected))
     assert run_device_perf_test(settings(model, card, expected_throughput_fps=expected, margin=1.0))
 
 
-def test_replays_of_a_trace_are_timed_and_transfers_are_not(card: Any, model: Any) -> None:
+def test_replays_of_a_trace_are_timed_and_transfers_are_not(card: Any, model: Any, nanoseconds: float) -> None:
     host = ttnn.from_torch(torch.randn(32, 32), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT)
     model()
     trace = ttnn.begin_trace_capture(card, cq_id=0)
@@ -57,7 +68,7 @@ def test_replays_of_a_trace_are_timed_and_transfers_are_not(card: Any, model: An
         for _ in range(3):
             ttnn.execute_trace(card, trace, cq_id=0, blocking=False)
         ttnn.to_torch(ttnn.to_device(host, card))
-    assert total.commands == 3 and total.seconds > 0
+    assert total.commands == 3 and total.seconds == pytest.approx(3 * nanoseconds / 1e9)
     with timing.measured(card) as total:
         inner = ttnn.begin_trace_capture(card, cq_id=0)
         other = model()

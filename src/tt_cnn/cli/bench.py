@@ -68,7 +68,7 @@ def bench(
     """
     from tt_cnn.bench import PEERS, Comparison, VirtualCard, compare, create_peer
     from tt_cnn.models import EXECUTORS, create_reference
-    from tt_cnn.models.measurement import reference_outputs
+    from tt_cnn.models.running import reference_outputs
 
     entry = entry_of(model)
     size = resolution_of(entry, resolution)

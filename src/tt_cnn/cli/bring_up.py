@@ -13,7 +13,6 @@ from torch import nn
 
 from tt_cnn.cli.console import errors, output
 from tt_cnn.cli.demo_pictures import CPU, annotated
-from tt_cnn.evaluation.bench import Bench, card_name, opened_card, reference_outputs
 from tt_cnn.evaluation.class_names import names_of
 from tt_cnn.evaluation.comparison import classes_of
 from tt_cnn.evaluation.data_sets import data_set, generated_names
@@ -21,6 +20,7 @@ from tt_cnn.evaluation.pictures import write_picture
 from tt_cnn.evaluation.preparation import prepare
 from tt_cnn.evaluation.weights import reference_with
 from tt_cnn.models import ModelEntry, TtModel, create_pipeline, create_tt, model_entry
+from tt_cnn.models.running import RunningModel, card_name, opened_card, reference_outputs
 from tt_cnn.testing import comp_pcc
 
 MODELS = ("vanilla_unet", "yolov4")
@@ -47,7 +47,7 @@ def _bring_up(entry: ModelEntry, card: str | None, executor: str, folder: Path, 
     prepared = [prepare(entry, picture) for picture in pictures]
     images = [image for image, _ in prepared]
     with _stage("reference") as done:
-        expected = reference_outputs(reference, images)
+        expected = [reference_outputs(reference, image) for image in images]
         done(f"PyTorch on {entry.resolution[0]}x{entry.resolution[1]}, {count} time{'s' * (count > 1)}")
     with opened_card(entry, card=card, executor=executor) as device:
         with _stage("layers") as done:
@@ -61,9 +61,9 @@ def _bring_up(entry: ModelEntry, card: str | None, executor: str, folder: Path, 
             output.print(f"  comparison {line}", markup=False, highlight=False)
         with _stage("pipeline") as done, create_pipeline(model, executor) as pipeline:
             pipeline.compile(model.to_host_input(_batch(model, images[0])))
-            bench = Bench(model, pipeline)
-            found = bench.run(images)
-            done(f"{executor}: {bench.pictures_per_second:.1f} fps {CPU}")
+            running = RunningModel(model, pipeline)
+            found = running.run(images)
+            done(f"{executor}: {running.pictures_per_second:.1f} fps {CPU}")
         with _stage("pictures") as done:
             for index, picture in enumerate(pictures):
                 answers = (expected[index], found[index])

@@ -14,7 +14,6 @@ from torch import nn
 
 from tt_cnn.cli.console import errors, output
 from tt_cnn.evaluation import drawing
-from tt_cnn.evaluation.bench import Bench, card_name, opened_bench, reference_outputs
 from tt_cnn.evaluation.class_names import names_of
 from tt_cnn.evaluation.comparison import classes_of
 from tt_cnn.evaluation.data_sets import data_set, generated_names, name_of
@@ -25,6 +24,7 @@ from tt_cnn.evaluation.tasks import TASKS
 from tt_cnn.evaluation.video import VideoWriter, opened_video
 from tt_cnn.evaluation.weights import reference_with
 from tt_cnn.models import ModelEntry
+from tt_cnn.models.running import RunningModel, card_name, reference_outputs, running_model
 from tt_cnn.models.tt_model import Precision
 
 FRAMES_AT_ONCE = 8
@@ -59,8 +59,8 @@ class Show:
         )
         indexes = range(min(count, len(data)))
         pictures = [data[index][0] for index in indexes]
-        with self._running(len(pictures)) as (bench, bar, task):
-            sheets = self._annotated(bench, pictures)
+        with self._running(len(pictures)) as (running, bar, task):
+            sheets = self._annotated(running, pictures)
             for index, (sheet, line) in zip(indexes, sheets, strict=True):
                 write_picture(folder / f"{name_of(data, index)}.png", sheet)
                 bar.advance(task)
@@ -70,47 +70,47 @@ class Show:
     def video(self, path: Path, folder: Path, count: int | None) -> None:
         """Each frame annotated twice, into one video."""
         target = folder / f"{path.stem}.mp4"
-        with opened_video(path) as (frames, rate, known), self._running(count or known or None) as (bench, bar, task):
+        with opened_video(path) as (frames, rate, known), self._running(count or known or None) as (running, bar, task):
             with VideoWriter(target, rate) as writer:
                 wanted = itertools.islice(frames, count)
                 while chunk := list(itertools.islice(wanted, FRAMES_AT_ONCE)):
-                    for sheet, _ in self._annotated(bench, chunk):
+                    for sheet, _ in self._annotated(running, chunk):
                         writer.write(sheet)
                         bar.advance(task)
-            if not bench.pictures:
+            if not running.pictures:
                 raise ValueError(f"{path}: there is no frame in it")
-        output.print(f"{_counted(bench.pictures, 'frame')} in {target}", markup=False, highlight=False)
+        output.print(f"{_counted(running.pictures, 'frame')} in {target}", markup=False, highlight=False)
 
     @contextmanager
-    def _running(self, total: int | None) -> Iterator[tuple[Bench, Progress, Any]]:
+    def _running(self, total: int | None) -> Iterator[tuple[RunningModel, Progress, Any]]:
         """The model behind its pipeline, a bar for what goes through, and at the end the rate."""
         title = self.entry.title
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=errors, transient=True) as bar:
             task = bar.add_task(f"building {title} ({self.whose})", total=total)
-            with opened_bench(
+            with running_model(
                 self.entry,
                 self.reference,
                 card=self.card,
                 executor=self.executor,
                 precision=self.precision,
                 resolution=self.resolution,
-            ) as bench:
+            ) as running:
                 bar.update(task, description=f"{title} ({self.whose})")
-                yield bench, bar, task
+                yield running, bar, task
         output.print(
-            f"{title}, {self.whose}, {self.executor}: {bench.pictures_per_second:.1f} fps {_speed_of(bench)}",
+            f"{title}, {self.whose}, {self.executor}: {running.pictures_per_second:.1f} fps {_speed_of(running)}",
             markup=False,
             highlight=False,
         )
 
-    def _annotated(self, bench: Bench, pictures: Sequence[Picture]) -> Iterator[tuple[Picture, str]]:
+    def _annotated(self, running: RunningModel, pictures: Sequence[Picture]) -> Iterator[tuple[Picture, str]]:
         """The pictures side by side, and what is on them in a line."""
         prepared = [prepare(self.entry, picture, self.resolution) for picture in pictures]
         images = [image for image, _ in prepared]
-        expected, found = reference_outputs(self.reference, images), bench.run(images)
+        expected, found = [reference_outputs(self.reference, image) for image in images], running.run(images)
         for picture, (_, placement), outputs in zip(pictures, prepared, zip(expected, found, strict=True), strict=True):
-            yield annotated(self.entry, picture, placement, outputs, self.names, bench.model.device, self.threshold)
+            yield annotated(self.entry, picture, placement, outputs, self.names, running.model.device, self.threshold)
 
 
 def annotated(
@@ -138,5 +138,5 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _speed_of(bench: Bench) -> str:
-    return CPU if hasattr(bench.model.device, "card") else "on the card"
+def _speed_of(running: RunningModel) -> str:
+    return CPU if hasattr(running.model.device, "card") else "on the card"

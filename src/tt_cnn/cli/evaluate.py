@@ -79,11 +79,11 @@ def evaluate(
     tt-cnn evaluate efficientnet_lite0 --data skimage
     tt-cnn evaluate yolov4 --weights public --data coco/ --resolution 640x640
     """
-    from tt_cnn.evaluation.bench import card_name, opened_bench
     from tt_cnn.evaluation.class_names import names_of
     from tt_cnn.evaluation.comparison import classes_of, compare
     from tt_cnn.evaluation.data_sets import data_set, generated_names
     from tt_cnn.evaluation.weights import reference_with
+    from tt_cnn.models.running import card_name, running_model
 
     entry = entry_of(model)
     size = resolution_of(entry, resolution)
@@ -95,20 +95,20 @@ def evaluate(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
         shown = bar.add_task(f"building {entry.title}", total=total)
-        with opened_bench(
+        with running_model(
             entry,
             reference,
             card=card,
             executor=executor,
             precision=precision_of(precision),
             resolution=size,
-        ) as bench:
-            where = card_name(bench.model.device)
+        ) as running:
+            where = card_name(running.model.device)
             bar.update(shown, description=f"{entry.title} on {where} and in PyTorch")
             result = compare(
                 entry,
                 reference,
-                bench,
+                running,
                 pictures,
                 count=count,
                 classes=classes,

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from tt_cnn.evaluation.bench import Bench, reference_outputs
 from tt_cnn.evaluation.data_sets import DataSet, name_of
 from tt_cnn.evaluation.metrics import Metric
 from tt_cnn.evaluation.preparation import prepare
 from tt_cnn.evaluation.tasks import TASKS, Outputs, Task
 from tt_cnn.models import ModelEntry
+from tt_cnn.models.running import RunningModel, reference_outputs
 from tt_cnn.testing import comp_pcc
 
 CHUNK = 8
@@ -47,7 +47,7 @@ class Comparison:
 def compare(
     entry: ModelEntry,
     reference: nn.Module,
-    bench: Bench,
+    running: RunningModel,
     data: DataSet,
     *,
     count: int,
@@ -57,19 +57,19 @@ def compare(
     """Run the first `count` pictures through both; `progress` is told how many went through."""
     task = TASKS[entry.task]
     judges = _Judges(task, classes)
-    pcc = dict.fromkeys(bench.model.outputs, 1.0)
+    pcc = dict.fromkeys(running.model.outputs, 1.0)
     differing: list[str] = []
     seconds = 0.0
     total = min(count, len(data))
     for start in range(0, total, CHUNK):
         indexes = range(start, min(start + CHUNK, total))
         samples = [data[index] for index in indexes]
-        prepared = [prepare(entry, picture, bench.model.resolution) for picture, _ in samples]
+        prepared = [prepare(entry, picture, running.model.resolution) for picture, _ in samples]
         images = [image for image, _ in prepared]
         began = time.perf_counter()
-        expected = reference_outputs(reference, images)
+        expected = [reference_outputs(reference, image) for image in images]
         seconds += time.perf_counter() - began
-        found = bench.run(images)
+        found = running.run(images)
         for index, (_, target), (_, placement), true, ours in zip(
             indexes, samples, prepared, expected, found, strict=True
         ):
@@ -85,7 +85,7 @@ def compare(
         pictures=total,
         differing=differing,
         reference_per_second=total / seconds if seconds else 0.0,
-        card_per_second=bench.pictures_per_second,
+        card_per_second=running.pictures_per_second,
     )
 
 
@@ -123,5 +123,5 @@ def classes_of(entry: ModelEntry, reference: nn.Module, resolution: tuple[int, i
     told = getattr(reference, "classes", None)
     if isinstance(told, int):
         return told
-    outputs: Sequence[torch.Tensor] = reference_outputs(reference, [torch.zeros(1, 3, *resolution)])[0]
+    outputs: Sequence[torch.Tensor] = reference_outputs(reference, torch.zeros(1, 3, *resolution))
     return int(outputs[-1].shape[-1]) if entry.task == "classification" else int(outputs[0].shape[1]) - 4

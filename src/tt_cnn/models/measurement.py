@@ -12,10 +12,12 @@ from torch import nn
 
 from tt_cnn import ttnn
 from tt_cnn.models.registry import Resolution, create_reference, create_tt, model_entry
+from tt_cnn.models.running import reference_outputs
 from tt_cnn.models.tt_model import Precision
 from tt_cnn.reports.l1_picture import l1_use
-from tt_cnn.testing.engine_time import measured
 from tt_cnn.testing.pcc import comp_pcc
+from tt_cnn.virtual.command_times import CommandTimes
+from tt_cnn.virtual.cost import kernel_cost
 
 BFLOAT16_GATE = 0.99
 """What every output reaches with bfloat16 activations all through."""
@@ -40,6 +42,8 @@ class Measurement:
     """Bytes of L1 that a core has for them."""
     steps: int
     """Device operations dispatched."""
+    device_seconds: float
+    """The sum of the kernel durations that the cost model predicts."""
     seconds: float
     """The engine's time on this machine; no statement about a card's."""
     outputs: tuple[torch.Tensor, ...] = field(repr=False)
@@ -71,9 +75,10 @@ def measure(
         model = create_tt(name, device, reference, resolution=size, batch_size=batch_size, precision=precision)
         images = entry.example_input(batch_size=batch_size, resolution=size, seed=seed)
         placed = model.place(images)
-        with _recorded(device) as commands, measured(device) as time:
+        with _recorded(device) as commands, _timed(device) as times:
             outputs = model(placed)
         values = model.to_torch(outputs)
+        steps = [one.step for command in commands for one in command.steps]
         peak, total = l1_peak(commands, device.card)
     finally:
         ttnn.close_device(device)
@@ -90,8 +95,9 @@ def measure(
         gates=entry.gates if precision == "tuned" else dict.fromkeys(entry.gates, BFLOAT16_GATE),
         l1_peak=peak,
         l1_size=total,
-        steps=sum(len(command.steps) for command in commands),
-        seconds=time.seconds,
+        steps=len(steps),
+        device_seconds=sum(kernel_cost(step, device.card).ns for step in steps) / 1e9,
+        seconds=times.compute,
         outputs=values,
         commands=commands,
     )
@@ -112,15 +118,20 @@ def _recorded(device: Any) -> Iterator[list[Any]]:
         device.listeners.remove(note)
 
 
+@contextmanager
+def _timed(device: Any) -> Iterator[CommandTimes]:
+    """The engine's times, complete when the block is left."""
+    times = CommandTimes(device)
+    times.start()
+    try:
+        yield times
+        ttnn.synchronize_device(device)
+    finally:
+        times.stop()
+
+
 def _nothing() -> None:
     """What a command without data does."""
-
-
-def reference_outputs(reference: nn.Module, images: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The reference's outputs, always as a tuple."""
-    with torch.no_grad():
-        outputs = reference(images)
-    return (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
 
 
 def l1_peak(commands: Iterable[Any], card: Any) -> tuple[int, int]:
@@ -129,11 +140,14 @@ def l1_peak(commands: Iterable[Any], card: Any) -> tuple[int, int]:
     return total - min((use.free for use in l1_use(commands, card)), default=total), total
 
 
-HEADINGS = ("model", "card", "precision", "input", "seed", "PCC", "gate", "L1 peak a core", "steps", "engine time")
+HEADINGS = ("model", "card", "precision", "input", "seed", "PCC", "gate", "L1 peak a core", "steps", "device", "engine")
 
 
 def measurement_table(measurements: Iterable[Measurement]) -> list[str]:
-    """Lines of text, one for each measurement; all outputs of a model in one line."""
+    """Lines of text, one for each measurement; all outputs of a model in one line.
+
+    `device` is what the cost model predicts, `engine` what computing it took here.
+    """
     rows = [HEADINGS, *(_row(m) for m in measurements)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -151,5 +165,6 @@ def _row(m: Measurement) -> tuple[str, ...]:
         " ".join(f"{gate:g}" for gate in m.gates.values()) + ("" if m.passed else "  not reached"),
         f"{m.l1_peak / 1024:.0f} of {m.l1_size / 1024:.0f} KB",
         str(m.steps),
+        f"{m.device_seconds * 1e3:.2f} ms",
         f"{m.seconds:.1f} s",
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tt_cnn.testing.engine_time import DeviceTime, measured
+from tt_cnn.testing.device_time import DeviceTime, measured
 
 VARIABLE = "TT_CNN_DEVICE_TIME"
 """A file into which the pytest plugin writes how long the devices of a run worked."""
@@ -66,7 +66,7 @@ def run_device_perf_test(config: DevicePerformanceTestConfiguration) -> dict[str
     """Run the model and fail unless its device throughput is within the margin of the expected one.
 
     Gives `post_processed_results` (the throughput and the time of a run, and under `time` what kind of time it is) and
-    `expected_results` (the bounds). On the virtual card the time is the engine's measured time, not a card's.
+    `expected_results` (the bounds). On the virtual card the time is what its cost model predicts for a card.
     """
     run = config.test_command
     timed = _timed_command(run, config) if isinstance(run, str) else _timed_calls(run, config)

@@ -103,7 +103,7 @@ def _timed(device: Any) -> Iterator[None]:
     if not file:
         yield
         return
-    from tt_cnn.testing.engine_time import DeviceTime, measured
+    from tt_cnn.testing.device_time import DeviceTime, measured
 
     noted = json.loads(Path(file).read_text()) if Path(file).exists() else {}
     total = DeviceTime(**noted)

@@ -71,6 +71,27 @@ def test_convolutions_of_any_shape(
     )
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "side", "kernel", "stride"),
+    [
+        (600, 70, 9, 3, 2),  # more channels than a block of weights has rows
+        (1100, 130, 6, 1, 1),
+        (200, 200, 17, 3, 2),  # blocks of places
+        (16, 48, 40, 1, 1),  # more pixels than a part has
+        (64, 64, 60, 3, 1),  # by Winograd, in many blocks
+        (256, 272, 14, 3, 1),  # by Winograd, panel by panel
+    ],
+)
+def test_convolutions_that_are_cut(
+    channels: int, outputs: int, side: int, kernel: int, stride: int, threads: int
+) -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(outputs, channels, kernel, kernel) / kernel / channels**0.5
+    x = torch.randn(1, channels, side, side)
+    agrees(lambda x: [F.relu(F.conv2d(x, weight, stride=stride, padding=kernel // 2))], x, threads)
+
+
 @pytest.mark.parametrize("channels", [5, 16, 33])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_depthwise_convolutions(channels: int, stride: int) -> None:

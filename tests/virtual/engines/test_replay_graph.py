@@ -119,6 +119,37 @@ def test_what_no_engine_has_is_said_by_name() -> None:
         graph_of(lambda x: [x.sort()[0]], [torch.randn(4)])
 
 
+def test_what_no_output_needs_may_be_anything() -> None:
+    (node,) = graph_of(lambda x: [x + x.sort()[0].shape[0]], [torch.randn(4)])
+    assert node.kind == "binary"
+
+
+def test_values_that_decide_and_changes_in_place_are_refused() -> None:
+    def writes(x: torch.Tensor) -> list[torch.Tensor]:
+        whole = torch.zeros(8)
+        whole[:4] = x
+        return [whole]
+
+    with pytest.raises(NotExpressible, match="decides"):
+        graph_of(lambda x: [x if x.sum() > 0 else -x], [torch.randn(4)])
+    with pytest.raises(NotExpressible, match=r"aten\.copy_"):
+        graph_of(writes, [torch.randn(4)])
+
+
+def test_constants_are_computed_once_and_inputs_not_at_all() -> None:
+    """Inputs of a capture may hold anything: only their shapes count."""
+    weight, seen = torch.randn(4), []
+
+    def program(x: torch.Tensor) -> list[torch.Tensor]:
+        seen.append(x)
+        return [x * (weight.exp() + 1)]
+
+    value = torch.full((4,), torch.nan)
+    (node,) = graph_of(program, [value])
+    assert len(seen) == 1 and seen[0] is not value
+    assert node.inputs[1].value is not None and torch.equal(node.inputs[1].value, weight.exp() + 1)
+
+
 def test_what_follows_from_constants_is_computed_once() -> None:
     weight = torch.randn(4, 4)
 

@@ -155,7 +155,7 @@ def test_pairs_of_bfloat16_numbers_are_multiplied_at_once(
     steps = [one for one in fuse(nodes).values() if one is not None]
     assert [one.node.kind for one in steps] == ["unary", "sums"]
     assert pairs_hold(steps[1].node.source)
-    assert (paired_weights(numbers * scale, scale) is not None) == bool(library().multiplies_pairs())
+    assert (paired_weights(numbers * scale, scale, 2) is not None) == bool(library().multiplies_pairs())
     expected = program(x)
     if scale == 1.0:
         assert torch.equal(found, expected)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import torch
 
-from tt_cnn import ttnn
 from tt_cnn.evaluation.class_names import imagenet
 from tt_cnn.evaluation.folders import photographs
 from tt_cnn.evaluation.preparation import prepare
-from tt_cnn.models import create_pipeline, create_tt, model_entry
+from tt_cnn.models import model_entry
 from tt_cnn.models.efficientnet_lite0.reference.imagenet import load_imagenet_weights
+from tt_cnn.models.running import reference_outputs, running_model
 from tt_cnn.testing import comp_pcc
 
 NAME = "efficientnet_lite0"
@@ -26,17 +26,9 @@ def main(count: int | None = None) -> float:
     data = photographs()
     shown = range(len(data) if count is None else count)
     images = [prepare(entry, data[i][0])[0] for i in shown]
-    device = ttnn.open_device(device_id=0, l1_small_size=entry.l1_small_size, num_command_queues=2)
-    try:
-        model = create_tt(NAME, device, reference)
-        host_inputs = [model.to_host_input(image) for image in images]
-        with create_pipeline(model, "trace+2cq") as pipeline:
-            pipeline.compile(host_inputs[0])
-            found = torch.cat([model.to_torch(output)[0] for output in pipeline.enqueue(host_inputs).pop_all()])
-    finally:
-        ttnn.close_device(device)
-    with torch.no_grad():
-        expected = reference(torch.cat(images))
+    with running_model(entry, reference) as running:
+        found = torch.cat([logits for (logits,) in running.run(images)])
+    (expected,) = reference_outputs(reference, torch.cat(images))
     pcc = float(comp_pcc(expected, found)[1])
     print(f"{entry.title}, logits {tuple(found.shape)}: PCC with PyTorch {pcc:.4f}")
     for i in shown:

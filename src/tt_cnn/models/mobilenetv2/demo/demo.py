@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import torch
-
-from tt_cnn import ttnn
-from tt_cnn.models import create_pipeline, create_reference, create_tt, model_entry
+from tt_cnn.models import create_reference, model_entry
+from tt_cnn.models.running import reference_outputs, running_model
 from tt_cnn.testing import comp_pcc
 
 NAME = "mobilenetv2"
@@ -20,18 +18,9 @@ def main() -> float:
     entry = model_entry(NAME)
     reference = create_reference(NAME)
     images = entry.example_input()
-    device = ttnn.open_device(device_id=0, l1_small_size=entry.l1_small_size, num_command_queues=2)
-    try:
-        model = create_tt(NAME, device, reference)
-        host_input = model.to_host_input(images)
-        with create_pipeline(model, "trace+2cq") as pipeline:
-            pipeline.compile(host_input)
-            (output,) = pipeline.enqueue([host_input]).pop_all()
-            (logits,) = model.to_torch(output)
-    finally:
-        ttnn.close_device(device)
-    with torch.no_grad():
-        expected = reference(images)
+    with running_model(entry, reference) as running:
+        ((logits,),) = running.run([images])
+    (expected,) = reference_outputs(reference, images)
     pcc = float(comp_pcc(expected, logits)[1])
     print(f"{entry.title}, logits {tuple(logits.shape)}: PCC with PyTorch {pcc:.4f}")
     for who, values in (("the card", logits), ("PyTorch", expected)):

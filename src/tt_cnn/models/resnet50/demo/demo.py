@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import sys
 
-import torch
-
-from tt_cnn import ttnn
-from tt_cnn.models import create_pipeline, create_reference, create_tt, model_entry
+from tt_cnn.models import create_reference, model_entry
+from tt_cnn.models.running import reference_outputs, running_model
 from tt_cnn.testing import comp_pcc
 
 INPUTS = 4
@@ -20,21 +18,12 @@ def main(checkpoint: str | None = None) -> None:
     entry = model_entry("resnet50")
     reference = create_reference("resnet50", weights=checkpoint)
     images = entry.example_input()
-    with torch.no_grad():
-        expected = reference(images)
-    device = ttnn.open_device(device_id=0, l1_small_size=entry.l1_small_size, num_command_queues=2)
-    try:
-        model = create_tt("resnet50", device, reference)
-        with create_pipeline(model, "trace+2cq") as pipeline:
-            inputs = [model.to_host_input(images)] * INPUTS
-            pipeline.compile(inputs[0])
-            outputs = pipeline.enqueue(inputs).pop_all()
-            logits = model.to_torch(outputs[-1])[0]
-            fps = pipeline.stats().fps
-    finally:
-        ttnn.close_device(device)
+    (expected,) = reference_outputs(reference, images)
+    with running_model(entry, reference) as running:
+        logits = running.run([images] * INPUTS)[-1][0]
     pcc = comp_pcc(expected, logits)[1]
-    print(f"PCC against PyTorch {pcc:.5f}, gate {entry.gates['logits']}; {fps:.1f} pictures a second on this machine")
+    print(f"PCC against PyTorch {pcc:.5f}, gate {entry.gates['logits']}")
+    print(f"{running.pictures_per_second:.1f} pictures a second on this machine")
     for name, values in (("PyTorch", expected), ("card", logits)):
         best = values[0].topk(5)
         ranked = ", ".join(f"{c} ({v:.3f})" for v, c in zip(best.values.tolist(), best.indices.tolist(), strict=True))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from tt_cnn import ttnn
 from tt_cnn.evaluation.datasets import SegmentationShapes
-from tt_cnn.models import create_pipeline, create_reference, create_tt, model_entry
+from tt_cnn.models import create_reference, model_entry
+from tt_cnn.models.running import reference_outputs, running_model
 from tt_cnn.testing import comp_pcc
 
 NAME = "vanilla_unet"
@@ -18,18 +18,9 @@ def main() -> float:
     reference = create_reference(NAME, shipped=True)
     picture, cells = SegmentationShapes("val")[0]
     images = entry.normalize(torch.from_numpy(picture).permute(2, 0, 1)[None] / 255)
-    device = ttnn.open_device(device_id=0, l1_small_size=entry.l1_small_size, num_command_queues=2)
-    try:
-        model = create_tt(NAME, device, reference)
-        host_input = model.to_host_input(images)
-        with create_pipeline(model, "trace+2cq") as pipeline:
-            pipeline.compile(host_input)
-            (output,) = pipeline.enqueue([host_input]).pop_all()
-            (mask,) = model.to_torch(output)
-    finally:
-        ttnn.close_device(device)
-    with torch.no_grad():
-        expected = reference(images)
+    with running_model(entry, reference) as running:
+        ((mask,),) = running.run([images])
+    (expected,) = reference_outputs(reference, images)
     pcc = float(comp_pcc(expected, mask)[1])
     print(f"{entry.title}, mask {tuple(mask.shape)}: PCC with PyTorch {pcc:.4f}")
     for who, found in (("the card", mask), ("PyTorch", expected)):

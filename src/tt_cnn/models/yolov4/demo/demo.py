@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from tt_cnn import ttnn
 from tt_cnn.evaluation.datasets import DetectionShapes
-from tt_cnn.models import create_pipeline, create_reference, create_tt, model_entry
+from tt_cnn.models import create_reference, model_entry
+from tt_cnn.models.running import reference_outputs, running_model
 from tt_cnn.testing import comp_pcc
 
 NAME = "yolov4"
@@ -20,21 +20,12 @@ def main() -> dict[str, float]:
     reference = create_reference(NAME, shipped=True)
     picture, _ = DetectionShapes("val")[0]
     images = entry.normalize(torch.from_numpy(picture).permute(2, 0, 1)[None] / 255)
-    device = ttnn.open_device(device_id=0, l1_small_size=entry.l1_small_size, num_command_queues=2)
-    try:
-        model = create_tt(NAME, device, reference)
-        host_input = model.to_host_input(images)
-        with create_pipeline(model, "trace+2cq") as pipeline:
-            pipeline.compile(host_input)
-            (output,) = pipeline.enqueue([host_input]).pop_all()
-            found = model.to_torch(output)
-    finally:
-        ttnn.close_device(device)
-    with torch.no_grad():
-        expected = reference(images)
+    with running_model(entry, reference) as running:
+        (found,) = running.run([images])
+    expected = reference_outputs(reference, images)
     pcc = {
         name: float(comp_pcc(golden, value)[1])
-        for name, golden, value in zip(model.outputs, expected, found, strict=True)
+        for name, golden, value in zip(running.model.outputs, expected, found, strict=True)
     }
     print(f"{entry.title}: PCC with PyTorch " + ", ".join(f"{value:.4f} for {name}" for name, value in pcc.items()))
     for who, (boxes, confidences) in (("the card", found), ("PyTorch", expected)):

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import torch
+from torch import nn
 
 from tt_cnn import ttnn
 from tt_cnn.models.yolov4.reference.model import YOLOv4
@@ -21,9 +22,22 @@ def convert_parameters(reference: YOLOv4, mesh_mapper: Any = None) -> Any:
 
 def infer_arguments(reference: YOLOv4, resolution: tuple[int, int], batch_size: int) -> Any:
     """Shapes, strides and paddings of all layers, nested as the reference is; nothing is computed."""
-    shapes_only = copy.deepcopy(reference).to("meta")
+    shapes_only = _without_values(reference)
     images = torch.empty(batch_size, 3, *resolution, device="meta")
     return infer_ttnn_module_args(model=shapes_only, run_model=lambda model: model(images), device=None)
+
+
+def _without_values(reference: YOLOv4) -> nn.Module:
+    """A copy with all shapes, but without what keeps them as they are: torch takes seconds over those."""
+    memo: dict[int, Any] = {id(one): torch.empty_like(one, device="meta") for one in reference.buffers()}
+    for one in reference.parameters():
+        memo[id(one)] = nn.Parameter(torch.empty_like(one, device="meta"), requires_grad=False)
+    model = copy.deepcopy(reference, memo)
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, (nn.BatchNorm2d, nn.Mish, nn.LeakyReLU)):
+                setattr(module, name, nn.Identity())
+    return model
 
 
 def to_host_tensor(images: torch.Tensor, mesh_mapper: Any = None) -> Any:

@@ -6,8 +6,8 @@ import sys
 
 import torch
 
-from tt_cnn import ttnn
-from tt_cnn.models import create_pipeline, create_reference, create_tt, model_entry
+from tt_cnn.models import create_reference, model_entry
+from tt_cnn.models.running import reference_outputs, running_model
 from tt_cnn.testing import comp_pcc
 
 SHOWN = 5
@@ -18,18 +18,9 @@ def main(name: str = "yolov8s") -> float:
     entry = model_entry(name)
     reference = create_reference(name, seed=0)
     images = entry.example_input()
-    device = ttnn.open_device(device_id=0, l1_small_size=entry.l1_small_size, num_command_queues=2)
-    try:
-        model = create_tt(name, device, reference)
-        host_input = model.to_host_input(images)
-        with create_pipeline(model, "trace+2cq") as pipeline:
-            pipeline.compile(host_input)
-            (output,) = pipeline.enqueue([host_input]).pop_all()
-            (predictions,) = model.to_torch(output)
-    finally:
-        ttnn.close_device(device)
-    with torch.no_grad():
-        expected = reference(images)
+    with running_model(entry, reference) as running:
+        ((predictions,),) = running.run([images])
+    (expected,) = reference_outputs(reference, images)
     pcc = float(comp_pcc(expected, predictions)[1])
     print(f"{entry.title}, predictions {tuple(predictions.shape)}: PCC with PyTorch {pcc:.4f}")
     print("seeded weights: the boxes mean nothing, but they are the same ones")

@@ -205,7 +205,7 @@ class Graph:
         return self._node("unary", (x,), (name, *params), x.shape)
 
     def binary(self, name: str, a: Node, b: Node) -> Node:
-        shape = tuple(torch.broadcast_shapes(a.shape, b.shape))
+        shape = broadcast(a.shape, b.shape)
         if a.shape == shape and _changes_nothing(name, b):
             return a
         for layout, other in ((a, b), (b, a)):
@@ -342,7 +342,7 @@ class Graph:
     # --- all else ------------------------------------------------------------------------------------------------
 
     def matmul(self, a: Node, b: Node) -> Node:
-        shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        shape = (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
         return self._node("matmul", (a, b), (), shape)
 
     def softmax(self, x: Node, axis: int) -> Node:
@@ -420,6 +420,13 @@ def kept_axes(inner: Shape, outer: Shape) -> dict[int, int]:
             else:
                 right, j = right * outer[j], j + 1
     return kept
+
+
+def broadcast(a: Shape, b: Shape) -> Shape:
+    """Of two operands that fit; torch's own function imports its symbolic shapes, which takes a second."""
+    rank = max(len(a), len(b))
+    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
+    return tuple(n if m == 1 else m for m, n in pairs)
 
 
 def _moves_only_units(shape: Shape, dims: Sequence[int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,18 +38,24 @@ class Kernels:
             return [lowering.tensor(node).clone(memory_format=torch.contiguous_format) for node in self._outputs]
 
 
+@lru_cache(maxsize=1)
+def serialized(outputs: tuple[Node, ...]) -> bytes:
+    """As ONNX, once for the two engines that want it. It is large: whoever has built engines clears the cache."""
+    from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
+
+    return OnnxModel(outputs).bytes()
+
+
 class OnnxRuntime:
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
         import onnxruntime
-
-        from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._names = [f"input{i}" for i in used_inputs(outputs)]
-        model = OnnxModel(outputs).bytes()
+        model = serialized(tuple(outputs))
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -60,8 +67,6 @@ class OpenVino:
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
         import openvino
 
-        from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
-
         core = openvino.Core()
         settings = {
             "INFERENCE_PRECISION_HINT": "f32",
@@ -69,7 +74,7 @@ class OpenVino:
             "INFERENCE_NUM_THREADS": str(threads),
             "NUM_STREAMS": "1",
         }
-        model = core.read_model(OnnxModel(outputs).bytes())
+        model = core.read_model(serialized(tuple(outputs)))
         self._request = core.compile_model(model, "CPU", settings).create_infer_request()
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

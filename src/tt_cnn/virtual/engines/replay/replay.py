@@ -11,7 +11,7 @@ import torch
 from tt_cnn.virtual.engines.replay.capture import NotExpressible, graph_of
 from tt_cnn.virtual.engines.replay.choice import quickest
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
-from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
+from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
@@ -117,7 +117,9 @@ class Replay:
         threads = torch.get_num_threads()
         if self.host is None:
             return quickest(nodes, inputs, threads)
-        return self.host, HOSTS[self.host](nodes, threads)
+        host = HOSTS[self.host](nodes, threads)
+        serialized.cache_clear()
+        return self.host, host
 
     def _sources(self, commands: Sequence[Command]) -> list[Cell]:
         """What a stretch of commands reads from before it, and may be different at the next replay."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.engines.replay import evaluate
-from tt_cnn.virtual.engines.replay.graph import Graph, Node, Shape, kept_axes
+from tt_cnn.virtual.engines.replay.graph import Graph, Node, Shape, broadcast, kept_axes
 from tt_cnn.virtual.engines.replay.held import holds_blocks, is_kept
 from tt_cnn.virtual.numerics.convolution.quick import Plan
 from tt_cnn.virtual.numerics.formats import BLOCK
@@ -80,7 +80,7 @@ class RoundingGraph(Graph):
 
     def binary(self, name: str, a: Node, b: Node) -> Node:
         """Padding waits until after the operation where what it meets is one number."""
-        if a.kind == "pad" and b.value is not None and torch.broadcast_shapes(a.shape, b.shape) == a.shape:
+        if a.kind == "pad" and b.value is not None and broadcast(a.shape, b.shape) == a.shape:
             before, after, fill = a.params
             stops = tuple(low + n for low, n in zip(before, a.source.shape, strict=True))
             outside = _outside(b.value, before, stops, a.shape)

@@ -25,12 +25,17 @@ from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+_MOST_ROWS, _MOST_PIXELS = 2**20, 2**27
+"""Above any image that fits into a card's DRAM. The real library counts in 32 bits and wraps around."""
+
 
 @op("conv2d")
 class Conv2d(Operation):
     """A 2D convolution; see TT-NN's `conv2d`."""
 
     reads_free_memory = True
+    _plan_in_l1: Callable[..., Slot] = staticmethod(plan_in_l1)
+    _plan_from_dram: Callable[..., Slot] = staticmethod(plan_from_dram)
 
     def arguments(
         self,
@@ -96,20 +101,40 @@ class Conv2d(Operation):
         input: Operand,
         weight: Operand,
         bias: Operand,
-        returns: tuple[bool, bool],
+        **_: Any,
     ) -> list[Slot]:
-        _check_sizes(conv)
+        self._check_sizes(conv)
         source, host = given_operand(input, slots)
         weight_slot, host_weight = given_operand(weight, slots)
         bias_slot, host_bias = given_operand(bias, slots)
         parameters = Parameters(host_weight, host_bias, weight_slot, bias_slot)
         request = Request(settings, compute.of_plan, dtype, memory_config)
         if runs_in_l1(source, slicing):
-            output = plan_in_l1(planner, source, host, conv, parameters, request)
+            output = self._plan_in_l1(planner, source, host, conv, parameters, request)
         else:
-            output = plan_from_dram(planner, source, host, conv, parameters, request, slicing)
+            output = self._plan_from_dram(planner, source, host, conv, parameters, request, slicing)
         made = [p for p in (parameters.weight, parameters.bias) if p is not None and p not in slots]
         return [output, *made]
+
+    @staticmethod
+    def _check_sizes(conv: Convolution) -> None:
+        """Sizes for which the real library computes with wrapped-around numbers and fails somewhere, or crashes."""
+        sizes = (conv.batch, conv.height, conv.width, conv.in_channels, conv.out_channels, conv.groups)
+        fatal(
+            min(*sizes, *conv.kernel, *conv.stride, *conv.dilation) > 0,
+            "conv2d takes sizes, channels, kernel, stride, dilation and groups of 1 or more.",
+        )
+        height, width = conv.window.dilated
+        fatal(
+            conv.height + conv.window.pad_h >= height and conv.width + conv.window.pad_w >= width,
+            f"The kernel covers {height}x{width} pixels; the input has {conv.height + conv.window.pad_h}x"
+            f"{conv.width + conv.window.pad_w} with its padding.",
+        )
+        rows, columns = conv.batch * (conv.height + conv.window.pad_h), conv.width + conv.window.pad_w
+        fatal(
+            rows <= _MOST_ROWS and rows * columns <= _MOST_PIXELS,
+            f"conv2d was asked for {rows} rows of {columns} pixels with their padding; no card holds that many.",
+        )
 
     def describe(self, call: Call) -> str:
         return describe(call, self.name)
@@ -221,27 +246,3 @@ def runs_in_l1(source: Slot | None, slicing: Slicing | None) -> bool:
     if slicing is not None:
         return slicing.kind is SliceTypeEnum.L1Full
     return source is not None and source.spec.memory_config.is_l1()
-
-
-def _check_sizes(conv: Convolution) -> None:
-    """Sizes for which the real library computes with wrapped-around numbers and fails somewhere, or crashes."""
-    sizes = (conv.batch, conv.height, conv.width, conv.in_channels, conv.out_channels, conv.groups)
-    fatal(
-        min(*sizes, *conv.kernel, *conv.stride, *conv.dilation) > 0,
-        "conv2d takes sizes, channels, kernel, stride, dilation and groups of 1 or more.",
-    )
-    height, width = conv.window.dilated
-    fatal(
-        conv.height + conv.window.pad_h >= height and conv.width + conv.window.pad_w >= width,
-        f"The kernel covers {height}x{width} pixels; the input has {conv.height + conv.window.pad_h}x"
-        f"{conv.width + conv.window.pad_w} with its padding.",
-    )
-    rows, columns = conv.batch * (conv.height + conv.window.pad_h), conv.width + conv.window.pad_w
-    fatal(
-        rows <= _MOST_ROWS and rows * columns <= _MOST_PIXELS,
-        f"conv2d was asked for {rows} rows of {columns} pixels with their padding; no card holds that many.",
-    )
-
-
-_MOST_ROWS, _MOST_PIXELS = 2**20, 2**27
-"""Above any image that fits into a card's DRAM. The real library counts in 32 bits and wraps around."""

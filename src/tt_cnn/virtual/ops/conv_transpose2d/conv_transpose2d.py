@@ -7,25 +7,19 @@ from typing import Any
 
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, Slicing
+from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig
 from tt_cnn.virtual.ops.conv2d.conv2d import (
-    ComputeChoice,
     Conv2d,
     compute_choice,
-    given_operand,
     pair,
-    runs_in_l1,
 )
-from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall, Operand, values_of_call
-from tt_cnn.virtual.ops.conv2d.parameters import Parameters
-from tt_cnn.virtual.ops.conv2d.problem import Request
+from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall, values_of_call
 from tt_cnn.virtual.ops.conv_transpose2d.numbers import spread_context, spread_operands, transposed_natively
 from tt_cnn.virtual.ops.conv_transpose2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
-from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType
@@ -36,6 +30,9 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 @op("conv_transpose2d")
 class ConvTranspose2d(Conv2d):
     """A transposed 2D convolution; weights are (in, out / groups, height, width)."""
+
+    _plan_in_l1 = staticmethod(plan_in_l1)
+    _plan_from_dram = staticmethod(plan_from_dram)
 
     def arguments(  # type: ignore[override]
         self,
@@ -92,35 +89,6 @@ class ConvTranspose2d(Conv2d):
             returns=(return_output_dim, return_weights_and_bias),
         )
 
-    def plan(  # type: ignore[override]
-        self,
-        planner: Planner,
-        *slots: Slot,
-        conv: TransposedConvolution,
-        settings: Settings,
-        compute: ComputeChoice,
-        dtype: DataType,
-        memory_config: MemoryConfig | None,
-        slicing: Slicing | None,
-        input: Operand,
-        weight: Operand,
-        bias: Operand,
-        returns: tuple[bool, bool],
-        mirror: bool = True,
-    ) -> list[Slot]:
-        _check_sizes(conv)
-        source, host = given_operand(input, slots)
-        weight_slot, host_weight = given_operand(weight, slots)
-        bias_slot, host_bias = given_operand(bias, slots)
-        parameters = Parameters(host_weight, host_bias, weight_slot, bias_slot)
-        request = Request(settings, compute.of_plan, dtype, memory_config)
-        if runs_in_l1(source, slicing):
-            output = plan_in_l1(planner, source, host, conv, parameters, request)
-        else:
-            output = plan_from_dram(planner, source, host, conv, parameters, request, slicing)
-        made = [p for p in (parameters.weight, parameters.bias) if p is not None and p not in slots]
-        return [output, *made]
-
     def _job(
         self, device: MeshDevice, call: Call, specs: list[Spec], buffers: list[Any], targets: list[Any]
     ) -> Callable[[], None]:
@@ -148,12 +116,12 @@ class ConvTranspose2d(Conv2d):
 
         return job
 
-
-def _check_sizes(conv: TransposedConvolution) -> None:
-    """Sizes for which the real library computes with wrapped-around numbers and fails somewhere, or crashes."""
-    sizes = (conv.batch, conv.height, conv.width, conv.in_channels, conv.out_channels, conv.groups)
-    fatal(
-        min(*sizes, *conv.kernel, *conv.stride, *conv.dilation) > 0 and min(conv.output_hw) > 0,
-        "conv_transpose2d takes sizes, channels, kernel, stride, dilation and groups of 1 or more, and padding that "
-        "leaves something of the output.",
-    )
+    @staticmethod
+    def _check_sizes(conv: TransposedConvolution) -> None:  # type: ignore[override]
+        """Sizes for which the real library computes with wrapped-around numbers and fails somewhere, or crashes."""
+        sizes = (conv.batch, conv.height, conv.width, conv.in_channels, conv.out_channels, conv.groups)
+        fatal(
+            min(*sizes, *conv.kernel, *conv.stride, *conv.dilation) > 0 and min(conv.output_hw) > 0,
+            "conv_transpose2d takes sizes, channels, kernel, stride, dilation and groups of 1 or more, and padding "
+            "that leaves something of the output.",
+        )

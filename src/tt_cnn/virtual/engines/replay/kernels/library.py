@@ -15,7 +15,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SOURCES = (
-    "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h",
+    "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
     "registers.h", "program.cpp",
 )  # fmt: skip
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
@@ -41,13 +41,18 @@ def library() -> Any:
     return ctypes.CDLL(str(path))
 
 
-def _path() -> Path:
+def fingerprint() -> str:
+    """Of the sources and the machine."""
     digest = hashlib.sha256(repr(FLAGS).encode())
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
     digest.update(_processor().encode())
+    return digest.hexdigest()[:16]
+
+
+def _path() -> Path:
     root = Path(os.environ.get("TT_CNN_CACHE") or Path.home() / ".cache" / "tt-cnn")
-    return root / f"kernels-{digest.hexdigest()[:16]}.so"
+    return root / f"kernels-{fingerprint()}.so"
 
 
 def _processor() -> str:

@@ -17,12 +17,10 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end, stages_of
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
-from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
+from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
 from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights, pairs_hold
 from tt_cnn.virtual.engines.replay.kernels.steps import (
     BETWEEN,
-    LANES,
-    ROWS,
     Stage,
     Step,
     direct_weights,
@@ -30,15 +28,10 @@ from tt_cnn.virtual.engines.replay.kernels.steps import (
     step,
     winograd_weights,
 )
+from tt_cnn.virtual.engines.replay.kernels.winograd import is_quicker, tiles_at_once
 from tt_cnn.virtual.engines.replay.rewrite import rewritten, rows_as_pixels
 from tt_cnn.virtual.types.enums import DataType
 
-CACHE_FLOATS = 1 << 18
-"""A core's second-level cache."""
-BLOCK_FLOATS = 1 << 16
-"""What a block of Winograd tiles may take of it."""
-FETCH = 7
-"""Products that a core could do while it fetches a weight from memory which it has for itself (measured on a Zen 4)."""
 FOREVER = 1 << 60
 REARRANGEMENTS = ("reshape", "permute", "slice", "expand", "pad")
 """Computed when they are needed: mostly views of their source's memory for torch, and one step for a step."""
@@ -74,7 +67,7 @@ class Lowering:
         for node in outputs:
             self._need(node)
         self._close()
-        self._scratch = torch.zeros(max(1, self._scratch_each * threads))
+        self._scratch = allocate(max(1, self._scratch_each * threads)).zero_()
 
     # --- looking ahead -------------------------------------------------------------------------------------------
 
@@ -266,13 +259,13 @@ class Lowering:
         (sh, sw), (top, left, _, _), (dh, dw), groups, between, scale = node.params
         weight, _ = _weight_and_bias(node)
         plain = Node("conv", node.inputs, (*node.params[:3], 1), node.shape)
-        paired = None if len(groups) == 1 and self._is_winograd(plain) else paired_weights(weight, scale)
-        pieces = pieces_of(groups, weight.shape[1])
-        if paired is None or not pairs_hold(node.source) or any(one.first % 2 or one.last % 2 for one in pieces):
-            paired = None
-            if len(groups) == 1:
-                self._conv(Fused(plain, fused.result, fused.chain, fused.other))
-                return
+        pieces, whole, paired = pieces_of(groups, weight.shape[1]), len(groups) == 1, None
+        even = all(one.first % 2 == one.last % 2 == 0 for one in pieces)
+        if even and pairs_hold(node.source) and not (whole and is_quicker(plain, self.threads)):
+            paired = paired_weights(weight, scale, self.threads)
+        if whole and paired is None:
+            self._conv(Fused(plain, fused.result, fused.chain, fused.other))
+            return
         roundings = [Stage(kind=BETWEEN[dtype]) for dtype in between if dtype is not DataType.FLOAT32]
         fields: dict[str, Any] = {
             "kernel_h": weight.shape[2], "kernel_w": weight.shape[3], "top": top, "left": left, "stride_h": sh,
@@ -282,7 +275,7 @@ class Lowering:
         if roundings:
             fields["between"] = self._array(roundings)
         if paired is None:
-            self._emit("convolution", fused, node.source, weights=direct_weights(weight), **fields)
+            self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **fields)
             return
         for one in pieces:
             one.first, one.last = one.first // 2, one.last // 2
@@ -320,35 +313,14 @@ class Lowering:
         if (kh, kw, sh, sw) == (1, 1, 1, 1) and not any(node.params[1]):  # all pixels in one row
             pixels = node.shape[0] * node.shape[2] * node.shape[3]
             window |= {"batch": 1, "height": 1, "width": pixels, "out_height": 1, "out_width": pixels}
-        if self._is_winograd(node):
-            tiles = self._tiles_at_once(node)
-            self._emit("winograd", fused, node.source, weights=winograd_weights(weight), tiles=tiles, **window)
+        if is_quicker(node, self.threads):
+            tiles, scratch = tiles_at_once(node, self.threads)
+            self._scratch_each = max(self._scratch_each, scratch)
+            self._emit(
+                "winograd", fused, node.source, weights=winograd_weights(weight, self.threads), tiles=tiles, **window
+            )
         else:
-            self._emit("convolution", fused, node.source, weights=direct_weights(weight), **window)
-
-    def _is_winograd(self, node: Node) -> bool:
-        stride, _, dilation, groups = node.params
-        small = (node.inputs[1].shape[2:], stride, dilation, groups) == ((3, 3), (1, 1), (1, 1), 1)
-        return small and _suits_winograd(node) and self._quicker_by_winograd(node)
-
-    def _quicker_by_winograd(self, node: Node) -> bool:
-        """It takes 36 products for 16 results instead of 9 for each, and 36 weights have to be fetched instead of 9."""
-        n, _, h, w = node.shape
-        fetch = FETCH * self.threads
-        return 4 * (n * -(-h // 4) * -(-w // 4) + fetch) < n * h * w + fetch
-
-    def _tiles_at_once(self, node: Node) -> int:
-        """As many as stay in cache; more where weights are large, since these are fetched anew for every block."""
-        n, channels, h, w = node.shape
-        inputs, columns = node.source.shape[1], -(-channels // LANES) * LANES
-        tiles = n * -(-h // 4) * -(-w // 4)
-        rounds = min(12, max(2, 36 * inputs * columns // (3 * CACHE_FLOATS)))
-        blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (36 * (inputs + columns))))
-        if blocks > 1:
-            blocks = -(-blocks // self.threads) * self.threads
-        at_once = -(-tiles // blocks)
-        self._scratch_each = max(self._scratch_each, 36 * (at_once * (inputs + columns) + 2 * LANES))
-        return at_once
+            self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **window)
 
     def _conv_transpose(self, fused: Fused) -> None:
         """Every place of the kernel is a 1x1 convolution to every so manieth pixel."""
@@ -361,7 +333,7 @@ class Lowering:
             for dx in range(sw):
                 place = weight[:, :, dy : dy + 1, dx : dx + 1].transpose(0, 1)
                 self._emit(
-                    "convolution", fused, node.source, image, weights=direct_weights(place),
+                    "convolution", fused, node.source, image, weights=direct_weights(place, self.threads),
                     bias=padded_bias(bias, node.shape[1]), y=image.pointer + 4 * (dy * row + dx * image.pixel),
                     y_row=sh * row, y_pixel=sw * image.pixel, out_height=node.source.shape[2],
                     out_width=node.source.shape[3],
@@ -406,8 +378,3 @@ def _weight_and_bias(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:
     weight = node.inputs[1].value
     assert weight is not None
     return weight, node.inputs[2].value if len(node.inputs) > 2 else None
-
-
-def _suits_winograd(node: Node) -> bool:
-    """Its transformations go sixteen channels at a time."""
-    return node.source.shape[1] % 16 == 0 and node.shape[1] >= 16

@@ -10,7 +10,7 @@ import torch
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.held import is_flushed, mantissa_bits
 from tt_cnn.virtual.engines.replay.kernels.library import library
-from tt_cnn.virtual.engines.replay.kernels.steps import in_panels
+from tt_cnn.virtual.engines.replay.kernels.steps import direct_weights
 
 _BFLOAT16_MANTISSA = 7
 
@@ -20,7 +20,7 @@ def pairs_hold(node: Node) -> bool:
     return mantissa_bits(node) <= _BFLOAT16_MANTISSA and is_flushed(node)
 
 
-def paired_weights(weight: torch.Tensor, scale: float) -> torch.Tensor | None:
+def paired_weights(weight: torch.Tensor, scale: float, threads: int) -> torch.Tensor | None:
     """Weights (out, in, height, width) as panels of pairs of input channels, without the factor that is in them.
 
     None where that leaves no bfloat16 numbers, or the processor does not multiply such.
@@ -30,6 +30,5 @@ def paired_weights(weight: torch.Tensor, scale: float) -> torch.Tensor | None:
     numbers = (weight / scale).bfloat16()
     if not torch.equal(numbers.float() * scale, weight):
         return None
-    rows = numbers.permute(2, 3, 1, 0).reshape(-1, 2, weight.shape[0])
-    pairs = rows.permute(0, 2, 1).contiguous().view(torch.float32)[..., 0]  # the even channel in the lower half
-    return in_panels(pairs)
+    pairs = torch.stack([numbers[:, ::2], numbers[:, 1::2]], -1)  # the even channel is the lower half
+    return direct_weights(pairs.view(torch.float32)[..., 0], threads)

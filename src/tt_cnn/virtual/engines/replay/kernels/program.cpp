@@ -1,5 +1,8 @@
 // A list of steps, run by a team of threads that meet after every step.
 #include <omp.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #include <thread>
 #include <vector>
 #ifdef __linux__
@@ -10,6 +13,7 @@
 #include "convolution.h"
 #include "registers.h"
 #include "walk.h"
+#include "weights.h"
 #include "windows.h"
 #include "winograd.h"
 
@@ -71,4 +75,13 @@ extern "C" void run_program(const Step* steps, int64_t count, int64_t threads, f
         run(steps[i], {size, scratch + omp_get_thread_num() * scratch_each, &pieces[i]});
         meeting.wait(size);
     }
+}
+
+// For memory that has not been touched yet. What is streamed is fetched ahead, and that ends with every page.
+extern "C" void prefer_large_pages(float* memory, int64_t floats) {
+#ifdef __linux__
+    constexpr uintptr_t page = 4096;
+    const uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page, end = (uintptr_t)(memory + floats) / page * page;
+    if (begin < end) madvise((void*)begin, end - begin, MADV_HUGEPAGE);  // where it is refused, nothing is lost
+#endif
 }

@@ -79,6 +79,11 @@ static inline void put_many(const Step& s, float* const* y, const float* const* 
     if (s.stage_count) {
         run_stages(s.stages, s.stage_count, sums, n, apart, other, channel, count);
         for (int i = 0; i < n; i++) store_some(y[i], sums[i * apart], count);
+    } else if (s.activation <= RELU && count >= LANES && (!s.other || s.other_first)) {  // what is most frequent
+        const bool relu = s.activation == RELU;
+        if (s.other)
+            for (int i = 0; i < n; i++) sums[i * apart] += load(other[i]);
+        for (int i = 0; i < n; i++) store(y[i], relu ? larger(sums[i * apart], Vector{}) : sums[i * apart]);
     } else {
         for (int i = 0; i < n; i++) put(s, y[i], other[i], sums[i * apart], count, channel);
     }

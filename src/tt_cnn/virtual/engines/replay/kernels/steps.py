@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 import torch
 
+from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.memory import allocate
 from tt_cnn.virtual.types.enums import DataType
 
-LANES, PANEL, ROWS = 16, 64, 7
-"""Columns of a vector and of a panel of weights, and rows that are multiplied at a time, as product.h has them."""
+LANES, ROWS = 16, 7
+"""Columns of a vector, and rows that are multiplied at a time, as product.h has them."""
+POINTS = 36
+"""Of a Winograd tile of 6x6."""
 KINDS = (
     "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
     "walk", "pair",
@@ -60,7 +65,7 @@ class Piece(ctypes.Structure):
 
 
 class Step(ctypes.Structure):
-    """As program.cpp has it."""
+    """As step.h has it."""
 
     _fields_ = (
         ("kind", ctypes.c_int64),
@@ -77,38 +82,30 @@ def step(kind: str, **fields: Any) -> Step:
     return Step(kind=KINDS.index(kind), **(ones | fields))
 
 
-# Winograd's points 0, 1, -1, 2, -2 and infinity: rows take a kernel of 3 to its 6 values there.
-_KERNEL_TO_POINTS = torch.tensor(
-    [
-        [1 / 4, 0, 0],
-        [-1 / 6, -1 / 6, -1 / 6],
-        [-1 / 6, 1 / 6, -1 / 6],
-        [1 / 24, 1 / 12, 1 / 6],
-        [1 / 24, -1 / 12, 1 / 6],
-        [0, 0, 1],
-    ],
-    dtype=torch.float64,
-)
+class Weights(ctypes.Structure):
+    """As weights.h has it."""
+
+    _fields_ = (("values", ctypes.c_void_p), ("sizes", ctypes.c_int64 * 4), ("distances", ctypes.c_int64 * 4))
 
 
-def in_panels(matrix: torch.Tensor) -> torch.Tensor:
-    """(..., rows, columns) as panels of columns, each with its rows one after the other; the last may be narrow."""
-    matrix = torch.nn.functional.pad(matrix.float(), (0, -matrix.shape[-1] % LANES))
-    return torch.cat([panel.flatten(-2) for panel in matrix.split(PANEL, dim=-1)], dim=-1)
-
-
-def direct_weights(weight: torch.Tensor) -> torch.Tensor:
+def direct_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
     """(out, in, height, width) as panels of (height * width * in) rows."""
-    out = weight.shape[0]
-    return in_panels(weight.permute(2, 3, 1, 0).reshape(-1, out))
+    return _packed(weight, math.prod(weight.shape[1:]), False, threads)
 
 
-def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
+def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
     """The 3x3 kernels at their 36 points, each a matrix (in, out) in panels."""
-    outputs, inputs = weight.shape[:2]
-    to = torch.kron(_KERNEL_TO_POINTS, _KERNEL_TO_POINTS).float()
-    points = to @ weight.float().permute(2, 3, 1, 0).reshape(9, inputs * outputs)
-    return in_panels(points.reshape(36, inputs, outputs))
+    return _packed(weight, POINTS * weight.shape[1], True, threads)
+
+
+def _packed(weight: torch.Tensor, rows: int, winograd: bool, threads: int) -> torch.Tensor:
+    weight = weight.float()
+    packed = allocate(rows * -(-weight.shape[0] // LANES) * LANES)
+    sizes, distances = (ctypes.c_int64 * 4)(*weight.shape), (ctypes.c_int64 * 4)(*weight.stride())
+    told = Weights(values=weight.data_ptr(), sizes=sizes, distances=distances)
+    to = ctypes.c_void_p(packed.data_ptr())
+    library().pack_weights(ctypes.byref(told), ctypes.c_int64(winograd), to, ctypes.c_int64(threads))
+    return packed
 
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:

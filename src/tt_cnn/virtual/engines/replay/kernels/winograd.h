@@ -51,6 +51,7 @@ static void to_points(const Step& s, int tile, int at, const Points& V) {
     const int n = tile / (across * down), y0 = tile / across % down * 4 - (int)s.top, x0 = tile % across * 4 - (int)s.left;
     const float* pixels[TILE];
     for (int i = 0; i < 6; i++)
+#pragma GCC unroll 6
         for (int j = 0; j < 6; j++) {
             const int y = y0 + i, x = x0 + j;
             const bool inside = y >= 0 && y < s.height && x >= 0 && x < s.width;
@@ -58,16 +59,21 @@ static void to_points(const Step& s, int tile, int at, const Points& V) {
         }
     for (int c = 0; c < C; c += LANES) {
         Vector half[TILE];
+#pragma GCC unroll 6
         for (int j = 0; j < 6; j++) {
             Vector column[6], v[6];
+#pragma GCC unroll 6
             for (int i = 0; i < 6; i++) column[i] = load(pixels[i * 6 + j] + c);
             forward(column, v);
+#pragma GCC unroll 6
             for (int i = 0; i < 6; i++) half[i * 6 + j] = v[i];
         }
         float* to = V.row(0, at) + c;
+#pragma GCC unroll 6
         for (int i = 0; i < 6; i++) {
             Vector v[6];
             forward(half + i * 6, v);
+#pragma GCC unroll 6
             for (int j = 0; j < 6; j++, to += V.distance()) store(to, v[j]);
         }
     }
@@ -81,12 +87,16 @@ static void from_points(const Step& s, int tile, int at, const Points& M, int fi
         const int count = std::min(LANES, (int)s.out_channels - c);
         Vector half[24], result[16];
         const Vector bias = load(s.bias + c);
+#pragma GCC unroll 6
         for (int j = 0; j < 6; j++) {
             Vector column[6], y[4];
+#pragma GCC unroll 6
             for (int i = 0; i < 6; i++) column[i] = load(M.row(i * 6 + j, at) + c - first);
             backward(column, y);
+#pragma GCC unroll 6
             for (int i = 0; i < 4; i++) half[i * 6 + j] = y[i];
         }
+#pragma GCC unroll 6
         for (int i = 0; i < 4; i++) backward(half + i * 6, result + i * 4);
         float* to[16];
         const float* other[16];

@@ -1,4 +1,4 @@
-"""How long a card computes: on the virtual card the engine's time for every command, on a real one the wall time."""
+"""How long a card computes: on the virtual card what the cost model predicts, on a real one the wall time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 from tt_cnn import ttnn
 from tt_cnn.runtime import is_virtual
 
-ENGINE_TIME = "engine's measured time"
-"""What the host needed to compute the card's numbers. It says how the host does, not how fast the card would be."""
+PREDICTED = "kernel durations that the cost model predicts"
 WALL_TIME = "wall time until the device was synchronized"
 
 
@@ -23,14 +22,14 @@ class DeviceTime:
     seconds: float = 0.0
     commands: int = 0
     """Device operations and replays of traces; transfers are not counted."""
-    label: str = ENGINE_TIME
+    label: str = PREDICTED
 
 
 @contextmanager
 def measured(device: Any, total: DeviceTime | None = None) -> Iterator[DeviceTime]:
     """The time a device works inside the `with` block; it is complete when the block is left."""
     total = DeviceTime() if total is None else total
-    with _engine(device, total) if is_virtual() else _wall(device, total):
+    with _predicted(device, total) if is_virtual() else _wall(device, total):
         yield total
 
 
@@ -46,16 +45,24 @@ def _wall(device: Any, total: DeviceTime) -> Iterator[None]:
 
 
 @contextmanager
-def _engine(device: Any, total: DeviceTime) -> Iterator[None]:
-    """The time of each command where it runs, on its queue's worker."""
-    from tt_cnn.virtual.command_times import CommandTimes
+def _predicted(device: Any, total: DeviceTime) -> Iterator[None]:
+    """The kernel durations of every command that runs; those of a trace count at each of its replays."""
+    from tt_cnn.virtual.cost import kernel_cost
 
-    times = CommandTimes(device)
-    times.start()
+    ran: list[Any] = []
+
+    def note(command: Any, *_: Any) -> None:
+        if command.plan is not None:
+            ran.append((command,))
+        elif command.trace_id is not None:
+            ran.append(tuple(device.traces[command.trace_id].commands))
+
+    device.timers.append(note)
     try:
         yield
         ttnn.synchronize_device(device)
     finally:
-        times.stop()
-        total.seconds += times.compute
-        total.commands += times.computations
+        device.timers.remove(note)
+        steps = (placed.step for commands in ran for command in commands for placed in command.steps)
+        total.seconds += sum(kernel_cost(step, device.card).ns for step in steps) / 1e9
+        total.commands += len(ran)

@@ -12,22 +12,27 @@ import torch
 from torch import nn
 
 from tt_cnn import runtime, ttnn
-from tt_cnn.models import EXECUTORS, ModelEntry, TtModel, create_pipeline
-from tt_cnn.models.tt_model import Precision
+from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
+from tt_cnn.models.registry import ModelEntry, create_tt
+from tt_cnn.models.tt_model import Precision, TtModel
 from tt_cnn.pipeline import Pipeline
 
 
 @contextmanager
-def opened_card(entry: ModelEntry, *, card: str | None = None, executor: str = "trace+2cq") -> Iterator[Any]:
+def opened_card(
+    entry: ModelEntry, *, card: str | None = None, executor: str = "trace+2cq", **options: Any
+) -> Iterator[Any]:
     """A card with what the model and the executor need, closed at the end; of an n300, both chips.
 
     `card` names a virtual one (TT_CNN_CARD where it is None); with a real card in use there is nothing to choose.
+    `options` go to `open_device`.
     """
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
     settings: dict[str, Any] = {
         "l1_small_size": entry.l1_small_size,
         "num_command_queues": EXECUTORS[executor].num_command_queues,
+        **options,
     }
     if not runtime.is_virtual():
         if card is not None:
@@ -57,7 +62,7 @@ def card_name(device: Any) -> str:
 
 
 @dataclass
-class Bench:
+class RunningModel:
     """Pictures in, outputs out, with the time that they took."""
 
     model: TtModel
@@ -89,7 +94,7 @@ def _filled(batch: torch.Tensor, size: int) -> torch.Tensor:
 
 
 @contextmanager
-def opened_bench(
+def running_model(
     entry: ModelEntry,
     reference: nn.Module,
     *,
@@ -97,21 +102,19 @@ def opened_bench(
     executor: str = "trace+2cq",
     precision: Precision = "tuned",
     resolution: tuple[int, int] | None = None,
-) -> Iterator[Bench]:
+) -> Iterator[RunningModel]:
     """The card opened, the model made from the reference's weights, its pipeline compiled."""
-    from tt_cnn.models import create_tt
-
     with opened_card(entry, card=card, executor=executor) as device:
         model = create_tt(entry.name, device, reference, resolution=resolution, precision=precision)
         batch = model.batch_size * model.chips
         example = model.to_host_input(entry.example_input(batch_size=batch, resolution=model.resolution))
         with create_pipeline(model, executor) as pipeline:
             pipeline.compile(example)
-            yield Bench(model, pipeline)
+            yield RunningModel(model, pipeline)
 
 
-def reference_outputs(reference: nn.Module, images: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
-    """What PyTorch gives for each picture, always as a tuple."""
+def reference_outputs(reference: nn.Module, images: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What PyTorch gives for a batch, always as a tuple."""
     with torch.no_grad():
-        outputs = [reference(image) for image in images]
-    return [each if isinstance(each, tuple) else (each,) for each in outputs]
+        outputs = reference(images)
+    return (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
