@@ -12,6 +12,8 @@ from tt_cnn.virtual.engines.replay.capture import graph_of
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.hosts import Kernels
 from tt_cnn.virtual.engines.replay.kernels.fusion import fuse
+from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
 from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.bits import flush_denormals, keep_mantissa
 from tt_cnn.virtual.numerics.convolution.inner import Piece
@@ -130,6 +132,34 @@ def test_sums_are_rounded_between_pieces(
     found, nodes = compiled(lambda image: sums(image, weight, plan=plan), x)
     assert any(one.kind == "sums" for one in ordered(nodes))
     assert torch.equal(found, sums(x, weight, plan=plan))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.0 + 3.4e-4 * 18])
+@pytest.mark.parametrize(
+    "kernel, stride, outputs, shares", [(3, 1, 64, 2), (3, 2, 40, 1), (1, 1, 96, 4), (1, 1, 33, 1)]
+)
+def test_pairs_of_bfloat16_numbers_are_multiplied_at_once(
+    kernel: int, stride: int, outputs: int, shares: int, scale: float
+) -> None:
+    """Where the processor can; a factor in the weights is put off until after the sum."""
+    torch.manual_seed(0)
+    numbers = torch.randint(-4, 5, (outputs, 32, kernel, kernel)).float()
+    window = Window((kernel, kernel), (stride, stride), (kernel // 2,) * 4)
+    plan = Plan(window, 1, pieces(kernel, 32, shares), (None,), (None,), scale, narrow=True)
+
+    def program(image: torch.Tensor) -> torch.Tensor:
+        return sums(pack(image, DataType.BFLOAT16), numbers * scale, plan=plan)
+
+    x = torch.randint(-20, 21, (1, 9, 11, 32)).float()
+    found, nodes = compiled(program, x)
+    steps = [one for one in fuse(nodes).values() if one is not None]
+    assert [one.node.kind for one in steps] == ["unary", "sums"]
+    assert (paired_weights(numbers * scale, scale, 2) is not None) == bool(library().multiplies_pairs())
+    expected = program(x)
+    if scale == 1.0:
+        assert torch.equal(found, expected)
+    torch.testing.assert_close(found, expected, rtol=2.0**-7, atol=1e-4)  # zero, or what float32 leaves of it
+    assert (found == expected).float().mean() > 0.99
 
 
 def test_a_walk_is_drawn_from_the_sums() -> None:

@@ -127,7 +127,7 @@ def _blocks(node: Node, x: torch.Tensor) -> torch.Tensor:
 
 
 def _sums(node: Node, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    stride, (top, left, bottom, right), dilation, pieces, between = node.params
+    stride, (top, left, bottom, right), dilation, pieces, between, *_ = node.params
     kernel = (weight.shape[2], weight.shape[3])
     plan = Plan(Window(kernel, stride, (top, bottom, left, right), dilation), 1, pieces, between, ())
     return _as_image(node, sums(x.permute(0, 2, 3, 1), weight, plan=plan))

@@ -24,6 +24,8 @@ from tt_cnn.virtual.types.enums import DataType, MathFidelity
 Translate = Callable[..., Node | None]
 TRANSLATIONS: dict[str, Translate] = {}
 
+_BFLOAT16_BITS = 7
+"""Of the mantissa."""
 TO_IMAGE, FROM_IMAGE = (0, 3, 1, 2), (0, 2, 3, 1)
 """Between channels last and channels first."""
 
@@ -146,6 +148,7 @@ def block_products(
     weight = graph.constant(operands[0].reshape(inner, columns).t().reshape(columns, inner, 1, 1).contiguous())
     pieces = tuple((Piece((0, 1), (at, min(at + depth, inner))),) for at in range(0, inner, depth))
     between: tuple[DataType | None, ...] = (stored,) if fp32_dest else (DataType.BFLOAT16, stored)
-    total = graph.sums(image, weight, Plan(Window((1, 1)), 1, pieces, between, ()))
+    narrow = bits <= _BFLOAT16_BITS
+    total = graph.sums(image, weight, Plan(Window((1, 1)), 1, pieces, between, (), narrow=narrow))
     total = total if fp32_dest else graph.unary("round_away", total)
     return graph.reshape(graph.permute(total, FROM_IMAGE), (*a.shape[:-1], columns))

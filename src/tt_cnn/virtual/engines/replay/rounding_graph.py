@@ -115,14 +115,11 @@ class RoundingGraph(Graph):
         """The sums of a convolution (batch, channels, height, width), rounded as the plan says."""
         top, bottom, left, right = plan.window.padding
         padding, stride, dilation = (top, left, bottom, right), plan.window.stride, plan.window.dilation
-        if plan.is_whole:
-            total = self._transposed(x, weight, plan) or self.conv(
-                x, weight, None, stride, padding, dilation, plan.groups
-            )
-        else:
-            shape = self.conv(x, weight, None, stride, padding, dilation, plan.groups).shape
-            params = (tuple(stride), padding, tuple(dilation), plan.pieces, plan.between)
-            total = self._node("sums", (x, weight), params, shape)
+        total = self._transposed(x, weight, plan) if plan.is_whole else None
+        if total is None:
+            conv = self.conv(x, weight, None, stride, padding, dilation, plan.groups)
+            params = (*conv.params[:3], plan.pieces, plan.between, plan.scale, plan.narrow)
+            total = conv if plan.groups > 1 else self._node("sums", conv.inputs, params, conv.shape)
         for dtype in plan.last:
             total = self.rounded(total, dtype)
         return self._node("walk", (total,), (plan.walk,), total.shape) if plan.walk else total
@@ -155,7 +152,7 @@ class RoundingGraph(Graph):
 
 
 def _touches_each_pixel_once(node: Node) -> bool:
-    stride, padding, _, _, _ = node.params
+    stride, padding, *_ = node.params
     return node.inputs[1].shape[2:] == (1, 1) and stride == (1, 1) and not any(padding)
 
 

@@ -52,6 +52,10 @@ class Plan:
     """What a sum is rounded to between two of those: as the packer does, or (None) to bfloat16 with ties to even."""
     last: tuple[DataType | None, ...]
     """The same after the last of them."""
+    scale: float = 1.0
+    """What the weights have been multiplied with."""
+    narrow: bool = False
+    """What is multiplied with them has at most the bits of bfloat16."""
     walk: float = 0.0
     """How far the roundings within a group carry a sum at random, in parts of a typical sum."""
 
@@ -69,7 +73,8 @@ def quick_sums(recipe: Recipe, image: Tensor, weights: Weights) -> Tensor:
     every, high = weights.seen(recipe.fidelity, scale)
     walks = not recipe.fp32_dest and recipe.fidelity is not MathFidelity.LoFi
     walk = _WALK * recipe.steps**0.5 if walks else 0.0
-    plan = Plan(recipe.window, recipe.groups, pieces, _between(recipe), _between(recipe), walk)
+    narrow = recipe.activations is not DataType.FLOAT32
+    plan = Plan(recipe.window, recipe.groups, pieces, _between(recipe), _between(recipe), scale, narrow, walk)
     seen, rest = _parts(recipe, image)
     values = sums(seen, every, plan=plan) if rest is None else sums(seen, every, rest, high, plan=plan)
     out = values.shape[1]

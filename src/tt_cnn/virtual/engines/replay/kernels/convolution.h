@@ -130,6 +130,17 @@ static void add_bias(const float* bias, float* sums, int rows, int vectors) {
     }
 }
 
+// `start` plus products that lack a factor, rounded to bfloat16 on the way where `even` is set.
+template <bool even>
+static void add_scaled(float scale, const float* products, const float* start, size_t start_row, float* sums, int rows,
+                       int vectors) {
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors * LANES; v += LANES) {
+            const Vector sum = load(start + r * start_row + v) + scale * load(products + r * PANEL + v);
+            store(sums + r * PANEL + v, even ? nearest_even(sum) : sum);
+        }
+}
+
 // What happens to the sums of some rows between two pieces of the inner dimension.
 static void round_sums(const Step& s, Vector* sums, int rows, int vectors) {
     if (vectors == WIDE) return run_stages(s.between, s.between_count, sums, rows * WIDE, 1, nullptr, 0, LANES);
@@ -177,6 +188,7 @@ static void convolution(const Step& s, const Team& team) {
             const float* weights = s.weights + (size_t)panel * PANEL * kernel * C;
             for (const Block& block : blocks) {
                 const bool starts = &block == &blocks.front(), ends = &block == &blocks.back();
+                const bool evenly = s.paired && block.rounds && s.between_count == 1 && s.between[0].kind == NEAREST_EVEN;
                 const float* here = weights + ((size_t)block.first * C + block.channel) * vectors * LANES;
                 const Block& after = ends ? block : (&block)[1];
                 const float* next = weights + ((size_t)after.first * C + after.channel) * vectors * LANES;
@@ -187,9 +199,16 @@ static void convolution(const Step& s, const Team& team) {
                     const int found = runs_of(s, around + i, rows, block, weights, vectors * LANES, runs.data(), length);
                     float* to = sums + (size_t)i * PANEL;
                     const float* from = starts ? zeros : to;
-                    PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL,
-                                                    line < vectors ? next + line * LANES : here);
-                    if (block.rounds) round_sums(s, (Vector*)to, rows, vectors);
+                    const float* ahead = line < vectors ? next + line * LANES : here;
+                    if (s.paired) {
+                        alignas(64) float part[ROWS * PANEL];
+                        PAIRED_PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, zeros, 0, part, PANEL, ahead);
+                        (evenly ? add_scaled<true> : add_scaled<false>)((float)s.scale, part, from, starts ? 0 : PANEL, to,
+                                                                        rows, vectors);
+                    } else {
+                        PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL, ahead);
+                    }
+                    if (block.rounds && !evenly) round_sums(s, (Vector*)to, rows, vectors);
                     if (ends) add_bias(s.bias + panel * PANEL, to, rows, vectors);
                     if (ends && !s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }

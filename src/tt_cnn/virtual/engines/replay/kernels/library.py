@@ -15,8 +15,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SOURCES = (
-    "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h",
-    "registers.h", "weights.h", "program.cpp",
+    "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
+    "registers.h", "program.cpp",
 )  # fmt: skip
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILERS = ("g++", "c++")

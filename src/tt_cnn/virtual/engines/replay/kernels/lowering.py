@@ -17,14 +17,12 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end, stages_of
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
-from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool
+from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
+from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
 from tt_cnn.virtual.engines.replay.kernels.registers import staged
 from tt_cnn.virtual.engines.replay.kernels.steps import (
     ACTIVATIONS,
     BETWEEN,
-    LANES,
-    POINTS,
-    ROWS,
     Stage,
     Step,
     direct_weights,
@@ -32,15 +30,10 @@ from tt_cnn.virtual.engines.replay.kernels.steps import (
     step,
     winograd_weights,
 )
+from tt_cnn.virtual.engines.replay.kernels.winograd import is_quicker, tiles_at_once
 from tt_cnn.virtual.engines.replay.rewrite import COMMON, rewritten, rows_as_pixels
 from tt_cnn.virtual.types.enums import DataType
 
-CACHE_FLOATS = 1 << 18
-"""A core's second-level cache."""
-BLOCK_FLOATS = 1 << 16
-"""What a block of Winograd tiles may take of it."""
-FETCH = 7
-"""Products that a core could do while it fetches a weight from memory which it has for itself (measured on a Zen 4)."""
 REWRITES = COMMON | {"matmul": rows_as_pixels}
 FOREVER = 1 << 60
 REARRANGEMENTS = ("reshape", "permute", "slice", "expand", "pad")
@@ -63,6 +56,7 @@ class Lowering:
         """Rearrangements that torch computes."""
         self._kept: list[torch.Tensor] = []
         self._arrays: list[Any] = []
+        self._pairs: dict[int, Image] = {}
         self._scratch_each = 0
         self._pool = Pool()
         outputs = self.outputs = rewritten(outputs, REWRITES)
@@ -76,7 +70,7 @@ class Lowering:
         for node in outputs:
             self._need(node)
         self._close()
-        self._scratch = torch.zeros(max(1, self._scratch_each * threads))
+        self._scratch = allocate(max(1, self._scratch_each * threads)).zero_()
 
     # --- looking ahead -------------------------------------------------------------------------------------------
 
@@ -268,9 +262,16 @@ class Lowering:
     def _sums(self, fused: Fused) -> None:
         """A convolution whose sums are rounded between pieces of the inner dimension."""
         node = fused.node
-        (sh, sw), (top, left, _, _), (dh, dw), groups, between = node.params
+        (sh, sw), (top, left, _, _), (dh, dw), groups, between, scale, narrow = node.params
         weight, _ = _weight_and_bias(node)
-        pieces = pieces_of(groups, weight.shape[1])
+        plain = Node("conv", node.inputs, (*node.params[:3], 1), node.shape)
+        pieces, whole, paired = pieces_of(groups, weight.shape[1]), len(groups) == 1, None
+        even = all(one.first % 2 == one.last % 2 == 0 for one in pieces)
+        if even and narrow and not (whole and is_quicker(plain, self.threads)):
+            paired = paired_weights(weight, scale, self.threads)
+        if whole and paired is None:
+            self._conv(Fused(plain, fused.result, fused.chain, fused.other))
+            return
         roundings = [Stage(kind=BETWEEN[dtype]) for dtype in between if dtype is not DataType.FLOAT32]
         fields: dict[str, Any] = {
             "kernel_h": weight.shape[2], "kernel_w": weight.shape[3], "top": top, "left": left, "stride_h": sh,
@@ -279,7 +280,25 @@ class Lowering:
         }  # fmt: skip
         if roundings:
             fields["between"] = self._array(roundings)
-        self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **fields)
+        if paired is None:
+            self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **fields)
+            return
+        for one in pieces:
+            one.first, one.last = one.first // 2, one.last // 2
+        pairs = self._paired(node.source)
+        fields |= {"pieces": self._array(pieces), "paired": 1, "scale": scale, "weights": paired}
+        fields |= {"x": pairs.pointer, "x_pixel": pairs.pixel, "channels": weight.shape[1] // 2}
+        self._emit("convolution", fused, node.source, **fields)
+
+    def _paired(self, node: Node) -> Image:
+        """The image with two neighbouring channels in the place of one number."""
+        if id(node) not in self._pairs:
+            x, (n, c, h, w) = self._source(node), node.shape
+            y = self._pool.image((n, c // 2, h, w), self._last_use[id(node)])
+            numbers = {"batch": n, "height": h, "width": w, "channels": c // 2, "x_pixel": x.pixel, "y_pixel": y.pixel}
+            self._steps.append(step("pair", x=x.pointer, y=y.pointer, **numbers))
+            self._pairs[id(node)] = y
+        return self._pairs[id(node)]
 
     def _walk(self, fused: Fused) -> None:
         self._emit("walk", fused, fused.node.source, a=fused.node.params[0])
@@ -300,32 +319,14 @@ class Lowering:
         if (kh, kw, sh, sw) == (1, 1, 1, 1) and not any(node.params[1]):  # all pixels in one row
             pixels = node.shape[0] * node.shape[2] * node.shape[3]
             window |= {"batch": 1, "height": 1, "width": pixels, "out_height": 1, "out_width": pixels}
-        if (kh, kw, sh, sw, dh, dw) == (3, 3, 1, 1, 1, 1) and _suits_winograd(node) and self._quicker_by_winograd(node):
-            tiles = self._tiles_at_once(node)
+        if is_quicker(node, self.threads):
+            tiles, scratch = tiles_at_once(node, self.threads)
+            self._scratch_each = max(self._scratch_each, scratch)
             self._emit(
                 "winograd", fused, node.source, weights=winograd_weights(weight, self.threads), tiles=tiles, **window
             )
         else:
             self._emit("convolution", fused, node.source, weights=direct_weights(weight, self.threads), **window)
-
-    def _quicker_by_winograd(self, node: Node) -> bool:
-        """It takes 36 products for 16 results instead of 9 for each, and 36 weights have to be fetched instead of 9."""
-        n, _, h, w = node.shape
-        fetch = FETCH * self.threads
-        return 4 * (n * -(-h // 4) * -(-w // 4) + fetch) < n * h * w + fetch
-
-    def _tiles_at_once(self, node: Node) -> int:
-        """As many as stay in cache; more where weights are large, since these are fetched anew for every block."""
-        n, channels, h, w = node.shape
-        inputs, columns = node.source.shape[1], -(-channels // LANES) * LANES
-        tiles = n * -(-h // 4) * -(-w // 4)
-        rounds = min(12, max(2, POINTS * inputs * columns // (3 * CACHE_FLOATS)))
-        blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (POINTS * (inputs + columns))))
-        if blocks > 1:
-            blocks = -(-blocks // self.threads) * self.threads
-        at_once = -(-tiles // blocks)
-        self._scratch_each = max(self._scratch_each, POINTS * (at_once * (inputs + columns) + 2 * LANES))
-        return at_once
 
     def _conv_transpose(self, fused: Fused) -> None:
         """Every place of the kernel is a 1x1 convolution to every so manieth pixel."""
@@ -383,8 +384,3 @@ def _weight_and_bias(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:
     weight = node.inputs[1].value
     assert weight is not None
     return weight, node.inputs[2].value if len(node.inputs) > 2 else None
-
-
-def _suits_winograd(node: Node) -> bool:
-    """Its transformations go sixteen channels at a time."""
-    return node.source.shape[1] % 16 == 0 and node.shape[1] >= 16

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 
 import torch
 
+from tt_cnn.virtual.engines.replay.kernels.library import library
+
 MARGIN = 16
 """Floats behind an image that a vector may read beyond its last channel."""
+
+
+def allocate(floats: int) -> torch.Tensor:
+    """Memory that holds anything yet, on large pages where the system has them."""
+    memory = torch.empty(floats)
+    library().prefer_large_pages(ctypes.c_void_p(memory.data_ptr()), ctypes.c_int64(floats))
+    return memory
 
 
 @dataclass
@@ -52,7 +62,7 @@ class Pool:
             memory = min(fitting, key=torch.Tensor.numel)
             self._free = [one for one in self._free if one is not memory]
         else:
-            memory = torch.zeros(size + MARGIN)
+            memory = allocate(size + MARGIN).zero_()
             self.all.append(memory)
         self._in_use.append((until, memory))
         return Image(memory[:size].view(n, h, w, c), 0, c)

@@ -1,6 +1,29 @@
 // Sums of products, rows times columns, in registers.
 #pragma once
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 #include "vector.h"
+
+// `sum` plus the products of two pairs of bfloat16 numbers in each lane, or plus those of two numbers.
+template <bool paired>
+static inline Vector plus_product(Vector sum, float value, Vector weights) {
+#ifdef __AVX512BF16__
+    if (paired) {
+        const Vector values = Vector{} + value;
+        return (Vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)values, (__m512bh)weights);
+    }
+#endif
+    return sum + value * weights;
+}
+
+extern "C" int multiplies_pairs() {
+#ifdef __AVX512BF16__
+    return 1;
+#else
+    return 0;
+#endif
+}
 
 constexpr int ROWS = 7;                // so many rows with four vectors of columns each fill the registers of AVX-512
 constexpr int WIDE = 4;                // vectors of a panel of columns
@@ -13,7 +36,7 @@ struct Run {
 };
 
 // `start` plus the products of all runs. What lies at `ahead` will be needed soon: a line is fetched with every number.
-template <int R, int V>
+template <int R, int V, bool paired>
 static void product(const Run* runs, int count, int length, const float* start, size_t start_row, float* sums,
                     size_t sums_row, const float* ahead) {
     Vector sum[R][V];
@@ -35,7 +58,7 @@ static void product(const Run* runs, int count, int length, const float* start, 
             for (int r = 0; r < R; r++) {
                 const float value = from[r][k];
 #pragma GCC unroll 4
-                for (int v = 0; v < V; v++) sum[r][v] += value * weights[v];
+                for (int v = 0; v < V; v++) sum[r][v] = plus_product<paired>(sum[r][v], value, weights[v]);
             }
         }
     }
@@ -47,7 +70,11 @@ static void product(const Run* runs, int count, int length, const float* start, 
 
 using Product = void (*)(const Run*, int, int, const float*, size_t, float*, size_t, const float*);
 
-#define FOR_WIDTHS(R) {product<R, 1>, product<R, 2>, product<R, 3>, product<R, 4>}
-static const Product PRODUCTS[ROWS][WIDE] = {FOR_WIDTHS(1), FOR_WIDTHS(2), FOR_WIDTHS(3), FOR_WIDTHS(4),
-                                             FOR_WIDTHS(5), FOR_WIDTHS(6), FOR_WIDTHS(7)};
+#define FOR_WIDTHS(R, P) {product<R, 1, P>, product<R, 2, P>, product<R, 3, P>, product<R, 4, P>}
+#define FOR_ROWS(P)                                                                                              \
+    {FOR_WIDTHS(1, P), FOR_WIDTHS(2, P), FOR_WIDTHS(3, P), FOR_WIDTHS(4, P), FOR_WIDTHS(5, P), FOR_WIDTHS(6, P), \
+     FOR_WIDTHS(7, P)}
+static const Product PRODUCTS[ROWS][WIDE] = FOR_ROWS(false);
+static const Product PAIRED_PRODUCTS[ROWS][WIDE] = FOR_ROWS(true);
+#undef FOR_ROWS
 #undef FOR_WIDTHS

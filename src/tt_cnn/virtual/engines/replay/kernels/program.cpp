@@ -1,7 +1,15 @@
 // A list of steps, run by a team of threads that meet after every step.
 #include <omp.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #include <thread>
 #include <vector>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #include "convolution.h"
 #include "registers.h"
 #include "walk.h"
@@ -19,23 +27,42 @@ static void run(const Step& s, const Team& team) {
         case MEAN: return mean(s, team);
         case GATHER: return gather(s, team);
         case WALK: return walk(s, team);
+        case PAIR: return pair(s, team);
         default: return pixelwise(s, team);
     }
 }
 
-// Threads wait for each other after every step: awake for a moment, then they leave the core to whoever needs it.
+// Threads wait for each other after every step: awake for a moment, then asleep. Who sleeps is soon back when woken;
+// who only yields on a busy machine waits until everybody else has had a turn.
 struct Meeting {
-    std::atomic<int> arrived{0}, round{0};
+    std::atomic<int> arrived{0}, round{0}, asleep{0};
 
     void wait(int size) {
         const int now = round.load(std::memory_order_acquire);
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
             arrived.store(0, std::memory_order_relaxed);
-            round.store(now + 1, std::memory_order_release);
+            round.store(now + 1, std::memory_order_seq_cst);
+            if (asleep.load(std::memory_order_seq_cst)) wake();
             return;
         }
         for (int spins = 0; round.load(std::memory_order_acquire) == now; spins++)
-            if (spins > 4000) std::this_thread::yield();
+            if (spins > 4000) sleep(now);
+    }
+
+    void sleep(int now) {
+#ifdef __linux__
+        asleep.fetch_add(1, std::memory_order_seq_cst);
+        syscall(SYS_futex, &round, FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
+        asleep.fetch_sub(1, std::memory_order_seq_cst);
+#else
+        std::this_thread::yield();
+#endif
+    }
+
+    void wake() {
+#ifdef __linux__
+        syscall(SYS_futex, &round, FUTEX_WAKE_PRIVATE, 1 << 30, nullptr, nullptr, 0);
+#endif
     }
 };
 
@@ -48,4 +75,13 @@ extern "C" void run_program(const Step* steps, int64_t count, int64_t threads, f
         run(steps[i], {size, scratch + omp_get_thread_num() * scratch_each, &pieces[i]});
         meeting.wait(size);
     }
+}
+
+// For memory that has not been touched yet. What is streamed is fetched ahead, and that ends with every page.
+extern "C" void prefer_large_pages(float* memory, int64_t floats) {
+#ifdef __linux__
+    constexpr uintptr_t page = 4096;
+    const uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page, end = (uintptr_t)(memory + floats) / page * page;
+    if (begin < end) madvise((void*)begin, end - begin, MADV_HUGEPAGE);  // where it is refused, nothing is lost
+#endif
 }

@@ -8,7 +8,7 @@
 #include "rounding.h"
 #include "vector.h"
 
-enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, WALK };
+enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, WALK, PAIR };
 
 // A part of the inner dimension of a convolution.
 struct Piece {
@@ -36,7 +36,9 @@ struct Step {
     int64_t tiles;                                             // Winograd: tiles at a time
     int64_t count_padding;                                     // average pool
     int64_t stage_count, piece_count, between_count;
+    int64_t paired;                                            // numbers are pairs of bfloat16
     double a, b;                                               // of the activation
+    double scale;                                              // of sums of pairs
 };
 
 // One of the threads on one step. Work is dealt out piece by piece, since a thread may be held up by other programs.

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.memory import allocate
 from tt_cnn.virtual.types.enums import DataType
 
 LANES, ROWS = 16, 7
@@ -17,7 +18,7 @@ POINTS = 36
 """Of a Winograd tile of 6x6."""
 KINDS = (
     "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
-    "walk",
+    "walk", "pair",
 )  # fmt: skip
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
@@ -42,6 +43,7 @@ _NUMBERS = (
     "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
     "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
     "dilation_h", "dilation_w", "activation", "tiles", "count_padding", "stage_count", "piece_count", "between_count",
+    "paired",
 )  # fmt: skip
 
 
@@ -71,6 +73,7 @@ class Step(ctypes.Structure):
         *((name, ctypes.c_int64) for name in _NUMBERS),
         ("a", ctypes.c_double),
         ("b", ctypes.c_double),
+        ("scale", ctypes.c_double),
     )  # fmt: skip
 
 
@@ -97,7 +100,7 @@ def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
 
 def _packed(weight: torch.Tensor, rows: int, winograd: bool, threads: int) -> torch.Tensor:
     weight = weight.float()
-    packed = torch.empty(rows * -(-weight.shape[0] // LANES) * LANES)
+    packed = allocate(rows * -(-weight.shape[0] // LANES) * LANES)
     sizes, distances = (ctypes.c_int64 * 4)(*weight.shape), (ctypes.c_int64 * 4)(*weight.stride())
     told = Weights(values=weight.data_ptr(), sizes=sizes, distances=distances)
     to = ctypes.c_void_p(packed.data_ptr())
