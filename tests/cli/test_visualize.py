@@ -28,13 +28,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+def _heeding_ctrl_c() -> None:
+    """Also where the tests themselves run in the background of a shell, which has its jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Shown:
     """The command in a process of its own."""
 
     def __init__(self, *arguments: str, until: str = "Ctrl-C") -> None:
         self.until = until
         command = [sys.executable, "-u", "-m", "tt_cnn.cli", "visualize", *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=_heeding_ctrl_c
+        )
         self.said = ""
 
     def __enter__(self) -> Shown:
