@@ -112,7 +112,7 @@ _EIGHT_BIT = "numerics='native' and engine='cpu', 'openvino' or 'onnxruntime'"
 
 
 class CompilingEngine(Engine):
-    """Torch on the CPU, and traces compiled for OpenVINO or ONNX Runtime: `host`, or the quicker of those there are."""
+    """Torch on the CPU, and traces compiled for a host engine: `host`, or the quickest of those there are."""
 
     def __init__(self, numerics: str, host: str | None = None) -> None:
         super().__init__(numerics)
