@@ -173,6 +173,7 @@ def check(*layers: Layer, least: float) -> None:
         network = Network(device, *layers)
         answers = [network.replay(image) for image in images(3)]
         assert torch.equal(answers[2], network.replay(images(3)[2]))
+        assert torch.equal(answers[2], ttnn.to_torch(network.compute()).float()), "another value without the trace"
         assert isinstance(network.replayed_by, Replay)
         assert [(part.engine, part.reason) for part in network.replayed_by.parts] == [("kernels", "")]
     with opened("torch") as device:
