@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from cost_recording import steps_of
+from cost_recording import convolution, steps_of
 
 from tt_cnn import ttnn
 from tt_cnn.reports.recording import PlanningCard
@@ -75,26 +75,8 @@ class _Layers:
             enable_act_double_buffer=False,
             enable_weights_double_buffer=False,
         )
-        weight = ttnn.from_torch(torch.zeros(outputs, inputs, kernel, kernel), dtype=ttnn.float32)
-        bias = ttnn.from_torch(torch.zeros(1, 1, 1, outputs), dtype=ttnn.float32)
-        return ttnn.conv2d(
-            input_tensor=x,
-            weight_tensor=weight,
-            bias_tensor=bias,
-            device=self.device,
-            in_channels=inputs,
-            out_channels=outputs,
-            batch_size=1,
-            input_height=size,
-            input_width=size,
-            kernel_size=(kernel, kernel),
-            stride=(stride, stride),
-            padding=(kernel // 2, kernel // 2),
-            conv_config=config,
-            compute_config=self.compute,
-            slice_config=ttnn.Conv2dL1FullSliceConfig,
-            dtype=ttnn.bfloat16,
-        )
+        window = kernel, stride, kernel // 2
+        return convolution(self.device, x, size, (inputs, outputs), window, config, self.compute, ttnn.bfloat16)
 
 
 def _us(step: Step) -> float:

@@ -70,3 +70,35 @@ def _warm_pass(model: Any, device: Any, kept: Any) -> Recording:
 def _transfer(tensor: Any, direction: Any) -> Transfer:
     spec = tensor.spec
     return Transfer(direction, spec.num_pages * spec.page_bytes, spec.page_bytes)
+
+
+def convolution(
+    device: Any,
+    x: Any,
+    size: int,
+    channels: tuple[int, int],
+    window: tuple[int, int, int],
+    config: Any,
+    compute: Any,
+    dtype: Any = ttnn.bfloat8_b,
+) -> Any:
+    """A planned `conv2d` in L1 on a square image, with a bias; the window is kernel, stride and padding."""
+    (inputs, outputs), (kernel, stride, padding) = channels, window
+    return ttnn.conv2d(
+        input_tensor=x,
+        weight_tensor=ttnn.from_torch(torch.zeros(outputs, inputs, kernel, kernel), dtype=ttnn.float32),
+        bias_tensor=ttnn.from_torch(torch.zeros(1, 1, 1, outputs), dtype=ttnn.float32),
+        device=device,
+        in_channels=inputs,
+        out_channels=outputs,
+        batch_size=1,
+        input_height=size,
+        input_width=size,
+        kernel_size=(kernel, kernel),
+        stride=(stride, stride),
+        padding=(padding, padding),
+        conv_config=config,
+        compute_config=compute,
+        slice_config=ttnn.Conv2dL1FullSliceConfig,
+        dtype=dtype,
+    )

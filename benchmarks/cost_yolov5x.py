@@ -12,7 +12,7 @@ from math import gcd
 from typing import Any
 
 import torch
-from cost_recording import steps_of
+from cost_recording import convolution, steps_of
 
 from tt_cnn import ttnn
 from tt_cnn.reports.recording import PlanningCard
@@ -68,25 +68,8 @@ class _Demo:
             reshard_if_not_optimal=one_dimension,
             enable_act_double_buffer=True,
         )
-        inputs, outputs = channels
-        return ttnn.conv2d(
-            input_tensor=x,
-            weight_tensor=ttnn.from_torch(torch.zeros(outputs, inputs, kernel, kernel), dtype=ttnn.float32),
-            bias_tensor=ttnn.from_torch(torch.zeros(1, 1, 1, outputs), dtype=ttnn.float32),
-            device=self.device,
-            in_channels=inputs,
-            out_channels=outputs,
-            batch_size=1,
-            input_height=size,
-            input_width=size,
-            kernel_size=(kernel, kernel),
-            stride=(stride, stride),
-            padding=((kernel - 1) // 2, (kernel - 1) // 2),
-            conv_config=config,
-            compute_config=self.compute,
-            slice_config=ttnn.Conv2dL1FullSliceConfig,
-            dtype=ttnn.bfloat8_b,
-        )
+        window = kernel, stride, (kernel - 1) // 2
+        return convolution(self.device, x, size, channels, window, config, self.compute)
 
     def joined(self, *parts: Any) -> Any:
         rows = [ttnn.to_layout(part, ttnn.ROW_MAJOR_LAYOUT) for part in parts]

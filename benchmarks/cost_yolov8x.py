@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from cost_recording import steps_of
+from cost_recording import convolution, steps_of
 
 from tt_cnn import ttnn
 from tt_cnn.reports.recording import PlanningCard
@@ -53,24 +53,8 @@ class _Demo:
             reallocate_halo_output=False,
             reshard_if_not_optimal=reshard,
         )
-        output = ttnn.conv2d(
-            input_tensor=x,
-            weight_tensor=ttnn.from_torch(torch.zeros(outputs, inputs, kernel, kernel), dtype=ttnn.float32),
-            bias_tensor=ttnn.from_torch(torch.zeros(1, 1, 1, outputs), dtype=ttnn.float32),
-            device=self.device,
-            in_channels=inputs,
-            out_channels=outputs,
-            batch_size=1,
-            input_height=size,
-            input_width=size,
-            kernel_size=(kernel, kernel),
-            stride=(stride, stride),
-            padding=(kernel // 2, kernel // 2),
-            conv_config=config,
-            compute_config=self.compute,
-            slice_config=ttnn.Conv2dL1FullSliceConfig,
-            dtype=ttnn.bfloat8_b,
-        )
+        window = kernel, stride, kernel // 2
+        output = convolution(self.device, x, size, (inputs, outputs), window, config, self.compute)
         return ttnn.sharded_to_interleaved(output, ttnn.L1_MEMORY_CONFIG) if last else ttnn.reallocate(output)
 
     def c2f(
