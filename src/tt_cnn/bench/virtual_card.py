@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import nn
 
-from tt_cnn import ttnn
 from tt_cnn.bench.subject import Outputs, Subject
-from tt_cnn.models import EXECUTORS, create_pipeline, create_tt, model_entry
+from tt_cnn.models import create_pipeline, create_tt, model_entry
+from tt_cnn.models.running import opened_card
 from tt_cnn.virtual.engines.precision import SAMPLES
 
 
@@ -36,29 +37,19 @@ class VirtualCard(Subject):
         named = (numerics, "" if precision == "float32" else precision, executor, "" if engine == "cpu" else engine)
         self.name = " ".join(["tt-cnn", *filter(None, named)])
         start = time.perf_counter()
-        self.device = ttnn.open_device(
-            device_id=0,
-            card=card,
-            l1_small_size=entry.l1_small_size,
-            num_command_queues=EXECUTORS[executor].num_command_queues,
-            numerics=numerics,
-            engine=engine,
-            hazards="off",
-            precision=precision,
-            guard=guard,
-        )
-        try:
+        options = {"numerics": numerics, "engine": engine, "hazards": "off", "precision": precision, "guard": guard}
+        with ExitStack() as opened:
+            self.device = opened.enter_context(opened_card(entry, card=card, executor=executor, **options))
             self.model = create_tt(
                 name, self.device, reference, resolution=resolution, batch_size=example.shape[0], precision="tuned"
             )
-            self.pipeline = create_pipeline(self.model, executor).compile(self.model.to_host_input(example))
+            self.pipeline = opened.enter_context(create_pipeline(self.model, executor))
+            self.pipeline.compile(self.model.to_host_input(example))
             for seed in range(1, 1 + SAMPLES if precision == "int8" else 1):  # what 8 bits are calibrated on
                 size = (example.shape[2], example.shape[3])
                 self.run([entry.example_input(batch_size=example.shape[0], resolution=size, seed=seed)])
             self.run([example])  # the first replay compiles it for the host
-        except BaseException:
-            ttnn.close_device(self.device)
-            raise
+            self._opened = opened.pop_all()
         self.compile_seconds = time.perf_counter() - start
 
     def run(self, batches: Sequence[torch.Tensor]) -> list[Outputs]:
@@ -78,5 +69,4 @@ class VirtualCard(Subject):
         return [str(part.eight_bit) for part in self.parts if getattr(part, "eight_bit", None) is not None]
 
     def close(self) -> None:
-        self.pipeline.cleanup()
-        ttnn.close_device(self.device)
+        self._opened.close()
