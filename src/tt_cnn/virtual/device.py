@@ -18,6 +18,7 @@ from tt_cnn.virtual.engines import MAX_QUEUES, create_engine
 from tt_cnn.virtual.engines.precision import create_precision
 from tt_cnn.virtual.errors import CardError, current_layer, fatal
 from tt_cnn.virtual.hazards import HazardChecker
+from tt_cnn.virtual.heap import give_back
 from tt_cnn.virtual.memory import Memory
 from tt_cnn.virtual.memory_view import MemoryView, memory_view
 from tt_cnn.virtual.placement import Place, Placement, ProgramIds, place
@@ -399,6 +400,7 @@ class MeshDevice:
             self.program_cache.programs.clear()
             self.live.clear()
         _stop(self.queues)
+        give_back()
         for queue in self.queues:
             queue.raise_failure()
 
