@@ -33,6 +33,7 @@ _FEW = 4  # groups of blocks where there are more sums
 # Measured with `matrix_unit.matmul` on normal data, inner dimensions of 32 to 2304: per tile of the inner dimension.
 _GROWTH = {MathFidelity.LoFi: 3.4e-4}
 _GROWTH_OTHERWISE = 5.2e-4
+_SEVEN_BITS = (MathFidelity.LoFi, MathFidelity.HiFi2)  # all that these see of activations
 _WALK = 4.0e-3 * 0.37 * 3.0**0.5 / 32768  # of a number drawn from 16 bits, and of |sum| plus the typical one
 _SAMPLE = 64  # rows that tell how large a typical sum is
 _MIXER = -1640531527  # odd, its bits spread out
@@ -73,7 +74,7 @@ def quick_sums(recipe: Recipe, image: Tensor, weights: Weights) -> Tensor:
     every, high = weights.seen(recipe.fidelity, scale)
     walks = not recipe.fp32_dest and recipe.fidelity is not MathFidelity.LoFi
     walk = _WALK * recipe.steps**0.5 if walks else 0.0
-    narrow = recipe.activations is not DataType.FLOAT32
+    narrow = recipe.activations in MAGNITUDE_BITS or recipe.fidelity in _SEVEN_BITS
     plan = Plan(recipe.window, recipe.groups, pieces, _between(recipe), _between(recipe), scale, narrow, walk)
     seen, rest = _parts(recipe, image)
     values = sums(seen, every, plan=plan) if rest is None else sums(seen, every, rest, high, plan=plan)

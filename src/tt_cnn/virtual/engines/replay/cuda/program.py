@@ -23,7 +23,7 @@ from tt_cnn.virtual.engines.replay.cuda.steps import (
     Step,
 )
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
-from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse
 
 FOREVER = 1 << 60
 WIDEST_TAIL = 64
@@ -54,7 +54,7 @@ class Program:
                 self._images[id(node)] = node.value.to(self.device)
         self.inputs = [self._images[id(node)] for node in leaves]
         """In the order of their numbers, float32."""
-        self._wholes = self._concatenations()
+        self._wholes = concatenated(self._order, self._fused)
         self._tails = self._convolutions_to_one_channel()
         self._stored = self._nodes_with_memory()
         self._last_use = self._last_uses()
@@ -85,19 +85,6 @@ class Program:
         return id(node) in self._wholes
 
     # --- looking ahead -------------------------------------------------------------------------------------------
-
-    def _concatenations(self) -> dict[int, tuple[Node, int]]:
-        """Nodes whose step writes into a concatenation: the whole, and the channel where they begin there."""
-        found: dict[int, tuple[Node, int]] = {}
-        for cat in self._order:
-            if cat.kind != "cat" or cat.params != (1,) or len(cat.shape) != 4:
-                continue
-            first = 0
-            for part in cat.inputs:
-                if self._fused.get(id(part)) is not None:
-                    found.setdefault(id(part), (cat, first))
-                first += part.shape[1]
-        return found
 
     def _is_whole(self, node: Node) -> bool:
         return node.kind == "cat" and any(self._wholes.get(id(one), (None, 0))[0] is node for one in node.inputs)

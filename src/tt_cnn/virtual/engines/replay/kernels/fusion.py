@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -152,3 +152,17 @@ def is_step(node: Node) -> bool:
     if node.kind == "reduce":
         return node.params == ("mean", (2, 3))
     return False
+
+
+def concatenated(order: Sequence[Node], fused: Mapping[int, Fused | None]) -> dict[int, tuple[Node, int]]:
+    """Nodes whose step writes into a concatenation: the whole, and the channel where they begin there."""
+    found: dict[int, tuple[Node, int]] = {}
+    for cat in order:
+        if cat.kind != "cat" or cat.params != (1,) or len(cat.shape) != 4:
+            continue
+        first = 0
+        for part in cat.inputs:
+            if fused.get(id(part)) is not None:
+                found.setdefault(id(part), (cat, first))
+            first += part.shape[1]
+    return found

@@ -15,7 +15,7 @@ import torch
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end, stages_of
-from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, fuse, images_of
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse, images_of
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
 from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
@@ -63,7 +63,7 @@ class Lowering:
         self._order = ordered(outputs)
         self._fused = fuse(outputs)
         self._last_use = self._last_uses(outputs)
-        self._wholes = self._concatenations()
+        self._wholes = concatenated(self._order, self._fused)
         for position, node in enumerate(self._order):
             self._lower(node)
             self._pool.release(position)
@@ -91,19 +91,6 @@ class Lowering:
             if node.kind in REARRANGEMENTS:
                 last[id(node.source)] = max(last[id(node.source)], last[id(node)])
         return last
-
-    def _concatenations(self) -> dict[int, tuple[Node, int]]:
-        """Nodes whose step writes into a concatenation: the whole, and the channel where they begin there."""
-        found: dict[int, tuple[Node, int]] = {}
-        for cat in self._order:
-            if cat.kind != "cat" or cat.params != (1,) or len(cat.shape) != 4:
-                continue
-            first = 0
-            for part in cat.inputs:
-                if self._fused.get(id(part)) is not None:
-                    found.setdefault(id(part), (cat, first))
-                first += part.shape[1]
-        return found
 
     # --- where values are ----------------------------------------------------------------------------------------
 
