@@ -167,7 +167,8 @@ class MeshDevice:
         return len(self._device_ids)
 
     def check_open(self) -> None:
-        fatal(not self.closed, f"MeshDevice {self._id} is closed: open it again before using it.")
+        if self.closed:
+            raise CardError(f"MeshDevice {self._id} is closed: open it again before using it.")
 
     def free_memory(self) -> FreeMemory:
         l1, dram = self.memory.regions[BufferType.L1], self.memory.regions[BufferType.DRAM]
@@ -230,11 +231,11 @@ class MeshDevice:
         if cq_id is not None and (isinstance(cq_id, bool) or not isinstance(cq_id, int)):
             raise TypeError(f"cq_id is {cq_id!r}; it must be the number of a command queue")
         index = current_queue.get() if cq_id is None else cq_id
-        fatal(
-            0 <= index < len(self.queues),
-            f"cq_id {index} is out of range",
-            f"  the device was opened with num_command_queues={len(self.queues)}",
-        )
+        if not 0 <= index < len(self.queues):
+            raise CardError(
+                f"cq_id {index} is out of range",
+                f"  the device was opened with num_command_queues={len(self.queues)}",
+            )
         return self.queues[index]
 
     def enqueue(self, command: Command, wait: bool = False) -> int:

@@ -43,8 +43,13 @@ class Repeats:
             return None
         if known is None or known.memory != device.memory.version or not device.programs_cached(known.plan):
             return None
-        same = all(tensor.spec is spec for tensor, spec in zip(tensors, known.specs, strict=True))
-        return known if same and all(cell.written for cell in known.command.reads) else None
+        for tensor, spec in zip(tensors, known.specs, strict=True):
+            if tensor.spec is not spec:
+                return None
+        for cell in known.command.reads:
+            if not cell.written:
+                return None
+        return known
 
     def keep(self, device: MeshDevice, key: Hashable, command: Command, plan: Plan, tensors: Sequence[Tensor]) -> None:
         in_place = all(slot.id < len(tensors) for slot in plan.outputs) and not plan.consumed

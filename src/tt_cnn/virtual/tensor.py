@@ -143,20 +143,21 @@ class Tensor:
 
     def buffer(self, op: str = "") -> Buffer:
         """The device buffer; an error naming the op where there is none any more (the real library crashes)."""
+        buffer = self._buffer
+        if buffer is not None and buffer.allocated and not (self._deallocated or buffer.device.closed):
+            return buffer
         what = f"ttnn.{op}" if op else "this call"
-        if self._buffer is None:
+        if buffer is None:
             raise CardError(
                 f"{what} needs a tensor on the device, but it was given a host tensor {_describe(self)}.",
                 "  move it with ttnn.to_device(tensor, device) first",
             )
-        if self._buffer.device.closed:
+        if buffer.device.closed:
             raise CardError(f"{what} was given a tensor {_describe(self)} of a device that is closed.")
-        if self._deallocated or not self._buffer.allocated:
-            raise CardError(
-                f"{what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
-                f"{self._buffer.freed_by or 'deallocate'})."
-            )
-        return self._buffer
+        raise CardError(
+            f"{what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
+            f"{buffer.freed_by or 'deallocate'})."
+        )
 
     def buffer_address(self) -> int:
         fatal(self._buffer is not None, "StorageType::HOST doesn't support buffer_address method")

@@ -10,7 +10,7 @@ import torch
 from tt_cnn.virtual.accesses import accesses_of
 from tt_cnn.virtual.conversion import pad_to, unpad
 from tt_cnn.virtual.device import MeshDevice, values_on
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors import CardError, fatal
 from tt_cnn.virtual.queues import Command, Latch
 from tt_cnn.virtual.storage import CARRIER, Buffer, Cell, HostStorage, PendingRead
 from tt_cnn.virtual.tensor import Tensor, provides
@@ -126,7 +126,8 @@ def _check_types(host: Tensor, device: Tensor, name: str) -> None:
     for tensor in (host, device):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"ttnn.{name}(): incompatible function arguments: it was given a {type(tensor).__name__}")
-    fatal(host._host is not None, f"Expected Tensor with HostStorage, got {host.storage_type().native}")
+    if host._host is None:
+        raise CardError(f"Expected Tensor with HostStorage, got {host.storage_type().native}")
 
 
 def _check_same(host: Tensor, device: Tensor) -> None:

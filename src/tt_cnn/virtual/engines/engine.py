@@ -186,6 +186,7 @@ class _Streams:
 
     def __init__(self, device: torch.device) -> None:
         self.work, self.reads = torch.cuda.Stream(device), torch.cuda.Stream(device)
+        self.names_of_work, self.names_of_reads = _names(self.work), _names(self.reads)
         self.computed = torch.cuda.Event()
         """Before the last read."""
         self.last_read: Any = None
@@ -193,24 +194,37 @@ class _Streams:
         self.reads_since_stamp = False
 
 
+def _names(stream: torch.cuda.Stream) -> tuple[int, int, int]:
+    """As `_set_stream` takes them; the stream itself makes them anew every time."""
+    return stream.stream_id, stream.device_index, stream.device_type
+
+
 class _Scope:
     """Work of this thread goes to a queue's stream. Entered for every command, so it takes as little as it can: what
     `torch.cuda.stream` calls itself, without the objects around it."""
 
+    __slots__ = ("_inference", "_outside", "_streams")
+
     def __init__(self, streams: _Streams) -> None:
-        self._streams, self._inference = streams, torch.inference_mode()
+        self._streams = streams
 
     def __enter__(self) -> None:
-        work = self._streams.work
-        self._outside = getattr(_here, "streams", None), torch._C._cuda_getCurrentStream(work.device_index)
-        _here.streams = self._streams
-        _set_stream(work.stream_id, work.device_index, work.device_type)
+        own = self._streams
+        self._outside = getattr(_here, "streams", None), _current_stream(own.work.device_index)
+        _here.streams = own
+        _set_stream(*own.names_of_work)
+        self._inference = torch._C._InferenceMode(True)
         self._inference.__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        self._inference.__exit__(*error)
+        self._inference.__exit__(None, None, None)
         _here.streams, stream = self._outside
         _set_stream(*stream)
+
+
+def _current_stream(device: int) -> tuple[int, int, int]:
+    found: tuple[int, int, int] = torch._C._cuda_getCurrentStream(device)
+    return found
 
 
 def _set_stream(stream: int, device: int, kind: int) -> None:
@@ -303,12 +317,12 @@ class CudaEngine(Engine):
         host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
         own.computed.record(own.work)
         own.reads.wait_event(own.computed)
-        torch.cuda.set_stream(own.reads)
+        _set_stream(*own.names_of_reads)
         try:
             host.copy_(value, non_blocking=True)
             own.last_read = own.reads.record_event()
         finally:
-            torch.cuda.set_stream(own.work)
+            _set_stream(*own.names_of_work)
         value.record_stream(own.reads)
         own.reads_since_stamp = True
         return host

@@ -168,8 +168,8 @@ class Operation:
         with device.lock:
             queue = device.queue(call.queue).index
             buffers = [tensor.buffer(self.name) for tensor in call.tensors]
-            for buffer in buffers:
-                fatal(buffer.device is device, f"ttnn.{self.name} was given tensors of different devices.")
+            if any(buffer.device is not device for buffer in buffers):
+                raise CardError(f"ttnn.{self.name} was given tensors of different devices.")
             key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
             repeat = device.repeats.find(device, key, call.tensors)
             if repeat is not None:
