@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from figure import Figure
 
 from tt_cnn import ttnn
 from tt_cnn.pipeline import Pipeline, PipelineConfig, create_pipeline_from_config
@@ -52,24 +53,6 @@ INPUTS, ROUNDS = 40, 11
 ENOUGH_OF_A_MACHINE = 1.65
 """What two threads of torch must gain for two queues to be asked for 1.6."""
 REPLAYS = 1000
-
-
-@dataclass(frozen=True)
-class Figure:
-    what: str
-    value: float
-    unit: str
-    limit: float
-    at_least: bool = False
-
-    @property
-    def met(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value < self.limit
-
-    def __str__(self) -> str:
-        word = "at least" if self.at_least else "under"
-        verdict = "" if self.met else "   MISSED"
-        return f"{self.what:<52} {self.value:8.2f} {self.unit:<6} (limit: {word} {self.limit:g}){verdict}"
 
 
 class LinkedEngine(Engine):

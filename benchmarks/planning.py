@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -29,24 +30,6 @@ CALLS = 1000
 PASSES = 7
 SLOW = 0.95
 """Of the single calls' times, the one that is told beside the rate."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    what: str
-    value: float
-    unit: str
-    limit: float
-    at_least: bool = False
-
-    @property
-    def met(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value < self.limit
-
-    def __str__(self) -> str:
-        word = "at least" if self.at_least else "under"
-        verdict = "" if self.met else "   MISSED"
-        return f"{self.what:<52} {self.value:8.1f} {self.unit:<9} (limit: {word} {self.limit:g}){verdict}"
 
 
 @dataclass(frozen=True)
