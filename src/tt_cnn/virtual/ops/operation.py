@@ -37,6 +37,7 @@ from tt_cnn.virtual.queues import Command, current_queue
 from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.tensor import OPERATORS, Tensor
 from tt_cnn.virtual.typed import WRONG_ARGUMENT, mistyped, type_name
+from tt_cnn.virtual.types.enums import Arch
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -81,9 +82,10 @@ def _refuse_tensors(value: Any) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What `numbers` may know beside the values: the specs of inputs and outputs, and the engine."""
+    """What `numbers` may know beside the values: the specs of inputs and outputs, the engine, and the card's kind."""
 
     engine: Engine
+    arch: Arch
     inputs: tuple[Spec, ...]
     outputs: tuple[Spec, ...]
 
@@ -288,7 +290,7 @@ class Operation:
         """What the queue's worker runs. It holds cells, not tensors, so that tensors can go away meanwhile."""
         sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
         engine, chips = device.engine, device.chips
-        context = Context(engine, tuple(t.spec for t in call.tensors), tuple(specs))
+        context = Context(engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
         bound = functools.partial(self.numbers, context, **call.attributes)
 
         def job() -> None:

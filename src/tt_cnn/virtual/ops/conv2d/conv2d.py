@@ -162,7 +162,7 @@ class Conv2d(Operation):
         """Like any op's, with the values of host tensors beside those of the card."""
         assert isinstance(call, ConvolutionCall) and call.preparing is not None
         sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
-        context = Context(device.engine, tuple(t.spec for t in call.tensors), tuple(specs))
+        context = Context(device.engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
         preparing, attributes, host, chips = call.preparing, call.attributes, call.values(device), device.chips
 
         def job() -> None:

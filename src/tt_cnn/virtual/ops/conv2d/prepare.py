@@ -46,7 +46,8 @@ class Preparation(Operation):
             parameters = self.planned(Planner(device.card, (), device.free_memory()), **call.attributes)
             spec = self.spec(parameters)
             buffer = device.allocate(spec, self.name)
-            context, host, cell = Context(device.engine, (), (spec,)), call.values(device), buffer.cell
+            context = Context(device.engine, device.card.arch, (), (spec,))
+            host, cell = call.values(device), buffer.cell
 
             def job() -> None:
                 cell.values = [context.store(self.prepared(values["given"], parameters)) for values in host]

@@ -97,7 +97,7 @@ class ConvTranspose2d(Conv2d):
         sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
         conv: TransposedConvolution = call.attributes["conv"]
         attributes = {**call.attributes, "conv": conv.direct().but(groups=1)}
-        context = spread_context(device.engine, call, specs)
+        context = spread_context(device, call, specs)
         preparing, host, chips, mirror = call.preparing, call.values(device), device.chips, call.attributes["mirror"]
         natively = device.engine.numerics == "native" and not preparing.names
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tt_cnn.virtual.conversion import unpad
-from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.numerics.convolution.windows import zeros_around
 from tt_cnn.virtual.ops.conv2d.numbers import image_of, kept_weights
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
@@ -20,13 +20,13 @@ from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-def spread_context(engine: Engine, call: ConvolutionCall, outputs: Sequence[Spec]) -> Context:
+def spread_context(device: MeshDevice, call: ConvolutionCall, outputs: Sequence[Spec]) -> Context:
     """The context of the convolution over the spread input, which is another shape than the call's."""
     inputs = [tensor.spec for tensor in call.tensors]
     at = call.attributes["input"]
     if isinstance(at, int):
         inputs[at] = Spec(_spread_shape(call.attributes["conv"]), inputs[at].dtype, inputs[at].layout)
-    return Context(engine, tuple(inputs), tuple(outputs))
+    return Context(device.engine, device.card.arch, tuple(inputs), tuple(outputs))
 
 
 def spread_operands(

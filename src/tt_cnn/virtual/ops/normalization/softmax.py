@@ -13,16 +13,15 @@ from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.steps import dealt, staging, tiles
-from tt_cnn.virtual.ops.reduction.values import sum_rows
+from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_rows
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity
+from tt_cnn.virtual.types.enums import Arch, DataType, Layout
 from tt_cnn.virtual.types.geometry import CoreCoord, num_cores_to_corerangeset, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
-_DEFAULT = Compute(MathFidelity.HiFi4, approx=True, fp32=True)
 _LONG = 80
 """Tiles that the kernel for long rows holds at a time."""
 _L1_SHARE = 0.9
@@ -59,7 +58,7 @@ class _Softmax(Operation):
             fatal(axis == max(rank, 4) - 1, f"Invalid dimension: {axis}. Currently softmax inplace supports dim -1.")
         fatal(x.spec.layout is Layout.TILE, "Inputs to softmax must be tilized")
         fatal(
-            axis == rank - 1 or x.spec.dtype is not _F32 or (compute or _DEFAULT).fp32,
+            axis == rank - 1 or x.spec.dtype is not _F32 or _settings(compute, x.spec.dtype, planner.card.arch).fp32,
             "FP32 destination accumulation must be enabled when input tensor has FLOAT32 data type. Please update the "
             "compute kernel configuration.",
         )
@@ -111,7 +110,7 @@ def softmax_rows(
     """Along the last dimension, as the kernel does: subtract the maximum, exponentials, their sum's reciprocal,
     product. Exponentials are stored in between."""
     engine, exact = context.engine, context.exact
-    settings = compute or _DEFAULT
+    settings = _settings(compute, dtype, context.arch)
     fp32, kept = settings.fp32, _intermediate(dtype, compute)
     register = to_source(x, dtype)
     if stable:
@@ -119,11 +118,16 @@ def softmax_rows(
         register = matrix_unit.sub(register, largest, fp32_dest=fp32, exact=exact)
     unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, approx=settings.approx, exact=exact)
     exponentials = _packed(context, run_unary("exp", register, unit=unit), kept)
-    total = sum_rows(engine, exponentials, kept, 1.0, settings)
+    total = sum_rows(engine, exponentials, kept, 1.0, settings, whole=fp32 and kept is _F32)
     inverse = run_unary("reciprocal", total, unit=VectorUnit(fp32_dest=fp32, fp32_input=fp32, exact=exact))
     stored = _F32 if fp32 else _BF16
     factor = to_source(engine.pack(inverse, stored), stored)
     return matrix_unit.mul(to_source(exponentials, kept), factor, settings.fidelity, fp32_dest=fp32, exact=exact)
+
+
+def _settings(compute: Compute | None, dtype: DataType, arch: Arch) -> Compute:
+    """Exponentials are approximate, unless the tensor is float32 or the caller says otherwise."""
+    return compute or reduction_compute(arch, approx=dtype is not _F32)
 
 
 def _packed(context: Context, x: torch.Tensor, dtype: DataType) -> torch.Tensor:
@@ -145,7 +149,7 @@ def _program(
 ) -> tuple[str, Any, list[int]]:
     if dim == -1:
         return _rows(planner, x, out, compute, stable)
-    kept = (_F32 if (compute or _DEFAULT).fp32 else x.dtype).tile_bytes
+    kept = (_F32 if _settings(compute, x.dtype, planner.card.arch).fp32 else x.dtype).tile_bytes
     matrices, rows, columns = tiles(x)
     tile, out_tile = x.dtype.tile_bytes, out.dtype.tile_bytes
     if dim == -2:
@@ -159,7 +163,7 @@ def _program(
 def _rows(planner: Planner, x: Spec, out: Spec, compute: Compute | None, stable: bool) -> tuple[str, Any, list[int]]:
     """The program for attention: a row of tiles at a time, kept whole unless it is too long for L1."""
     matrices, rows, columns = tiles(x)
-    settings = compute or _DEFAULT
+    settings = _settings(compute, x.dtype, planner.card.arch)
     register = (_F32 if settings.fp32 else _BF16).tile_bytes
     kept = _intermediate(x.dtype, compute).tile_bytes
     scaler = (_F32 if x.dtype is _F32 else _BF16).tile_bytes

@@ -153,5 +153,7 @@ def averaged(context: Context, x: Tensor, pool: Pool, wish: Wish) -> Tensor:
     """The mean over the image, before it is packed: as a sum over columns times one over the number of pixels."""
     image = image_of(x, pool).reshape(pool.batch, 1, -1, pool.channels)
     scale = 1.0 / float(pool.divisor or pool.height * pool.width)
-    compute = reduction_compute(None if wish.compute is None else Compute.of(wish.compute))
-    return sum_columns(context.engine, image.contiguous(), context.inputs[0].dtype, scale, compute)
+    compute = reduction_compute(context.arch) if wish.compute is None else Compute.of(wish.compute)
+    dtype = context.inputs[0].dtype
+    whole = compute.fp32 and dtype is DataType.FLOAT32
+    return sum_columns(context.engine, image.contiguous(), dtype, scale, compute, whole=whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -94,7 +94,8 @@ class Reduction(Operation):
         flat = plan_four_dims(planner, current) if len(x.spec.shape) < 4 else current
         offset = len(flat.spec.shape) - len(x.spec.shape)
         steps = Temporaries(planner)
-        reduced = self.plan_steps(planner, steps, flat, [d + offset for d in dims], config, attributes)
+        kept = self.between(x.spec.dtype, dims, len(x.spec.shape))
+        reduced = self.plan_steps(planner, steps, flat, [d + offset for d in dims], config, kept, attributes)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
         result = steps.replace(reduced, _plan_shape(planner, reduced, shape))
         steps.leave(result)
@@ -112,11 +113,12 @@ class Reduction(Operation):
         x: Slot,
         dims: list[int],
         config: MemoryConfig,
+        between: DataType,
         attributes: dict[str, Any],
     ) -> Slot:
         rank, dtype = len(x.spec.shape), x.spec.dtype
         leading = [d for d in dims if d < rank - 2]
-        if self.fast and leading:
+        if self.fast and leading and attributes["scalar"] == 1.0:
             x = self._plan_fast(planner, scope, x, leading, config, last=len(leading) == len(dims))
             dims = [d for d in dims if d >= rank - 2]
         order = sorted(dims, reverse=True)
@@ -125,15 +127,17 @@ class Reduction(Operation):
             if moved:
                 x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
             along = "W" if dim == rank - 1 else "H"
-            kept = dtype if dim == order[-1] else self.between(dtype, wide=rank - 1 in dims)
+            kept = dtype if dim == order[-1] else between
             x = scope.replace(x, plan_reduce(planner, x, along, config, kept, attributes))
             if moved:
                 x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
         return x
 
-    def between(self, dtype: DataType, wide: bool) -> DataType:
-        """What a result has between two steps: sums of bfloat16 are kept in float32. `wide`: rows are reduced too."""
-        return DataType.FLOAT32 if self.adds and dtype is DataType.BFLOAT16 else dtype
+    def between(self, dtype: DataType, dims: Sequence[int], rank: int) -> DataType:
+        """What a result has between two steps: sums of bfloat16 are kept in float32, unless all of three dimensions or
+        more are reduced."""
+        everything = len(dims) == rank > 2
+        return DataType.FLOAT32 if self.adds and dtype is DataType.BFLOAT16 and not everything else dtype
 
     def _plan_fast(
         self, planner: Planner, scope: Temporaries, x: Slot, leading: list[int], config: MemoryConfig, last: bool
@@ -141,7 +145,7 @@ class Reduction(Operation):
         logical, dtype = list(x.spec.shape), x.spec.dtype
         order = sorted(leading, reverse=True)
         for dim in order:
-            kept = dtype if last and dim == order[-1] else self.between(dtype, wide=False)
+            kept = dtype if last and dim == order[-1] else _sums(dtype)
             x = scope.replace(x, plan_fast_reduce(planner, x, dim, config, kept))
             logical[dim] = 1
         if list(x.spec.shape) != logical:
@@ -160,25 +164,53 @@ class Reduction(Operation):
     def reduce(
         self, context: Context, x: torch.Tensor, spec: Spec, dims: tuple[int, ...], attributes: dict[str, Any]
     ) -> torch.Tensor:
-        """One dimension after the other, from the last; what is between two steps is stored in the tensor's dtype."""
-        for i, dim in enumerate(sorted(dims, reverse=True)):
+        """One dimension after the other, from the last."""
+        rank, dtype = len(spec.shape), spec.dtype
+        order, scales = sorted(dims, reverse=True), self.scales(spec, dims, attributes["scalar"])
+        for i, (dim, scale) in enumerate(zip(order, scales, strict=True)):
             if i:
-                x = _stored(context, x, self.between(spec.dtype, wide=len(spec.shape) - 1 in dims))
-            x = self.reduce_one(context, x.movedim(dim, -2) if dim < x.dim() - 2 else x, spec, dim, attributes)
-            if dim < x.dim() - 2:
+                dtype = self.between(spec.dtype, dims, rank)
+                x = _stored(context, x, dtype)
+            # of a matrix both dimensions are one call, which decides by the tensor that it was given
+            whole = (spec.dtype if is_matrix(dims, rank) else dtype) is DataType.FLOAT32
+            moved = x.movedim(dim, -2) if dim < rank - 2 else x
+            x = self.reduce_one(context, moved, _Step(dtype, dim == rank - 1, scale, whole, attributes["compute"]))
+            if dim < rank - 2:
                 x = x.movedim(-2, dim)
         return x
 
-    def reduce_one(
-        self, context: Context, x: torch.Tensor, spec: Spec, dim: int, attributes: dict[str, Any]
-    ) -> torch.Tensor:
+    def scales(self, spec: Spec, dims: tuple[int, ...], scalar: float) -> list[float]:
+        """What each step multiplies its results with: the last one with the scalar, the others with 1."""
+        return [1.0] * (len(dims) - 1) + [scalar]
+
+    def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
         raise NotImplementedError
+
+
+class _Step(NamedTuple):
+    """One dimension of a reduction: the last but one of the values, or the last."""
+
+    dtype: DataType
+    rows: bool
+    scale: float
+    whole: bool
+    """The vector unit may take it, which holds float32 as it is."""
+    compute: Compute | None
+
+
+def is_matrix(dims: Sequence[int], rank: int) -> bool:
+    """Whether the last two dimensions are reduced, and no other."""
+    return len(dims) == 2 and set(dims) == {rank - 2, rank - 1}
 
 
 def _plan_shape(planner: Planner, x: Slot, shape: Shape) -> Slot:
     if len(shape) == 0:
         return planner.view(x, Spec(shape, x.spec.dtype, x.spec.layout, x.spec.memory_config))
     return plan_reshape(planner, x, shape)
+
+
+def _sums(dtype: DataType) -> DataType:
+    return DataType.FLOAT32 if dtype is DataType.BFLOAT16 else dtype
 
 
 def _stored(context: Context, x: torch.Tensor, dtype: DataType) -> torch.Tensor:
@@ -203,29 +235,28 @@ def _tile_padded(shape: Shape) -> Shape:
 class _Sum(Reduction):
     adds = True
 
-    def reduce_one(
-        self, context: Context, x: torch.Tensor, spec: Spec, dim: int, attributes: dict[str, Any]
-    ) -> torch.Tensor:
-        rank = len(spec.shape)
-        length = x.shape[-1] if dim == rank - 1 else x.shape[-2]
-        scale = self.scale(length) * attributes["scalar"]
-        compute = reduction_compute(attributes["compute"])
-        summed = sum_rows if dim == rank - 1 else sum_columns
-        return summed(context.engine, x, spec.dtype, scale, compute)
+    def scales(self, spec: Spec, dims: tuple[int, ...], scalar: float) -> list[float]:
+        """Of a matrix the last step has the whole scale, else the first one."""
+        rest = [1.0] * (len(dims) - 1)
+        scale = scalar * self.scale(prod(spec.shape[d] for d in dims))
+        return [*rest, scale] if is_matrix(dims, len(spec.shape)) else [scale, *rest]
 
-    def scale(self, length: int) -> float:
+    def scale(self, count: int) -> float:
         return 1.0
+
+    def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
+        compute = step.compute or reduction_compute(context.arch)
+        summed = sum_rows if step.rows else sum_columns
+        return summed(context.engine, x, step.dtype, step.scale, compute, whole=step.whole and compute.fp32)
 
 
 class _Extreme(Reduction):
     largest = True
 
-    def reduce_one(
-        self, context: Context, x: torch.Tensor, spec: Spec, dim: int, attributes: dict[str, Any]
-    ) -> torch.Tensor:
-        axis = -1 if dim == len(spec.shape) - 1 else -2
+    def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
+        axis = -1 if step.rows else -2
         value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
-        return value * attributes["scalar"] if attributes["scalar"] != 1.0 else value
+        return value * step.scale if step.scale != 1.0 else value
 
 
 class _Welford(Reduction):
@@ -244,6 +275,7 @@ class _Welford(Reduction):
         x: Slot,
         dims: list[int],
         config: MemoryConfig,
+        between: DataType,
         attributes: dict[str, Any],
     ) -> Slot:
         rank = len(x.spec.shape)
@@ -309,11 +341,11 @@ class Sum(_Summing):
 
 @op("mean")
 class Mean(_Summing):
-    def between(self, dtype: DataType, wide: bool) -> DataType:
-        return dtype if wide else super().between(dtype, wide)
+    def between(self, dtype: DataType, dims: Sequence[int], rank: int) -> DataType:
+        return dtype if is_matrix(dims, rank) else super().between(dtype, dims, rank)
 
-    def scale(self, length: int) -> float:
-        return 1.0 / length
+    def scale(self, count: int) -> float:
+        return 1.0 / count
 
 
 class _Choosing(_Extreme):

@@ -10,15 +10,16 @@ from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.ops.matmul.problem import Compute
-from tt_cnn.virtual.types.enums import DataType, MathFidelity
+from tt_cnn.virtual.types.enums import Arch, DataType, MathFidelity
 
 FACE = 16
-_DEFAULT = Compute(MathFidelity.HiFi4, fp32=True)
-"""The reductions' own compute config: float32 registers, all phases."""
 
 
-def reduction_compute(config: Compute | None) -> Compute:
-    return config or _DEFAULT
+def reduction_compute(arch: Arch, approx: bool = False) -> Compute:
+    """What reductions and softmax take where no compute config is given: float32 registers, and all phases where the
+    card has that right (Wormhole's HiFi4 with float32 registers has not)."""
+    fidelity = MathFidelity.HiFi3 if arch is Arch.WORMHOLE_B0 else MathFidelity.HiFi4
+    return Compute(fidelity, approx=approx, fp32=True)
 
 
 def scaler_of(value: float, dtype: DataType) -> float:
@@ -28,9 +29,12 @@ def scaler_of(value: float, dtype: DataType) -> float:
     return float(pack(torch.tensor([value], dtype=torch.float32), DataType.BFLOAT16)[0])
 
 
-def sum_rows(engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute) -> Tensor:
-    """Sums over the last dimension (kept, of size 1), times a scale: each row times a column of scalers."""
-    if engine.numerics == "native" or _whole(dtype, compute):
+def sum_rows(
+    engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute, *, whole: bool = False
+) -> Tensor:
+    """Sums over the last dimension (kept, of size 1), times a scale: each row times a column of scalers. `whole`: by
+    the vector unit, which holds float32 as it is."""
+    if engine.numerics == "native" or whole:
         return x.sum(-1, keepdim=True) * scale
     rows = to_source(x.reshape(-1, x.shape[-1]), dtype)
     column = torch.full((x.shape[-1], 1), scaler_of(scale, dtype), device=x.device)
@@ -38,9 +42,11 @@ def sum_rows(engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: 
     return total.reshape(*x.shape[:-1], 1)
 
 
-def sum_columns(engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute) -> Tensor:
+def sum_columns(
+    engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute, *, whole: bool = False
+) -> Tensor:
     """Sums over the last but one dimension: 16 rows at a time are pooled into the register, the tensor as source A."""
-    if engine.numerics == "native" or _whole(dtype, compute):
+    if engine.numerics == "native" or whole:
         return x.sum(-2, keepdim=True) * scale
     exact = engine.numerics == "exact"
     stacked = to_source(x.movedim(-2, 0).reshape(x.shape[-2], -1), dtype)
@@ -54,8 +60,3 @@ def sum_columns(engine: Engine, x: Tensor, dtype: DataType, scale: float, comput
         )
     assert register is not None
     return register.reshape(*x.shape[:-2], 1, x.shape[-1])
-
-
-def _whole(dtype: DataType, compute: Compute) -> bool:
-    """float32 tensors with float32 registers are summed up by the vector unit, which holds them whole."""
-    return dtype is DataType.FLOAT32 and compute.fp32
