@@ -184,10 +184,10 @@ class _RowNorm(Operation):
         share = 1.0 / x.shape[-1]
         centered = to_source(x, dtype)
         if self.centered:
-            mean = stored(sum_rows(engine, x, dtype, 1.0, settings, whole=fp32 and dtype is _F32) * share)
+            mean = stored(sum_rows(engine, x, dtype, 1.0, settings) * share)
             centered = stored(matrix_unit.sub(centered, mean, fp32_dest=fp32, exact=exact))
         squares = engine.pack(times(centered, centered), kept)
-        variance = stored(sum_rows(engine, squares, kept, 1.0, settings, whole=fp32 and kept is _F32) * share)
+        variance = stored(sum_rows(engine, squares, kept, 1.0, settings) * share)
         biased = matrix_unit.add(variance, torch.full_like(variance, epsilon), fp32_dest=fp32, exact=exact)
         unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, exact=exact)
         inverse = stored(run_unary("rsqrt", biased, unit=unit))

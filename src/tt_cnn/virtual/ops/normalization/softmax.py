@@ -118,7 +118,7 @@ def softmax_rows(
         register = matrix_unit.sub(register, largest, fp32_dest=fp32, exact=exact)
     unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, approx=settings.approx, exact=exact)
     exponentials = _packed(context, run_unary("exp", register, unit=unit), kept)
-    total = sum_rows(engine, exponentials, kept, 1.0, settings, whole=fp32 and kept is _F32)
+    total = sum_rows(engine, exponentials, kept, 1.0, settings)
     inverse = run_unary("reciprocal", total, unit=VectorUnit(fp32_dest=fp32, fp32_input=fp32, exact=exact))
     stored = _F32 if fp32 else _BF16
     factor = to_source(engine.pack(inverse, stored), stored)
