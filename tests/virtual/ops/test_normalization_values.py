@@ -46,6 +46,15 @@ def test_exact_softmax_is_the_recorded_one(case: dict) -> None:
     assert distance(found, real) < CLOSE * distance(ideal, real)
 
 
+def test_exact_layer_norm_is_the_recorded_one() -> None:
+    (case,) = [case for case in CASES if case["op"] == "layer_norm"]
+    card = ttnn.open_device(device_id=0, numerics="exact")
+    x = put(card, torch.from_numpy(VALUES[f"{case['id']}.in0"]), ttnn.bfloat16)
+    found = ttnn.to_torch(ttnn.layer_norm(x)).float()
+    ttnn.close_device(card)
+    assert torch.equal(found, torch.from_numpy(VALUES[f"{case['id']}.out"]).float())
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     shape=st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 70), st.integers(2, 100)),

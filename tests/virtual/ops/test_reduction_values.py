@@ -61,6 +61,16 @@ def test_reductions_are_close_to_torch(
     assert free(card) == before
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 64, 49), (1, 1, 20, 30)])
+@pytest.mark.parametrize("dims", [(1,), (2, 3), (0, 1), (1, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize("op", ["sum", "mean", "max"])
+def test_the_scalar_counts_once(card: ttnn.MeshDevice, op: str, dims: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    x = (random(*shape) + 1).to(torch.bfloat16).float()
+    found = ttnn.to_torch(getattr(ttnn, op)(put(card, x), dim=list(dims), scalar=0.3, keepdim=True)).float()
+    expected = 0.3 * (torch.amax if op == "max" else getattr(torch, op))(x, dims, keepdim=True)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+
+
 def test_argmax_and_topk_find_places(card: ttnn.MeshDevice) -> None:
     x = random(1, 2, 33, 80).to(torch.bfloat16).float()
     assert torch.equal(ttnn.to_torch(ttnn.argmax(put(card, x), dim=-1)).long(), x.argmax(-1))

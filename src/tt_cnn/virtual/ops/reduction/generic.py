@@ -11,7 +11,7 @@ import torch
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce, plan_welford
+from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce, plan_welford, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.permute import plan_permute
@@ -88,7 +88,7 @@ class Reduction(Operation):
         current = x
         row_major = x.spec.layout is Layout.ROW_MAJOR
         if row_major and not self.adds:
-            current = scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), config))
+            current = scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), x.spec.memory_config))
         if self.fills and not row_major:
             current = scope.add(plan_fill_padding(planner, current, self.fill))
         flat = plan_four_dims(planner, current) if len(x.spec.shape) < 4 else current
@@ -119,8 +119,12 @@ class Reduction(Operation):
         rank, dtype = len(x.spec.shape), x.spec.dtype
         leading = [d for d in dims if d < rank - 2]
         if self.fast and leading and attributes["scalar"] == 1.0:
-            x = self._plan_fast(planner, scope, x, leading, config, last=len(leading) == len(dims))
+            last = dtype if len(leading) == len(dims) else between
+            x = self._plan_fast(planner, scope, x, leading, config, between, last)
             dims = [d for d in dims if d >= rank - 2]
+            between = self.between(x.spec.dtype, dims, rank)
+        if is_matrix(dims, rank) and is_one_tile(x.spec):
+            return scope.replace(x, plan_reduce(planner, x, "HW", config, dtype, attributes))
         order = sorted(dims, reverse=True)
         for dim in order:
             moved = dim < rank - 2
@@ -140,12 +144,19 @@ class Reduction(Operation):
         return DataType.FLOAT32 if self.adds and dtype is DataType.BFLOAT16 and not everything else dtype
 
     def _plan_fast(
-        self, planner: Planner, scope: Temporaries, x: Slot, leading: list[int], config: MemoryConfig, last: bool
+        self,
+        planner: Planner,
+        scope: Temporaries,
+        x: Slot,
+        leading: list[int],
+        config: MemoryConfig,
+        between: DataType,
+        last: DataType,
     ) -> Slot:
-        logical, dtype = list(x.spec.shape), x.spec.dtype
+        logical = list(x.spec.shape)
         order = sorted(leading, reverse=True)
         for dim in order:
-            kept = dtype if last and dim == order[-1] else _sums(dtype)
+            kept = last if dim == order[-1] else between
             x = scope.replace(x, plan_fast_reduce(planner, x, dim, config, kept))
             logical[dim] = 1
         if list(x.spec.shape) != logical:
@@ -164,24 +175,29 @@ class Reduction(Operation):
     def reduce(
         self, context: Context, x: torch.Tensor, spec: Spec, dims: tuple[int, ...], attributes: dict[str, Any]
     ) -> torch.Tensor:
-        """One dimension after the other, from the last."""
+        """One dimension after the other, from the last. One step has the whole scale: the first one of sums, the last
+        one of a matrix and of extremes; a single tile is scaled afterwards."""
         rank, dtype = len(spec.shape), spec.dtype
-        order, scales = sorted(dims, reverse=True), self.scales(spec, dims, attributes["scalar"])
-        for i, (dim, scale) in enumerate(zip(order, scales, strict=True)):
+        matrix = is_matrix(dims, rank)
+        at_once = matrix and is_one_tile(spec)
+        scale = attributes["scalar"] * self.scale(prod(spec.shape[d] for d in dims))
+        order = sorted(dims, reverse=True)
+        scaled = None if at_once else order[-1 if matrix or not self.adds else 0]
+        for i, dim in enumerate(order):
             if i:
-                dtype = self.between(spec.dtype, dims, rank)
+                dtype = DataType.FLOAT32 if at_once else self.between(spec.dtype, dims, rank)
                 x = _stored(context, x, dtype)
             # of a matrix both dimensions are one call, which decides by the tensor that it was given
-            whole = (spec.dtype if is_matrix(dims, rank) else dtype) is DataType.FLOAT32
-            moved = x.movedim(dim, -2) if dim < rank - 2 else x
-            x = self.reduce_one(context, moved, _Step(dtype, dim == rank - 1, scale, whole, attributes["compute"]))
+            whole = (spec.dtype if matrix else dtype) is DataType.FLOAT32
+            step = _Step(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, attributes["compute"])
+            x = self.reduce_one(context, x.movedim(dim, -2) if dim < rank - 2 else x, step)
             if dim < rank - 2:
                 x = x.movedim(-2, dim)
-        return x
+        return x * scale if at_once else x
 
-    def scales(self, spec: Spec, dims: tuple[int, ...], scalar: float) -> list[float]:
-        """What each step multiplies its results with: the last one with the scalar, the others with 1."""
-        return [1.0] * (len(dims) - 1) + [scalar]
+    def scale(self, count: int) -> float:
+        """What a result of so many values is multiplied with, beside the caller's scalar."""
+        return 1.0
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
         raise NotImplementedError
@@ -203,14 +219,15 @@ def is_matrix(dims: Sequence[int], rank: int) -> bool:
     return len(dims) == 2 and set(dims) == {rank - 2, rank - 1}
 
 
+def is_one_tile(spec: Spec) -> bool:
+    """Both dimensions of a matrix are then one step; float32 takes two nevertheless."""
+    return tiles(spec) == (1, 1, 1) and spec.dtype is not DataType.FLOAT32
+
+
 def _plan_shape(planner: Planner, x: Slot, shape: Shape) -> Slot:
     if len(shape) == 0:
         return planner.view(x, Spec(shape, x.spec.dtype, x.spec.layout, x.spec.memory_config))
     return plan_reshape(planner, x, shape)
-
-
-def _sums(dtype: DataType) -> DataType:
-    return DataType.FLOAT32 if dtype is DataType.BFLOAT16 else dtype
 
 
 def _stored(context: Context, x: torch.Tensor, dtype: DataType) -> torch.Tensor:
@@ -234,15 +251,6 @@ def _tile_padded(shape: Shape) -> Shape:
 
 class _Sum(Reduction):
     adds = True
-
-    def scales(self, spec: Spec, dims: tuple[int, ...], scalar: float) -> list[float]:
-        """Of a matrix the last step has the whole scale, else the first one."""
-        rest = [1.0] * (len(dims) - 1)
-        scale = scalar * self.scale(prod(spec.shape[d] for d in dims))
-        return [*rest, scale] if is_matrix(dims, len(spec.shape)) else [scale, *rest]
-
-    def scale(self, count: int) -> float:
-        return 1.0
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
         compute = step.compute or reduction_compute(context.arch)

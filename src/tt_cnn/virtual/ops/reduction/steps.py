@@ -43,6 +43,11 @@ def tiles(spec: Spec) -> tuple[int, int, int]:
     return prod(tuple(padded)[:-2]), div_up(height, TILE_SIZE), div_up(padded[-1], TILE_SIZE)
 
 
+def staged_rows(rows: int) -> int:
+    """Tile rows of a row-major input that a core holds at a time when it reduces along H."""
+    return max(2, min(rows, _MANY))
+
+
 def plan_reduce(
     planner: Planner,
     x: Slot,
@@ -51,7 +56,7 @@ def plan_reduce(
     dtype: DataType,
     attributes: dict[str, Any] | None = None,
 ) -> Slot:
-    """One `Reduce` step along W or H."""
+    """One `Reduce` step along W or H, or along both of a single tile."""
     spec = x.spec
     matrices, rows, columns = tiles(spec)
     units = matrices * (rows if along == "W" else columns)
@@ -59,10 +64,15 @@ def plan_reduce(
     in_a_row = columns if along == "W" else units // planner.card.cores
     tile, scaler = spec.dtype.tile_bytes, _scaler_tile(spec.dtype)
     out = planner.allocate(_reduced(spec, along, config, dtype))
+    if along == "HW":
+        sizes = [2 * tile, scaler, 2 * dtype.tile_bytes]
+        buffers, work = staging(planner, sizes, cores), traffic([spec], [out.spec], 0, macs=spec.volume)
+        planner.step("Reduce", "ReduceSingleCoreHwProgramFactory", cores, [x], [out], buffers, attributes, work)
+        return out
     staged = _MANY if 2 * in_a_row >= _MANY else _FEW
     sizes = [staged * tile, scaler, 2 * dtype.tile_bytes]
     if spec.layout is Layout.ROW_MAJOR:  # rows are tilized on the way in and untilized on the way out
-        sizes += [tile, (columns if along == "W" else rows) * tile, tile]
+        sizes += [tile, (columns if along == "W" else staged_rows(rows)) * tile, tile]
     buffers = staging(planner, sizes, cores)
     factory = f"ReduceMultiCore{along}ProgramFactory"
     work = traffic([spec], [out.spec], 0, macs=spec.volume)
@@ -125,7 +135,10 @@ def plan_fast_reduce(planner: Planner, x: Slot, dim: int, config: MemoryConfig, 
 
 def _reduced(spec: Spec, along: str, config: MemoryConfig, dtype: DataType) -> Spec:
     shape = list(spec.shape)
-    shape[-1 if along == "W" else -2] = 1
+    if "W" in along:
+        shape[-1] = 1
+    if "H" in along:
+        shape[-2] = 1
     out = Shape(shape)
     if config.is_sharded() and config.shard_spec is not None:
         config = _shrunk(config, spec, along)
