@@ -153,8 +153,9 @@ class Tensor:
             raise CardError(f"{what} was given a tensor {_describe(self)} of a device that is closed.")
         if self._deallocated or not self._buffer.allocated:
             raise CardError(
-                f"{what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
-                f"{self._buffer.freed_by or 'deallocate'})."
+                "Tensor is not allocated",
+                f"  {what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
+                f"{self._buffer.freed_by or 'deallocate'})",
             )
         return self._buffer
 
