@@ -110,7 +110,7 @@ def _window_source(pool: Pool, parallel: ParallelConfig, halo: Spec) -> int:
     a_shard = (channels - channels % width) // (shards - 1) if channels % width and shards > 1 else channels // shards
     fatal(
         a_shard > 0,
-        f"Pool2D: {channels} channels do not fill one shard of width {width}, but there are {shards} along the channels",
+        f"Pool2D: {channels} channels do not fill one of the {shards} shards of width {width} that lie side by side",
         "  TT-NN divides by zero here and ends the process: shard by height, or by fewer columns",
     )
     return height * a_shard * halo.dtype.element_bytes

@@ -14,7 +14,7 @@ from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.pool.numbers import image_of
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
-from tt_cnn.virtual.ops.reduction.steps import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape

@@ -29,6 +29,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _INFINITY = float("inf")
+_FAST = (DataType.BFLOAT16, DataType.BFLOAT8_B)
 
 
 def reduced_dims(given: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -57,8 +58,11 @@ class Reduction(Operation):
 
     fill: float = 0.0
     adds = False
+    averages = False
+    """Over whole matrices the library's own mean is called, which keeps the tensor's dtype between its steps."""
     fast = False
     """Leading dimensions are reduced tile by tile (`FastReduceNC`)."""
+    negates = False
 
     def make_call(self, input_tensor: Tensor, dim: Any, keepdim: bool, **options: Any) -> Call:
         config = options.get("compute_kernel_config")
@@ -86,18 +90,14 @@ class Reduction(Operation):
         config = memory_config or x.spec.memory_config
         scope = Temporaries(planner)
         current = x
-        row_major = x.spec.layout is Layout.ROW_MAJOR
-        if row_major and not self.adds:
-            current = scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), config))
-        if self.fills and not row_major:
+        if self.fills and x.spec.layout is Layout.TILE:
             current = scope.add(plan_fill_padding(planner, current, self.fill))
         flat = plan_four_dims(planner, current) if len(x.spec.shape) < 4 else current
         offset = len(flat.spec.shape) - len(x.spec.shape)
-        steps = Temporaries(planner)
-        reduced = self.plan_steps(planner, steps, flat, [d + offset for d in dims], config, attributes)
+        between = self.between(x.spec, dims)
+        reduced = self.plan_steps(planner, scope, flat, [d + offset for d in dims], config, between, attributes)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
-        result = steps.replace(reduced, _plan_shape(planner, reduced, shape))
-        steps.leave(result)
+        result = scope.replace(reduced, _plan_shape(planner, reduced, shape))
         scope.leave(result)
         return [result]
 
@@ -112,42 +112,93 @@ class Reduction(Operation):
         x: Slot,
         dims: list[int],
         config: MemoryConfig,
+        between: DataType,
         attributes: dict[str, Any],
     ) -> Slot:
         rank, dtype = len(x.spec.shape), x.spec.dtype
         leading = [d for d in dims if d < rank - 2]
-        if self.fast and leading:
-            x = self._plan_fast(planner, scope, x, leading, config, last=len(leading) == len(dims))
+        if leading and self.fast and dtype in _FAST and attributes["scalar"] == 1.0:
+            x = self._plan_fast(planner, scope, x, leading, config, between, last=len(leading) == len(dims))
             dims = [d for d in dims if d >= rank - 2]
+        if dims == [rank - 2, rank - 1]:
+            return self._plan_matrix(planner, scope, x, config, dtype, attributes)
+        given = x
         order = sorted(dims, reverse=True)
         for dim in order:
             moved = dim < rank - 2
             if moved:
-                x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
-            along = "W" if dim == rank - 1 else "H"
-            kept = dtype if dim == order[-1] else self.between(dtype, wide=rank - 1 in dims)
-            x = scope.replace(x, plan_reduce(planner, x, along, config, kept, attributes))
+                x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
+            source = x if self.adds else _tiled(planner, scope, x, x.spec.memory_config)
+            kept = dtype if dim == order[-1] else between
+            reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, attributes)
+            scope.replace(source, reduced) if source is not x else None
+            x = _after(scope, x, given, reduced)
             if moved:
-                x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
+                x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
         return x
 
-    def between(self, dtype: DataType, wide: bool) -> DataType:
-        """What a result has between two steps: sums of bfloat16 are kept in float32. `wide`: rows are reduced too."""
-        return DataType.FLOAT32 if self.adds and dtype is DataType.BFLOAT16 else dtype
+    def _plan_matrix(
+        self,
+        planner: Planner,
+        scope: Temporaries,
+        x: Slot,
+        config: MemoryConfig,
+        dtype: DataType,
+        attributes: dict[str, Any],
+    ) -> Slot:
+        """Both last dimensions: rows, then columns; at once where the tensor has no more elements than a tile.
+
+        Float32 is never reduced at once with float32 registers. The library's function keeps what it makes until it
+        returns.
+        """
+        fp32 = reduction_compute(attributes["compute"]).fp32
+        given = x.spec.dtype
+        source = _tiled(planner, scope, x, x.spec.memory_config)
+        if prod(x.spec.physical) // TILE_SIZE**2 <= 1 and not (fp32 and given is DataType.FLOAT32):
+            result = self._plan_reduce(planner, source, "HW", config, dtype, attributes)
+        else:
+            wide = self.adds and not self.averages and fp32 and given is DataType.BFLOAT16
+            kept = DataType.FLOAT32 if wide else given
+            rows = scope.add(self._plan_reduce(planner, source, "W", config, kept, attributes))
+            result = scope.replace(rows, self._plan_reduce(planner, rows, "H", config, dtype, attributes))
+        return scope.replace(source, result) if source is not x else scope.add(result)
+
+    def _plan_reduce(
+        self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, attributes: dict[str, Any]
+    ) -> Slot:
+        """The kernel negates to find the smallest where the vector unit cannot compare the dtype."""
+        source, fp32 = x.spec.dtype, reduction_compute(attributes["compute"]).fp32
+        negated = self.negates and (source.is_block_float or (source is DataType.FLOAT32 and not fp32))
+        return plan_reduce(planner, x, along, config, dtype, attributes, negated)
+
+    def between(self, spec: Spec, dims: Sequence[int]) -> DataType:
+        """What a result has between two dimensions: sums of bfloat16 are float32, unless everything is summed."""
+        chained = self.adds and spec.dtype is DataType.BFLOAT16 and 1 < len(dims) < len(spec.shape)
+        return DataType.FLOAT32 if chained else spec.dtype
 
     def _plan_fast(
-        self, planner: Planner, scope: Temporaries, x: Slot, leading: list[int], config: MemoryConfig, last: bool
+        self,
+        planner: Planner,
+        scope: Temporaries,
+        x: Slot,
+        leading: list[int],
+        config: MemoryConfig,
+        between: DataType,
+        last: bool,
     ) -> Slot:
+        """What was given, and its tiled form, stay until the result is there."""
         logical, dtype = list(x.spec.shape), x.spec.dtype
+        current = source = _tiled(planner, scope, x, config)
         order = sorted(leading, reverse=True)
         for dim in order:
-            kept = dtype if last and dim == order[-1] else self.between(dtype, wide=False)
-            x = scope.replace(x, plan_fast_reduce(planner, x, dim, config, kept))
+            kept = dtype if last and dim == order[-1] else between
+            current = _after(scope, current, source, plan_fast_reduce(planner, current, dim, config, kept))
             logical[dim] = 1
-        if list(x.spec.shape) != logical:
+        if list(current.spec.shape) != logical:
             rank = len(logical)
-            x = scope.replace(x, plan_slice(planner, x, [0] * rank, logical, [1] * rank, config))
-        return x
+            current = scope.replace(current, plan_slice(planner, current, [0] * rank, logical, [1] * rank, config))
+        scope.replace(source, current)
+        return scope.replace(x, current)
 
     # --- numbers --------------------------------------------------------------------------------------------------
 
@@ -163,7 +214,7 @@ class Reduction(Operation):
         """One dimension after the other, from the last; what is between two steps is stored in the tensor's dtype."""
         for i, dim in enumerate(sorted(dims, reverse=True)):
             if i:
-                x = _stored(context, x, self.between(spec.dtype, wide=len(spec.shape) - 1 in dims))
+                x = _stored(context, x, self.between(spec, dims))
             x = self.reduce_one(context, x.movedim(dim, -2) if dim < x.dim() - 2 else x, spec, dim, attributes)
             if dim < x.dim() - 2:
                 x = x.movedim(-2, dim)
@@ -173,6 +224,17 @@ class Reduction(Operation):
         self, context: Context, x: torch.Tensor, spec: Spec, dim: int, attributes: dict[str, Any]
     ) -> torch.Tensor:
         raise NotImplementedError
+
+
+def _tiled(planner: Planner, scope: Temporaries, x: Slot, config: MemoryConfig) -> Slot:
+    if x.spec.layout is Layout.TILE:
+        return x
+    return scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), config))
+
+
+def _after(scope: Temporaries, x: Slot, given: Slot, result: Slot) -> Slot:
+    """A loop's variable is given the next tensor; what the loop started from stays until the call returns."""
+    return scope.add(result) if x.buffer == given.buffer else scope.replace(x, result)
 
 
 def _plan_shape(planner: Planner, x: Slot, shape: Shape) -> Slot:
@@ -244,6 +306,7 @@ class _Welford(Reduction):
         x: Slot,
         dims: list[int],
         config: MemoryConfig,
+        between: DataType,
         attributes: dict[str, Any],
     ) -> Slot:
         rank = len(x.spec.shape)
@@ -309,8 +372,7 @@ class Sum(_Summing):
 
 @op("mean")
 class Mean(_Summing):
-    def between(self, dtype: DataType, wide: bool) -> DataType:
-        return dtype if wide else super().between(dtype, wide)
+    averages = True
 
     def scale(self, length: int) -> float:
         return 1.0 / length
@@ -349,6 +411,7 @@ class Max(_Choosing):
 class Min(_Choosing):
     fill = _INFINITY
     largest = False
+    negates = True
 
 
 class _Spread(_Welford):
