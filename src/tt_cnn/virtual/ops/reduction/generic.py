@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.reduce_program import negated_bytes
 from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce, plan_welford
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
@@ -166,10 +168,18 @@ class Reduction(Operation):
     def _plan_reduce(
         self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, attributes: dict[str, Any]
     ) -> Slot:
-        """The kernel negates to find the smallest where the vector unit cannot compare the dtype."""
+        """The kernel negates to find the smallest where the vector unit cannot compare the dtype; steps of their own do
+        so where the kernel's buffers for that do not fit."""
         source, fp32 = x.spec.dtype, reduction_compute(attributes["compute"]).fp32
         negated = self.negates and (source.is_block_float or (source is DataType.FLOAT32 and not fp32))
-        return plan_reduce(planner, x, along, config, dtype, attributes, negated)
+        if not negated or along != "H" or 2 * negated_bytes(planner, x.spec) <= planner.program_l1():
+            return plan_reduce(planner, x, along, config, dtype, attributes, negated)
+        flipped = plan_unary(planner, x, dtype=source, memory_config=config)
+        reduced = plan_reduce(planner, flipped, along, config, dtype, attributes)
+        result = plan_unary(planner, reduced, dtype=dtype, memory_config=config)
+        planner.free(reduced)
+        planner.free(flipped)
+        return result
 
     def between(self, spec: Spec, dims: Sequence[int]) -> DataType:
         """What a result has between two dimensions: sums of bfloat16 are float32, unless everything is summed."""

@@ -79,10 +79,8 @@ def _in_place(planner: Planner, x: Slot, out: Slot, negated: bool) -> Program:
         borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output"),
     ]
     if negated:
-        _, rows, _ = tiles(x.spec)
         by_rows = x.spec.memory_config.memory_layout is TensorMemoryLayout.HEIGHT_SHARDED
-        kept = 1 if by_rows else rows * x.spec.shard.shape[1] // TILE_SIZE
-        staged += staging(planner, [kept * result] * 2, cores)
+        staged += staging(planner, [result if by_rows else negated_bytes(planner, x.spec)] * 2, cores)
     return Program(cores, staged + shards)
 
 
@@ -101,15 +99,25 @@ def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool) ->
 
 def _columns(planner: Planner, spec: Spec, out: Spec, registers: int, negated: bool) -> Program:
     """As many columns at a time as the destination registers hold, where a core has that many."""
-    matrices, rows, columns = tiles(spec)
-    least, most = _shares(planner, matrices * columns)
+    matrices, _, columns = tiles(spec)
+    least, _ = _shares(planner, matrices * columns)
     cores = dealt(planner, matrices * columns)
     tile, result, scaler = spec.dtype.tile_bytes, out.dtype.tile_bytes, scaler_tile(spec.dtype)
     if negated:
-        kept = rows * lcm(least, most) * result
+        kept = negated_bytes(planner, spec)
         return Program(cores, staging(planner, [registers * tile, scaler, registers * result, kept, kept], cores))
     together = 1 if least < registers else registers
     return Program(cores, staging(planner, [2 * together * tile, scaler, 2 * result], cores))
+
+
+def negated_bytes(planner: Planner, spec: Spec) -> int:
+    """Each of the two buffers of negated columns: all that a core gets, so that both shares end where they began."""
+    matrices, rows, columns = tiles(spec)
+    if spec.memory_config.memory_layout is TensorMemoryLayout.WIDTH_SHARDED and spec.is_sharded:
+        together = spec.shard.shape[1] // TILE_SIZE
+    else:
+        together = lcm(*_shares(planner, matrices * columns))
+    return rows * together * spec.dtype.tile_bytes
 
 
 def _shares(planner: Planner, units: int) -> tuple[int, int]:
