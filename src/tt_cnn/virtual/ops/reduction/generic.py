@@ -1,4 +1,4 @@
-"""`sum`, `mean`, `max`, `min`, `var`, `std`: over the last dimensions as they are, over others by moving them there."""
+"""`sum`, `mean`, `max`, `min`: over the last dimensions as they are, over others by moving them there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.reduce_program import negated_bytes
-from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce, plan_welford
+from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
-from tt_cnn.virtual.ops.shape.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.slicing import plan_slice
@@ -75,7 +74,6 @@ class Reduction(Operation):
             memory_config=options.get("memory_config"),
             compute=None if config is None else Compute.of(config),
             scalar=options.get("scalar", 1.0),
-            correction=options.get("correction", True),
         )
 
     # --- plan -----------------------------------------------------------------------------------------------------
@@ -92,20 +90,16 @@ class Reduction(Operation):
         config = memory_config or x.spec.memory_config
         scope = Temporaries(planner)
         current = x
-        if self.fills and x.spec.layout is Layout.TILE:
+        if x.spec.layout is Layout.TILE:
             current = scope.add(plan_fill_padding(planner, current, self.fill))
         flat = plan_four_dims(planner, current) if len(x.spec.shape) < 4 else current
         offset = len(flat.spec.shape) - len(x.spec.shape)
         between = self.between(x.spec, dims)
         reduced = self.plan_steps(planner, scope, flat, [d + offset for d in dims], config, between, attributes)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
-        result = scope.replace(reduced, _plan_shape(planner, reduced, shape))
+        result = scope.replace(reduced, plan_shape(planner, reduced, shape))
         scope.leave(result)
         return [result]
-
-    @property
-    def fills(self) -> bool:
-        return True
 
     def plan_steps(
         self,
@@ -130,7 +124,7 @@ class Reduction(Operation):
             moved = dim < rank - 2
             if moved:
                 x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
-            source = x if self.adds else _tiled(planner, scope, x, x.spec.memory_config)
+            source = x if self.adds else tiled(planner, scope, x, x.spec.memory_config)
             kept = dtype if dim == order[-1] else between
             reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, attributes)
             scope.replace(source, reduced) if source is not x else None
@@ -155,7 +149,7 @@ class Reduction(Operation):
         """
         fp32 = reduction_compute(attributes["compute"]).fp32
         given = x.spec.dtype
-        source = _tiled(planner, scope, x, x.spec.memory_config)
+        source = tiled(planner, scope, x, x.spec.memory_config)
         if prod(x.spec.physical) // TILE_SIZE**2 <= 1 and not (fp32 and given is DataType.FLOAT32):
             result = self._plan_reduce(planner, source, "HW", config, dtype, attributes)
         else:
@@ -198,7 +192,7 @@ class Reduction(Operation):
     ) -> Slot:
         """What was given, and its tiled form, stay until the result is there."""
         logical, dtype = list(x.spec.shape), x.spec.dtype
-        current = source = _tiled(planner, scope, x, config)
+        current = source = tiled(planner, scope, x, config)
         order = sorted(leading, reverse=True)
         for dim in order:
             kept = dtype if last and dim == order[-1] else between
@@ -216,7 +210,7 @@ class Reduction(Operation):
         self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
     ) -> list[torch.Tensor]:
         value = self.reduce(context, context.logical(x), context.inputs[0], dims, attributes)
-        return [context.store(_repacked(context, value).reshape(tuple(context.outputs[0].shape)))]
+        return [context.store(repacked(context, value).reshape(tuple(context.outputs[0].shape)))]
 
     def reduce(
         self, context: Context, x: torch.Tensor, spec: Spec, dims: tuple[int, ...], attributes: dict[str, Any]
@@ -236,7 +230,7 @@ class Reduction(Operation):
         raise NotImplementedError
 
 
-def _tiled(planner: Planner, scope: Temporaries, x: Slot, config: MemoryConfig) -> Slot:
+def tiled(planner: Planner, scope: Temporaries, x: Slot, config: MemoryConfig) -> Slot:
     if x.spec.layout is Layout.TILE:
         return x
     return scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), config))
@@ -247,7 +241,7 @@ def _after(scope: Temporaries, x: Slot, given: Slot, result: Slot) -> Slot:
     return scope.add(result) if x.buffer == given.buffer else scope.replace(x, result)
 
 
-def _plan_shape(planner: Planner, x: Slot, shape: Shape) -> Slot:
+def plan_shape(planner: Planner, x: Slot, shape: Shape) -> Slot:
     if len(shape) == 0:
         return planner.view(x, Spec(shape, x.spec.dtype, x.spec.layout, x.spec.memory_config))
     return plan_reshape(planner, x, shape)
@@ -261,7 +255,7 @@ def _stored(context: Context, x: torch.Tensor, dtype: DataType) -> torch.Tensor:
     return context.engine.pack(torch.nn.functional.pad(x, (0, padding)), dtype)[..., : x.shape[-1]] if x.dim() else x
 
 
-def _repacked(context: Context, x: torch.Tensor) -> torch.Tensor:
+def repacked(context: Context, x: torch.Tensor) -> torch.Tensor:
     """Results are packed where they were reduced, before any reshape packs them again."""
     dtype = context.outputs[0].dtype
     return _stored(context, x, dtype) if dtype.is_block_float else x
@@ -298,54 +292,6 @@ class _Extreme(Reduction):
         axis = -1 if dim == len(spec.shape) - 1 else -2
         value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
         return value * attributes["scalar"] if attributes["scalar"] != 1.0 else value
-
-
-class _Welford(Reduction):
-    """Mean and variance in one pass in float32; the real kernel's own rounding is not reproduced."""
-
-    root = False
-
-    @property
-    def fills(self) -> bool:
-        return False
-
-    def plan_steps(
-        self,
-        planner: Planner,
-        scope: Temporaries,
-        x: Slot,
-        dims: list[int],
-        config: MemoryConfig,
-        between: DataType,
-        attributes: dict[str, Any],
-    ) -> Slot:
-        rank = len(x.spec.shape)
-        if set(dims) <= {rank - 1, rank - 2}:
-            along_one = {rank - 1: "W", rank - 2: "H"}
-            along = along_one[dims[0]] if len(dims) == 1 else "HW"
-            return scope.replace(x, plan_welford(planner, x, along, config, attributes))
-        if len(dims) == 2:
-            order = [d for d in range(rank) if d not in dims] + dims
-            x = scope.add(plan_permute(planner, x, order, config))
-            # the library keeps what it moved until the call returns
-            return scope.add(plan_welford(planner, x, "HW", config, attributes))
-        for dim in sorted(dims, reverse=True):
-            moved = dim < rank - 2
-            if moved:
-                x = scope.add(plan_transpose(planner, x, dim, rank - 2, config))
-            along = "W" if dim == rank - 1 else "H"
-            x = scope.add(plan_welford(planner, x, along, config, attributes))
-            if moved:
-                x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
-        return x
-
-    def reduce(
-        self, context: Context, x: torch.Tensor, spec: Spec, dims: tuple[int, ...], attributes: dict[str, Any]
-    ) -> torch.Tensor:
-        count = prod(x.shape[d] for d in dims)
-        freedom = 1 if attributes["correction"] and count > 1 else 0
-        value = x.var(dims, correction=freedom, keepdim=True) * attributes["scalar"]
-        return value.sqrt() if self.root else value
 
 
 class _Summing(_Sum):
@@ -422,37 +368,3 @@ class Min(_Choosing):
     fill = _INFINITY
     largest = False
     negates = True
-
-
-class _Spread(_Welford):
-    def arguments(
-        self,
-        input_tensor: Tensor,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        memory_config: Any = None,
-        compute_kernel_config: Any = None,
-        scalar: float = 1.0,
-        correction: bool = True,
-        sub_core_grids: Any = None,
-    ) -> Call:
-        return self.make_call(
-            input_tensor,
-            dim,
-            keepdim,
-            memory_config=memory_config,
-            compute_kernel_config=compute_kernel_config,
-            scalar=scalar,
-            correction=correction,
-        )
-
-
-@op("var")
-class Var(_Spread):
-    pass
-
-
-@op("std")
-class Std(_Spread):
-    root = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
@@ -14,6 +15,8 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _MANY = 8
+_LONG_ROW = 24
+"""Tiles from which on a row is kept in L1 for a variance, also where a core has one row only (measured)."""
 _REGISTERS = 4
 """Destination tiles of a kernel that was given no config: float32 ones."""
 _FACTORIES = {
@@ -44,17 +47,28 @@ def plan_reduce(
 
 
 def plan_welford(
-    planner: Planner, x: Slot, along: str, config: MemoryConfig, attributes: dict[str, Any] | None = None
+    planner: Planner,
+    x: Slot,
+    along: str,
+    config: MemoryConfig,
+    attributes: dict[str, Any] | None = None,
+    extra: int = 0,
 ) -> Slot:
-    """Variance or standard deviation in one pass over W, H or both."""
+    """Variance or standard deviation in one pass over W, H or both; over `extra` dimensions before those too."""
     spec = x.spec
     matrices, rows, columns = tiles(spec)
-    cores = dealt(planner, matrices * {"W": rows, "H": columns, "HW": 1}[along])
+    shape = list(spec.shape)
+    for dim in range(len(shape) - 2 - extra, len(shape) - 2):
+        matrices //= shape[dim]
+        shape[dim] = 1
+    units = matrices * {"W": rows, "H": columns, "HW": 1}[along]
+    cores = dealt(planner, units)
     tile = spec.dtype.tile_bytes
-    sizes = [_MANY * tile, 2 * tile]
+    keeps_row = along == "W" and (units > planner.card.cores or columns >= _LONG_ROW)
+    sizes = [max(_MANY, columns if keeps_row else 0) * tile, 2 * tile]
     if along == "HW":
         sizes += [4 * DataType.FLOAT32.tile_bytes, DataType.FLOAT32.tile_bytes]
-    out = planner.allocate(_reduced(spec, along, config, spec.dtype))
+    out = planner.allocate(_reduced(spec, along, config, spec.dtype, shape))
     work = traffic([spec], [out.spec], spec.volume)
     planner.step(
         "WelfordReduce",
@@ -93,8 +107,8 @@ def plan_fast_reduce(planner: Planner, x: Slot, dim: int, config: MemoryConfig, 
     return out
 
 
-def _reduced(spec: Spec, along: str, config: MemoryConfig, dtype: DataType) -> Spec:
-    shape = list(spec.shape)
+def _reduced(spec: Spec, along: str, config: MemoryConfig, dtype: DataType, given: Sequence[int] | None = None) -> Spec:
+    shape = list(given or spec.shape)
     for one in along:
         shape[-1 if one == "W" else -2] = 1
     out = Spec(Shape(shape), dtype, spec.layout, MemoryConfig(buffer_type=config.buffer_type))
