@@ -50,6 +50,7 @@ def peak_of(happenings: Iterable[Happening]) -> dict[str, int]:
             break
         elif not happening.step.moves:  # addresses of a dry run are all the same: nothing has to move
             step = happening.step
+            count(_tables(step))  # taken while the buffers of the program before are still there
             now["cb"] = busiest_core([b for b in step.buffers if not b.dataflow])
             now["staging"] = sum(b.bytes for b in step.buffers if b.dataflow and not b.scratch and b.alias is None)
             scratch = busiest_core([b for b in step.buffers if b.scratch])

@@ -155,8 +155,9 @@ class Tensor:
         if buffer.device.closed:
             raise CardError(f"{what} was given a tensor {_describe(self)} of a device that is closed.")
         raise CardError(
-            f"{what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
-            f"{buffer.freed_by or 'deallocate'})."
+            "Tensor is not allocated",
+            f"  {what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
+            f"{buffer.freed_by or 'deallocate'})",
         )
 
     def buffer_address(self) -> int:

@@ -124,6 +124,11 @@ class Conv2d(Operation):
             min(*sizes, *conv.kernel, *conv.stride, *conv.dilation) > 0,
             "conv2d takes sizes, channels, kernel, stride, dilation and groups of 1 or more.",
         )
+        fatal(
+            conv.out_channels >= conv.groups,
+            f"conv2d was asked for {conv.groups} groups, but has {conv.out_channels} output channels for them.",
+            "  TT-NN divides by zero here and ends the process",
+        )
         height, width = conv.window.dilated
         fatal(
             conv.height + conv.window.pad_h >= height and conv.width + conv.window.pad_w >= width,

@@ -23,6 +23,7 @@ from tt_cnn.virtual.types.geometry import (
     CoreRange,
     CoreRangeSet,
     Shape,
+    cores_to_ranges,
     div_up,
     num_cores_to_corerangeset,
 )
@@ -159,7 +160,7 @@ def _output_config(config: MemoryConfig, program: Program, rows: int, columns: i
 def _cores(left: Spec, program: Program, rows: int, columns: int) -> CoreRangeSet:
     if program.factory == SIMPLE:
         x, y = program.grid
-        return num_cores_to_corerangeset(min(rows * columns, x * y), CoreCoord(x, y))
+        return cores_to_ranges(num_cores_to_corerangeset(min(rows * columns, x * y), CoreCoord(x, y)).cores())
     if program.factory == ONE_DIMENSION:
         return row_wise_grid(rows * columns, program.grid)
     x, y = (rows, columns) if program.transposed else (columns, rows)

@@ -9,7 +9,7 @@ import torch
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.steps import staging, tiles
+from tt_cnn.virtual.ops.reduction.units import staging, tiles
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.stages import clone

@@ -13,7 +13,7 @@ from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import LayerNormShardedMultiCoreProgramConfig
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.steps import staging, tiles
+from tt_cnn.virtual.ops.reduction.units import staging, tiles
 from tt_cnn.virtual.ops.reduction.values import sum_rows
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensor import Tensor

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.pool.buffers import PoolBuffers, buffers_of, index_dtype, output_width
 from tt_cnn.virtual.ops.pool.checks import check_program
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
@@ -107,6 +108,11 @@ def _window_source(pool: Pool, parallel: ParallelConfig, halo: Spec) -> int:
     height, width = halo.shard.shape
     channels, shards = pool.channels, parallel.cores_c
     a_shard = (channels - channels % width) // (shards - 1) if channels % width and shards > 1 else channels // shards
+    fatal(
+        a_shard > 0,
+        f"Pool2D: {channels} channels do not fill one of the {shards} shards of width {width} that lie side by side",
+        "  TT-NN divides by zero here and ends the process: shard by height, or by fewer columns",
+    )
     return height * a_shard * halo.dtype.element_bytes
 
 

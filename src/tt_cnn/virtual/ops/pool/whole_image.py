@@ -14,7 +14,7 @@ from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.pool.numbers import image_of
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
-from tt_cnn.virtual.ops.reduction.steps import dealt, staged_rows, staging, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape
@@ -26,6 +26,8 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _TALL = {Layout.ROW_MAJOR: 16, Layout.TILE: 20}
 """Tile rows from which on an image is cut into slices."""
+_STAGED_ROWS = 8
+"""Tile rows of a row-major input that a core stages at most."""
 
 
 def is_whole_image(pool: Pool, wish: Wish, spec: Spec) -> bool:
@@ -121,7 +123,8 @@ def _plan_reduce(
     tile, out_tile = spec.dtype.tile_bytes, dtype.tile_bytes
     scaler = (DataType.FLOAT32 if spec.dtype is DataType.FLOAT32 else DataType.BFLOAT16).tile_bytes
     if spec.layout is Layout.ROW_MAJOR:
-        sizes = [2 * tile, scaler, out_tile, staged_rows(rows) * tile, tile, 2 * out_tile]
+        staged = max(2, min(rows, _STAGED_ROWS))
+        sizes = [2 * tile, scaler, out_tile, staged * tile, tile, 2 * out_tile]
     else:
         sizes = [_staged_tiles(spec, slices, wish) * tile, scaler, 2 * out_tile]
     work = traffic([spec], [output.spec], 0, macs=spec.volume)

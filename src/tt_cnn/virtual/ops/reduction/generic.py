@@ -1,4 +1,4 @@
-"""`sum`, `mean`, `max`, `min`, `var`, `std`: over the last dimensions as they are, over others by moving them there."""
+"""`sum`, `mean`, `max`, `min`: over the last dimensions as they are, over others by moving them there."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import torch
 
 from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce, plan_welford, tiles
+from tt_cnn.virtual.ops.reduction.reduce_program import negated_bytes
+from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
-from tt_cnn.virtual.ops.shape.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.slicing import plan_slice
@@ -29,6 +30,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _INFINITY = float("inf")
+_FAST = (DataType.BFLOAT16, DataType.BFLOAT8_B)
 
 
 def reduced_dims(given: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -57,8 +59,11 @@ class Reduction(Operation):
 
     fill: float = 0.0
     adds = False
+    averages = False
+    """Over whole matrices the library's own mean is called, which keeps the tensor's dtype between its steps."""
     fast = False
     """Leading dimensions are reduced tile by tile (`FastReduceNC`)."""
+    negates = False
 
     def make_call(self, input_tensor: Tensor, dim: Any, keepdim: bool, **options: Any) -> Call:
         config = options.get("compute_kernel_config")
@@ -69,7 +74,6 @@ class Reduction(Operation):
             memory_config=options.get("memory_config"),
             compute=None if config is None else Compute.of(config),
             scalar=options.get("scalar", 1.0),
-            correction=options.get("correction", True),
         )
 
     # --- plan -----------------------------------------------------------------------------------------------------
@@ -86,25 +90,16 @@ class Reduction(Operation):
         config = memory_config or x.spec.memory_config
         scope = Temporaries(planner)
         current = x
-        row_major = x.spec.layout is Layout.ROW_MAJOR
-        if row_major and not self.adds:
-            current = scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), x.spec.memory_config))
-        if self.fills and not row_major:
+        if x.spec.layout is Layout.TILE:
             current = scope.add(plan_fill_padding(planner, current, self.fill))
         flat = plan_four_dims(planner, current) if len(x.spec.shape) < 4 else current
         offset = len(flat.spec.shape) - len(x.spec.shape)
-        steps = Temporaries(planner)
-        kept = self.between(x.spec.dtype, dims, len(x.spec.shape))
-        reduced = self.plan_steps(planner, steps, flat, [d + offset for d in dims], config, kept, attributes)
+        between = self.between(x.spec, dims)
+        reduced = self.plan_steps(planner, scope, flat, [d + offset for d in dims], config, between, attributes)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
-        result = steps.replace(reduced, _plan_shape(planner, reduced, shape))
-        steps.leave(result)
+        result = scope.replace(reduced, plan_shape(planner, reduced, shape))
         scope.leave(result)
         return [result]
-
-    @property
-    def fills(self) -> bool:
-        return True
 
     def plan_steps(
         self,
@@ -118,30 +113,75 @@ class Reduction(Operation):
     ) -> Slot:
         rank, dtype = len(x.spec.shape), x.spec.dtype
         leading = [d for d in dims if d < rank - 2]
-        if self.fast and leading and attributes["scalar"] == 1.0:
-            last = dtype if len(leading) == len(dims) else between
-            x = self._plan_fast(planner, scope, x, leading, config, between, last)
+        if leading and self.fast and dtype in _FAST and attributes["scalar"] == 1.0:
+            x = self._plan_fast(planner, scope, x, leading, config, between, last=len(leading) == len(dims))
             dims = [d for d in dims if d >= rank - 2]
-            between = self.between(x.spec.dtype, dims, rank)
-        if is_matrix(dims, rank) and is_one_tile(x.spec):
-            return scope.replace(x, plan_reduce(planner, x, "HW", config, dtype, attributes))
+        if dims == [rank - 2, rank - 1]:
+            return self._plan_matrix(planner, scope, x, config, dtype, attributes)
+        given = x
         order = sorted(dims, reverse=True)
         for dim in order:
             moved = dim < rank - 2
             if moved:
-                x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
-            along = "W" if dim == rank - 1 else "H"
+                x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
+            source = x if self.adds else tiled(planner, scope, x, x.spec.memory_config)
             kept = dtype if dim == order[-1] else between
-            x = scope.replace(x, plan_reduce(planner, x, along, config, kept, attributes))
+            reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, attributes)
+            scope.replace(source, reduced) if source is not x else None
+            x = _after(scope, x, given, reduced)
             if moved:
-                x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
+                x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
         return x
 
-    def between(self, dtype: DataType, dims: Sequence[int], rank: int) -> DataType:
-        """What a result has between two steps: sums of bfloat16 are kept in float32, unless all of three dimensions or
-        more are reduced."""
-        everything = len(dims) == rank > 2
-        return DataType.FLOAT32 if self.adds and dtype is DataType.BFLOAT16 and not everything else dtype
+    def _plan_matrix(
+        self,
+        planner: Planner,
+        scope: Temporaries,
+        x: Slot,
+        config: MemoryConfig,
+        dtype: DataType,
+        attributes: dict[str, Any],
+    ) -> Slot:
+        """Both last dimensions: rows, then columns; at once where the tensor has no more elements than a tile.
+
+        Float32 is never reduced at once with float32 registers. The library's function keeps what it makes until it
+        returns.
+        """
+        fp32 = (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
+        source = tiled(planner, scope, x, x.spec.memory_config)
+        if is_one_tile(x.spec, fp32):
+            result = self._plan_reduce(planner, source, "HW", config, dtype, attributes)
+        else:
+            kept = self.rows_of_a_matrix(x.spec.dtype, fp32)
+            rows = scope.add(self._plan_reduce(planner, source, "W", config, kept, attributes))
+            result = scope.replace(rows, self._plan_reduce(planner, rows, "H", config, dtype, attributes))
+        return scope.replace(source, result) if source is not x else scope.add(result)
+
+    def _plan_reduce(
+        self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, attributes: dict[str, Any]
+    ) -> Slot:
+        """The kernel negates to find the smallest where the vector unit cannot compare the dtype; steps of their own do
+        so where the kernel's buffers for that do not fit."""
+        source, fp32 = x.spec.dtype, (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
+        negated = self.negates and (source.is_block_float or (source is DataType.FLOAT32 and not fp32))
+        if not negated or along != "H" or 2 * negated_bytes(planner, x.spec) <= planner.program_l1():
+            return plan_reduce(planner, x, along, config, dtype, attributes, negated)
+        flipped = plan_unary(planner, x, dtype=source, memory_config=config)
+        reduced = plan_reduce(planner, flipped, along, config, dtype, attributes)
+        result = plan_unary(planner, reduced, dtype=dtype, memory_config=config)
+        planner.free(reduced)
+        planner.free(flipped)
+        return result
+
+    def rows_of_a_matrix(self, dtype: DataType, fp32: bool) -> DataType:
+        """What rows have before columns are reduced in the same call."""
+        wide = self.adds and not self.averages and fp32 and dtype is DataType.BFLOAT16
+        return DataType.FLOAT32 if wide else dtype
+
+    def between(self, spec: Spec, dims: Sequence[int]) -> DataType:
+        """What a result has between two dimensions: sums of bfloat16 are float32, unless everything is summed."""
+        chained = self.adds and spec.dtype is DataType.BFLOAT16 and 1 < len(dims) < len(spec.shape)
+        return DataType.FLOAT32 if chained else spec.dtype
 
     def _plan_fast(
         self,
@@ -151,18 +191,21 @@ class Reduction(Operation):
         leading: list[int],
         config: MemoryConfig,
         between: DataType,
-        last: DataType,
+        last: bool,
     ) -> Slot:
-        logical = list(x.spec.shape)
+        """What was given, and its tiled form, stay until the result is there."""
+        logical, dtype = list(x.spec.shape), x.spec.dtype
+        current = source = tiled(planner, scope, x, config)
         order = sorted(leading, reverse=True)
         for dim in order:
-            kept = last if dim == order[-1] else between
-            x = scope.replace(x, plan_fast_reduce(planner, x, dim, config, kept))
+            kept = dtype if last and dim == order[-1] else between
+            current = _after(scope, current, source, plan_fast_reduce(planner, current, dim, config, kept))
             logical[dim] = 1
-        if list(x.spec.shape) != logical:
+        if list(current.spec.shape) != logical:
             rank = len(logical)
-            x = scope.replace(x, plan_slice(planner, x, [0] * rank, logical, [1] * rank, config))
-        return x
+            current = scope.replace(current, plan_slice(planner, current, [0] * rank, logical, [1] * rank, config))
+        scope.replace(source, current)
+        return scope.replace(x, current)
 
     # --- numbers --------------------------------------------------------------------------------------------------
 
@@ -170,7 +213,7 @@ class Reduction(Operation):
         self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
     ) -> list[torch.Tensor]:
         value = self.reduce(context, context.logical(x), context.inputs[0], dims, attributes)
-        return [context.store(_repacked(context, value).reshape(tuple(context.outputs[0].shape)))]
+        return [context.store(repacked(context, value).reshape(tuple(context.outputs[0].shape)))]
 
     def reduce(
         self, context: Context, x: torch.Tensor, spec: Spec, dims: tuple[int, ...], attributes: dict[str, Any]
@@ -178,18 +221,20 @@ class Reduction(Operation):
         """One dimension after the other, from the last. One step has the whole scale: the first one of sums, the last
         one of a matrix and of extremes; a single tile is scaled afterwards."""
         rank, dtype = len(spec.shape), spec.dtype
-        matrix = is_matrix(dims, rank)
-        at_once = matrix and is_one_tile(spec)
+        compute = attributes["compute"] or reduction_compute(context.arch)
+        matrix = len(dims) == 2 and set(dims) == {rank - 2, rank - 1}
+        at_once = matrix and is_one_tile(spec, compute.fp32)
         scale = attributes["scalar"] * self.scale(prod(spec.shape[d] for d in dims))
         order = sorted(dims, reverse=True)
         scaled = None if at_once else order[-1 if matrix or not self.adds else 0]
+        kept = self.rows_of_a_matrix(dtype, compute.fp32) if matrix else self.between(spec, dims)
         for i, dim in enumerate(order):
             if i:
-                dtype = DataType.FLOAT32 if at_once else self.between(spec.dtype, dims, rank)
+                dtype = DataType.FLOAT32 if at_once else kept
                 x = _stored(context, x, dtype)
             # of a matrix both dimensions are one call, which decides by the tensor that it was given
-            whole = (spec.dtype if matrix else dtype) is DataType.FLOAT32
-            step = _Step(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, attributes["compute"])
+            whole = compute.fp32 and (spec.dtype if matrix else dtype) is DataType.FLOAT32
+            step = _Step(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, compute)
             x = self.reduce_one(context, x.movedim(dim, -2) if dim < rank - 2 else x, step)
             if dim < rank - 2:
                 x = x.movedim(-2, dim)
@@ -210,21 +255,27 @@ class _Step(NamedTuple):
     rows: bool
     scale: float
     whole: bool
-    """The vector unit may take it, which holds float32 as it is."""
-    compute: Compute | None
+    """The vector unit takes it, which holds float32 as it is."""
+    compute: Compute
 
 
-def is_matrix(dims: Sequence[int], rank: int) -> bool:
-    """Whether the last two dimensions are reduced, and no other."""
-    return len(dims) == 2 and set(dims) == {rank - 2, rank - 1}
+def is_one_tile(spec: Spec, fp32: bool) -> bool:
+    """Both dimensions of a matrix are then one step; float32 takes two with float32 registers."""
+    return prod(spec.physical) // TILE_SIZE**2 <= 1 and not (fp32 and spec.dtype is DataType.FLOAT32)
 
 
-def is_one_tile(spec: Spec) -> bool:
-    """Both dimensions of a matrix are then one step; float32 takes two nevertheless."""
-    return tiles(spec) == (1, 1, 1) and spec.dtype is not DataType.FLOAT32
+def tiled(planner: Planner, scope: Temporaries, x: Slot, config: MemoryConfig) -> Slot:
+    if x.spec.layout is Layout.TILE:
+        return x
+    return scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), config))
 
 
-def _plan_shape(planner: Planner, x: Slot, shape: Shape) -> Slot:
+def _after(scope: Temporaries, x: Slot, given: Slot, result: Slot) -> Slot:
+    """A loop's variable is given the next tensor; what the loop started from stays until the call returns."""
+    return scope.add(result) if x.buffer == given.buffer else scope.replace(x, result)
+
+
+def plan_shape(planner: Planner, x: Slot, shape: Shape) -> Slot:
     if len(shape) == 0:
         return planner.view(x, Spec(shape, x.spec.dtype, x.spec.layout, x.spec.memory_config))
     return plan_reshape(planner, x, shape)
@@ -238,7 +289,7 @@ def _stored(context: Context, x: torch.Tensor, dtype: DataType) -> torch.Tensor:
     return context.engine.pack(torch.nn.functional.pad(x, (0, padding)), dtype)[..., : x.shape[-1]] if x.dim() else x
 
 
-def _repacked(context: Context, x: torch.Tensor) -> torch.Tensor:
+def repacked(context: Context, x: torch.Tensor) -> torch.Tensor:
     """Results are packed where they were reduced, before any reshape packs them again."""
     dtype = context.outputs[0].dtype
     return _stored(context, x, dtype) if dtype.is_block_float else x
@@ -253,9 +304,8 @@ class _Sum(Reduction):
     adds = True
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
-        compute = step.compute or reduction_compute(context.arch)
         summed = sum_rows if step.rows else sum_columns
-        return summed(context.engine, x, step.dtype, step.scale, compute, whole=step.whole and compute.fp32)
+        return summed(context.engine, x, step.dtype, step.scale, step.compute, whole=step.whole)
 
 
 class _Extreme(Reduction):
@@ -265,54 +315,6 @@ class _Extreme(Reduction):
         axis = -1 if step.rows else -2
         value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
         return value * step.scale if step.scale != 1.0 else value
-
-
-class _Welford(Reduction):
-    """Mean and variance in one pass in float32; the real kernel's own rounding is not reproduced."""
-
-    root = False
-
-    @property
-    def fills(self) -> bool:
-        return False
-
-    def plan_steps(
-        self,
-        planner: Planner,
-        scope: Temporaries,
-        x: Slot,
-        dims: list[int],
-        config: MemoryConfig,
-        between: DataType,
-        attributes: dict[str, Any],
-    ) -> Slot:
-        rank = len(x.spec.shape)
-        if set(dims) <= {rank - 1, rank - 2}:
-            along_one = {rank - 1: "W", rank - 2: "H"}
-            along = along_one[dims[0]] if len(dims) == 1 else "HW"
-            return scope.replace(x, plan_welford(planner, x, along, config, attributes))
-        if len(dims) == 2:
-            order = [d for d in range(rank) if d not in dims] + dims
-            x = scope.add(plan_permute(planner, x, order, config))
-            # the library keeps what it moved until the call returns
-            return scope.add(plan_welford(planner, x, "HW", config, attributes))
-        for dim in sorted(dims, reverse=True):
-            moved = dim < rank - 2
-            if moved:
-                x = scope.add(plan_transpose(planner, x, dim, rank - 2, config))
-            along = "W" if dim == rank - 1 else "H"
-            x = scope.add(plan_welford(planner, x, along, config, attributes))
-            if moved:
-                x = scope.replace(x, plan_transpose(planner, x, dim, rank - 2, config))
-        return x
-
-    def reduce(
-        self, context: Context, x: torch.Tensor, spec: Spec, dims: tuple[int, ...], attributes: dict[str, Any]
-    ) -> torch.Tensor:
-        count = prod(x.shape[d] for d in dims)
-        freedom = 1 if attributes["correction"] and count > 1 else 0
-        value = x.var(dims, correction=freedom, keepdim=True) * attributes["scalar"]
-        return value.sqrt() if self.root else value
 
 
 class _Summing(_Sum):
@@ -349,8 +351,7 @@ class Sum(_Summing):
 
 @op("mean")
 class Mean(_Summing):
-    def between(self, dtype: DataType, dims: Sequence[int], rank: int) -> DataType:
-        return dtype if is_matrix(dims, rank) else super().between(dtype, dims, rank)
+    averages = True
 
     def scale(self, count: int) -> float:
         return 1.0 / count
@@ -389,37 +390,4 @@ class Max(_Choosing):
 class Min(_Choosing):
     fill = _INFINITY
     largest = False
-
-
-class _Spread(_Welford):
-    def arguments(
-        self,
-        input_tensor: Tensor,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        memory_config: Any = None,
-        compute_kernel_config: Any = None,
-        scalar: float = 1.0,
-        correction: bool = True,
-        sub_core_grids: Any = None,
-    ) -> Call:
-        return self.make_call(
-            input_tensor,
-            dim,
-            keepdim,
-            memory_config=memory_config,
-            compute_kernel_config=compute_kernel_config,
-            scalar=scalar,
-            correction=correction,
-        )
-
-
-@op("var")
-class Var(_Spread):
-    pass
-
-
-@op("std")
-class Std(_Spread):
-    root = True
+    negates = True

@@ -10,7 +10,7 @@ from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape
-from tt_cnn.virtual.ops.reduction.steps import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries

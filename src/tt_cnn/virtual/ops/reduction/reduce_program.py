@@ -1,0 +1,126 @@
+"""The program of one `Reduce` step: its cores and what each of them stages.
+
+The rules are those of `ReduceMultiCoreWProgramFactory`, `ReduceMultiCoreHProgramFactory` and
+`ReduceSingleCoreHwProgramFactory`, confirmed by recordings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+
+from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.ops.shape.programs import borrowed
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_BATCH = 4
+"""Tiles of a row that are read together where a core has that many."""
+_LONGEST_CHUNK = 8
+"""Tiles along the reduced dimension that row-major input is tilized in."""
+
+
+@dataclass(frozen=True)
+class Program:
+    cores: CoreRangeSet
+    buffers: list[CircularBuffer]
+
+
+def reduce_program(planner: Planner, x: Slot, out: Slot, along: str, registers: int, negated: bool) -> Program:
+    if x.spec.layout is Layout.ROW_MAJOR:
+        return _row_major(planner, x.spec, out.spec, along)
+    if _resident(x.spec, out.spec, along):
+        return _in_place(planner, x, out, negated)
+    if along == "H":
+        return _columns(planner, x.spec, out.spec, registers, negated)
+    return _rows(planner, x.spec, out.spec, along, negated)
+
+
+def scaler_tile(dtype: DataType) -> int:
+    return (DataType.FLOAT32 if dtype is DataType.FLOAT32 else DataType.BFLOAT16).tile_bytes
+
+
+def _row_major(planner: Planner, spec: Spec, out: Spec, along: str) -> Program:
+    """Rows are tilized on the way in, beside a tile of what fills them up, and untilized on the way out."""
+    matrices, rows, columns = tiles(spec)
+    cores = (
+        dealt(planner, matrices * spec.shape[-2], row_wise=True) if along == "W" else dealt(planner, matrices * columns)
+    )
+    tile, result = spec.dtype.tile_bytes, out.dtype.tile_bytes
+    chunk = min(columns if along == "W" else rows, _LONGEST_CHUNK)
+    wide = chunk if along == "W" else 1
+    sizes = [2 * wide * tile, tile, result, max(2, chunk) * tile, scaler_tile(spec.dtype), 2 * result]
+    return Program(cores, staging(planner, sizes, cores))
+
+
+def _resident(spec: Spec, out: Spec, along: str) -> bool:
+    """Every core reduces its own shard: rows of height shards, columns of width shards."""
+    layout = {"W": TensorMemoryLayout.HEIGHT_SHARDED, "H": TensorMemoryLayout.WIDTH_SHARDED}.get(along)
+    for one in (spec, out):
+        config = one.memory_config
+        if config.memory_layout is not layout or config.buffer_type is not BufferType.L1 or config.shard_spec is None:
+            return False
+    if along == "H":
+        return True
+    matrices, rows, _ = tiles(spec)
+    mine, its = spec.shard, out.shard
+    return (mine.grid, mine.shape[0], mine.orientation) == (its.grid, its.shape[0], its.orientation) and mine.shape[
+        0
+    ] // TILE_SIZE * mine.grid.num_cores() == matrices * rows
+
+
+def _in_place(planner: Planner, x: Slot, out: Slot, negated: bool) -> Program:
+    cores, tile, result = x.spec.shard.grid, x.spec.dtype.tile_bytes, out.spec.dtype.tile_bytes
+    staged = staging(planner, [2 * tile, scaler_tile(x.spec.dtype)], cores)
+    shards = [
+        borrowed(planner, "src1", tile, x.spec.shard_pages, cores, x, "input"),
+        borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output"),
+    ]
+    if negated:
+        by_rows = x.spec.memory_config.memory_layout is TensorMemoryLayout.HEIGHT_SHARDED
+        staged += staging(planner, [result if by_rows else negated_bytes(planner, x.spec)] * 2, cores)
+    return Program(cores, staged + shards)
+
+
+def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool) -> Program:
+    """Rows of tiles, or all tiles on one core (`HW`); tiles are read together where every core has enough of them."""
+    matrices, rows, columns = tiles(spec)
+    units = matrices * rows if along == "W" else 1
+    least, _ = _shares(planner, units)
+    cores = dealt(planner, units)
+    read = least * columns if along == "W" else matrices * rows * columns
+    together = 1 if read < _BATCH or (negated and along == "W" and least < 2) else _BATCH
+    result = out.dtype.tile_bytes
+    sizes = [2 * together * spec.dtype.tile_bytes, scaler_tile(spec.dtype), 2 * result]
+    return Program(cores, staging(planner, sizes + [result] * (2 * negated), cores))
+
+
+def _columns(planner: Planner, spec: Spec, out: Spec, registers: int, negated: bool) -> Program:
+    """As many columns at a time as the destination registers hold, where a core has that many."""
+    matrices, _, columns = tiles(spec)
+    least, _ = _shares(planner, matrices * columns)
+    cores = dealt(planner, matrices * columns)
+    tile, result, scaler = spec.dtype.tile_bytes, out.dtype.tile_bytes, scaler_tile(spec.dtype)
+    if negated:
+        kept = negated_bytes(planner, spec)
+        return Program(cores, staging(planner, [registers * tile, scaler, registers * result, kept, kept], cores))
+    together = 1 if least < registers else registers
+    return Program(cores, staging(planner, [2 * together * tile, scaler, 2 * result], cores))
+
+
+def negated_bytes(planner: Planner, spec: Spec) -> int:
+    """Each of the two buffers of negated columns: all that a core gets, so that both shares end where they began."""
+    matrices, rows, columns = tiles(spec)
+    if spec.memory_config.memory_layout is TensorMemoryLayout.WIDTH_SHARDED and spec.is_sharded:
+        together = spec.shard.shape[1] // TILE_SIZE
+    else:
+        together = lcm(*_shares(planner, matrices * columns))
+    return rows * together * spec.dtype.tile_bytes
+
+
+def _shares(planner: Planner, units: int) -> tuple[int, int]:
+    """The least and the most units that a core gets."""
+    cores = min(units, planner.card.cores)
+    return units // cores, -(-units // cores)

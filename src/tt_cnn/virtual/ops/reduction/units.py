@@ -1,0 +1,35 @@
+"""How the work of reductions and of ops over rows is dealt to cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tt_cnn.virtual.plan import CircularBuffer, Planner
+from tt_cnn.virtual.types.geometry import (
+    TILE_SIZE,
+    CoreCoord,
+    CoreRangeSet,
+    cores_to_ranges,
+    div_up,
+    num_cores_to_corerangeset,
+)
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+def dealt(planner: Planner, units: int, row_wise: bool = False) -> CoreRangeSet:
+    """A unit a core, column after column (or row after row), written as the fewest ranges."""
+    card = planner.card
+    cores = num_cores_to_corerangeset(min(units, card.cores), CoreCoord(*card.grid), row_wise)
+    return cores_to_ranges(cores.cores())
+
+
+def staging(planner: Planner, sizes: Sequence[int], cores: CoreRangeSet) -> list[CircularBuffer]:
+    return [CircularBuffer(size, cores, dataflow=True) for size in sizes]
+
+
+def tiles(spec: Spec) -> tuple[int, int, int]:
+    """Matrices, tile rows and tile columns of one; row-major ones count the tiles they would fill."""
+    padded = spec.padded_shape
+    height = padded[-2] if len(padded) > 1 else 1
+    return prod(tuple(padded)[:-2]), div_up(height, TILE_SIZE), div_up(padded[-1], TILE_SIZE)
