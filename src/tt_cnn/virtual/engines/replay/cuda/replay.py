@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
+from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.cuda.host import CudaGraph
+from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
+from tt_cnn.virtual.engines.replay.eight_bit.layers import layers_of
+from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
+from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.replay import Part, Replay, _runner
+from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, _runner
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
@@ -37,3 +43,29 @@ class CudaReplay(Replay):
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
         self.graphs.append(CudaGraph(nodes, inputs))
         return "cuda", self.graphs[-1]
+
+
+class Fp8Replay(LearningReplay, CudaReplay):
+    """In 16 bits until it has learnt which convolutions may be in 8."""
+
+    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell], precision: EightBits) -> None:
+        super().__init__(commands, outputs)
+        self.precision = precision
+
+    def _has_layers(self, run: OnHost) -> bool:
+        return bool(layers_of(run.nodes))
+
+    def _in_eight_bits(self, part: Part, guard: float) -> Part:
+        run = part.run
+        assert isinstance(run, OnHost) and isinstance(run.host, CudaGraph)
+        sample, dtype = run.samples[0], run.host.program.dtype
+        try:
+            found, host = in_fp8(run.nodes, run.samples, run.host, lambda nodes: CudaGraph(nodes, sample, dtype), guard)
+        except torch.OutOfMemoryError as error:
+            log.warning("a trace stays in 16 bits, there is no room to try 8: %s", error)
+            found, host = EightBit(0, guard, refused=f"8 bits failed: {error}", plain="16 bits"), None
+        log.info("%s", found)
+        if host is None:
+            return replace(part, eight_bit=found)
+        self.graphs[self.graphs.index(run.host)] = host
+        return replace(part, run=OnHost(host, run.sources, run.outputs), eight_bit=found)

@@ -1,7 +1,7 @@
 """As many layers in 8 bits as the guard allows: what is lost is measured, never assumed.
 
 All layers are tried first. Where that loses too much, the loss of every layer alone is measured, and layers go back to
-float32, those first that lose most for the multiplications they have.
+what they were, those first that lose most for the multiplications they have.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -18,13 +18,12 @@ from itertools import accumulate
 import torch
 
 from tt_cnn.virtual.engines.replay.choice import key_of, remember, remembered
+from tt_cnn.virtual.engines.replay.eight_bit.layers import multiplications, name_of
+from tt_cnn.virtual.engines.replay.eight_bit.loss import Loss, Values
+from tt_cnn.virtual.engines.replay.eight_bit.rewrite import Rounding
 from tt_cnn.virtual.engines.replay.evaluate import walk
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.int8.calibration import Calibration
-from tt_cnn.virtual.engines.replay.int8.layers import layers_of, multiplications, name_of
-from tt_cnn.virtual.engines.replay.int8.loss import Loss, Values
-from tt_cnn.virtual.engines.replay.int8.rewrite import quantized, rounded_values
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -44,13 +43,15 @@ class EightBit:
     pcc: float = 1.0
     """The worst of all samples and outputs against float32, as the engine computes them."""
     kept: tuple[str, ...] = ()
-    """Layers that stay in float32, each with the reason."""
+    """Layers that stay as they were, each with the reason."""
     refused: str = ""
-    """Why all of it stays in float32; empty where it does not."""
+    """Why all of it stays as it was; empty where it does not."""
+    plain: str = "float32"
+    """What is computed in that is not in 8 bits."""
 
     def __str__(self) -> str:
         if self.refused:
-            return f"all in float32: {self.refused}"
+            return f"all in {self.plain}: {self.refused}"
         count = self.layers - len(self.kept)
         return f"{count} of {self.layers} layers in 8 bits, PCC {self.pcc:.6f} against float32 (guard {self.guard:g})"
 
@@ -65,24 +66,29 @@ class Search:
         plain: Host,
         compiled: Callable[[Sequence[Node]], Host],
         guard: float,
+        rounding: type[Rounding],
     ) -> None:
         self.outputs, self.samples, self.compiled, self.guard = outputs, samples, compiled, guard
         self.allowed = ROOM * (1 - guard)
-        self.layers = layers_of(outputs)
-        for layer in self.layers:  # captured weights lie in the card's order, which torch is slow to read
-            _, weight, *_ = layer.inputs
-            if weight.value is not None and weight.value.dim() == 4:
-                weight.value = weight.value.contiguous(memory_format=torch.channels_last)
         self.expected = [plain(sample) for sample in samples]
         self.loss = Loss(self.expected)
-        self.calibration = Calibration(outputs, samples[:-1], rounded_values(self.layers))
+        self.rounding = rounding(outputs, samples[:-1])
+        self.layers = self.rounding.layers
+        self._left: dict[int, str] = {}
+        """Layers that are not tried, by id, and why."""
+
+    def leave(self, layers: Mapping[int, str]) -> None:
+        """Do not try some layers; for each its id, and why."""
+        self._left.update(layers)
 
     def run(self) -> tuple[EightBit, Host | None]:
         """What was found, and what runs it; None where nothing may be in 8 bits."""
-        losses = self._remembered()
-        chosen = [layer for layer in self.layers if id(layer) not in losses]
-        if not chosen:
+        if not self.layers:
             return self._refused("nothing has weights"), None
+        losses = self._remembered()
+        chosen = [layer for layer in self._tried if id(layer) not in losses]
+        if not chosen:
+            return self._refused(next(iter(self._left.values()))), None
         host: Host | None
         host, found = self._measured(chosen)
         if max(found) > self.allowed:
@@ -92,21 +98,30 @@ class Search:
             why = f"in 8 bits PCC does not stay above the guard of {self.guard:g} with room to spare"
             return self._refused(why), None
         self._remember(chosen, losses)
-        return EightBit(len(self.layers), self.guard, 1 - max(found), self._kept(chosen, losses)), host
+        kept = self._kept(chosen, losses)
+        return EightBit(len(self.layers), self.guard, 1 - max(found), kept, plain=self.rounding.plain), host
+
+    @property
+    def _tried(self) -> list[Node]:
+        return [layer for layer in self.layers if id(layer) not in self._left]
 
     def _refused(self, why: str) -> EightBit:
-        return EightBit(len(self.layers), self.guard, refused=why)
+        return EightBit(len(self.layers), self.guard, refused=why, plain=self.rounding.plain)
+
+    def losses_of(self, host: Host) -> list[float]:
+        """What each sample loses on a host."""
+        return [self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True)]
 
     def _measured(self, chosen: Sequence[Node]) -> tuple[Host, list[float]]:
         """These layers in 8 bits, and what each sample loses by it."""
-        host = self.compiled(quantized(self.outputs, chosen, self.calibration))
-        found = [self.loss(host(x), y) for x, y in zip(self.samples, self.expected, strict=True)]
+        host = self.compiled(self.rounding.quantized(self.outputs, chosen))
+        found = self.losses_of(host)
         log.info("%d of %d layers in 8 bits: PCC %.6f", len(chosen), len(self.layers), 1 - max(found))
         return host, found
 
     def _most(self, losses: dict[int, float]) -> tuple[list[Node], Host | None, list[float]]:
         """As many layers as may be, those last that lose most a multiplication. Sums of losses are a first guess."""
-        order = sorted(self.layers, key=lambda one: losses[id(one)] / multiplications(one))
+        order = sorted(self._tried, key=lambda one: losses[id(one)] / multiplications(one))
         sums = list(accumulate(losses[id(one)] for one in order))
         best: tuple[list[Node], Host | None, list[float]] = ([], None, [])
         few, many = 0, len(order)
@@ -129,18 +144,19 @@ class Search:
         weights = [
             float(layer.inputs[1].value.abs().sum()) for layer in self.layers if layer.inputs[1].value is not None
         ]
-        told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard)
+        kind, left = type(self.rounding).__name__, [i for i, one in enumerate(self.layers) if id(one) in self._left]
+        told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard, kind, left)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
 
     def _remembered(self) -> dict[int, float]:
-        """Layers that stayed in float32 the last time, with their losses: a first guess, measured like any other."""
+        """Layers that were not in 8 bits the last time, with their losses: a first guess, measured like any other."""
         known = remembered().get(self._key)
         if not isinstance(known, dict):
             return {}
         return {id(layer): known[str(i)] for i, layer in enumerate(self.layers) if str(i) in known}
 
     def _remember(self, chosen: Sequence[Node], losses: dict[int, float]) -> None:
-        taken = {id(one) for one in chosen}
+        taken = {id(one) for one in (*chosen, *(one for one in self.layers if id(one) in self._left))}
         if len(taken) < len(self.layers):
             kept = {str(i): losses[id(one)] for i, one in enumerate(self.layers) if id(one) not in taken}
             remember(self._key, kept)
@@ -151,8 +167,8 @@ class Search:
         known = {id(node): value for node, value in walk(self.outputs, sample)}
         expected = [known[id(node)] for node in self.outputs]
         losses = {}
-        for layer in self.layers:
-            nodes = quantized(self.outputs, [layer], self.calibration)
+        for layer in self._tried:
+            nodes = self.rounding.quantized(self.outputs, [layer])
             wanted = {id(node) for node in nodes}
             found = {id(node): value for node, value in walk(nodes, sample, known) if id(node) in wanted}
             results = [found[id(node)] if id(node) in found else known[id(node)] for node in nodes]
@@ -163,7 +179,7 @@ class Search:
     def _kept(self, chosen: Sequence[Node], losses: dict[int, float]) -> tuple[str, ...]:
         taken = {id(one) for one in chosen}
         return tuple(
-            f"{name_of(one, number)}: alone it loses {losses[id(one)]:.2g} of PCC"
+            f"{name_of(one, number)}: {self._left.get(id(one)) or f'alone it loses {losses[id(one)]:.2g} of PCC'}"
             for number, one in enumerate(self.layers, 1)
             if id(one) not in taken
         )
