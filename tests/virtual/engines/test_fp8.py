@@ -96,9 +96,8 @@ def test_rounded_weights_have_a_scale_for_each_channel_and_keep_their_values() -
         again = numbers.float() * scales[:, None, None, None]
         assert rounded is weight or torch.equal(again, rounded)
         rounded = again
-    assert (
-        scales[2] == 1.0 and ((rounded - weight).abs() <= weight.abs() / 16 + scales[:, None, None, None] / 512).all()
-    )
+    steps = weight.abs() / 16 + scales[:, None, None, None] / 512
+    assert scales[2] == 1.0 and bool(((rounded - weight).abs() <= steps).all())
 
 
 # --- the program -------------------------------------------------------------------------------------------------
