@@ -44,6 +44,8 @@ class Tiles:
     warps: int
     stages: int
     neighbours: int = 1
+    joined: bool = False
+    """The depth is that of several pixels of a row, where channels are fewer."""
 
 
 class Workspace:
@@ -123,8 +125,8 @@ def convolution_arguments(
     ]  # fmt: skip
     settings = {
         "KH": kh, "KW": kw, "TAPS": taps, "TAPS_W": taps_w, "TAP": tap, "BORDER": any((top, left, bottom, right)),
-        "SCATTERED": scattered, "CHANNELS": c if scattered else 1, "SCALED": step.in_eight_bits,
-        "BIAS": step.bias is not None, "EIGHT": step.eight is not None,
+        "SCATTERED": scattered, "JOINED": tiles.joined, "CHANNELS": c if scattered or tiles.joined else 1,
+        "SCALED": step.in_eight_bits, "BIAS": step.bias is not None, "EIGHT": step.eight is not None,
         "OTHER": 0 if other is None else 1 if step.fused.other_first else 2, "ACTIVATION": name,
         "TAIL": step.tail is not None, "TAIL_ACTIVATION": tail_name, "SPLIT": tiles.split > 1, "PDL": pdl,
         "PREFETCH": pdl and _prefetches(step, matrix, tiles, scattered),
@@ -137,7 +139,12 @@ def convolution_arguments(
 def _prefetches(step: Convolution, matrix: torch.Tensor, tiles: Tiles, scattered: bool) -> bool:
     """Where few programs share weights, and rows of those are whole."""
     n, _, h, w = step.node.source.shape if step.transposed else step.node.shape
-    return not scattered and matrix.shape[1] % tiles.columns == 0 and n * h * w <= PREFETCHING * tiles.rows
+    return (
+        not scattered
+        and not tiles.joined
+        and matrix.shape[1] % tiles.columns == 0
+        and n * h * w <= PREFETCHING * tiles.rows
+    )
 
 
 def convolution(

@@ -80,14 +80,15 @@ def convolution(
     x_image, x_row, x_pixel, x_channel, other_image, other_row, other_pixel, y_image, y_row, y_pixel,
     tap_row, tap_pixel, other_tap, eight_image, eight_row, eight_pixel, eight_tap_row, eight_tap_pixel,
     KH: tl.constexpr, KW: tl.constexpr, TAPS: tl.constexpr, TAPS_W: tl.constexpr, TAP: tl.constexpr,
-    BORDER: tl.constexpr, SCATTERED: tl.constexpr, CHANNELS: tl.constexpr, SCALED: tl.constexpr, BIAS: tl.constexpr,
-    OTHER: tl.constexpr, ACTIVATION: tl.constexpr, TAIL: tl.constexpr, TAIL_ACTIVATION: tl.constexpr,
-    EIGHT: tl.constexpr, SPLIT: tl.constexpr, PDL: tl.constexpr, PREFETCH: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    BORDER: tl.constexpr, SCATTERED: tl.constexpr, JOINED: tl.constexpr, CHANNELS: tl.constexpr, SCALED: tl.constexpr,
+    BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, TAIL: tl.constexpr,
+    TAIL_ACTIVATION: tl.constexpr, EIGHT: tl.constexpr, SPLIT: tl.constexpr, PDL: tl.constexpr,
+    PREFETCH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """OTHER: 0 nothing is added, 1 before the activation, 2 after it. SPLIT: the sum is shared by `split_k` programs,
     of which the last to come adds up what all have left, always in the same order. SCATTERED: columns run over the
-    window's places and CHANNELS channels together. TAP: a row of the product makes TAPS pixels, and has TAP
+    window's places and CHANNELS channels together. JOINED: the pixels of a row follow each other, and BK columns are
+    several pixels of CHANNELS channels. TAP: a row of the product makes TAPS pixels, and has TAP
     columns for each: those of a transposed convolution's window, or neighbours, which share most of what they read.
     They are `tap_row` and `tap_pixel` apart in the result, TAPS_W in a row. TAIL: the program has all channels, and
     goes on to the single one that a next convolution makes of them. SCALED: the operands are e4m3 numbers. EIGHT: the
@@ -134,6 +135,19 @@ def convolution(
             values = tl.load(start[:, None] + offsets[None, :], mask=ok, other=0.0)
             mask = (k + rk < depth)[:, None] & w_columns[None, :]
             weights = tl.load(w + (k + rk)[:, None] * w_depth + rn[None, :] * w_column, mask=mask, other=0.0)
+            acc = tl.dot(values.to(weights.dtype), weights, acc)
+    elif JOINED:
+        each_row: tl.constexpr = KW * CHANNELS // BK
+        x_start = start[:, None] + rk[None, :]
+        w_start = w + rk[:, None] * w_depth + rn[None, :] * w_column
+        for i in range(0, KH * each_row):
+            dy = i // each_row
+            across = (i % each_row) * BK
+            r = top + dy
+            c = left[:, None] + ((across + rk) // CHANNELS)[None, :]
+            ok = (inside & (r >= 0) & (r < H))[:, None] & (c >= 0) & (c < W)
+            values = tl.load(x_start + (dy * x_row + across), mask=ok, other=0.0)
+            weights = tl.load(w_start + i * BK * w_depth, mask=w_columns[None, :], other=0.0)
             acc = tl.dot(values.to(weights.dtype), weights, acc)
     else:
         steps = (C // BK) * (KH * KW)

@@ -101,6 +101,8 @@ def _tilings(step: Convolution) -> list[Tiles]:
                 whole = Tiles(rows, across, deep, 1, warps, stages, neighbours)
                 programs, rounds = grid_of(step, whole)[0], channels * places // deep
                 found[whole] = None
+                if _joins(step, channels, width + neighbours - 1, depth):
+                    found[replace(whole, depth=depth, joined=True)] = None
                 if not scattered and step.tail is None and neighbours == 1:
                     for target in (processors, 2 * processors):
                         found[replace(whole, split=max(1, min(round(target / programs), rounds // 3, 16)))] = None
@@ -112,6 +114,13 @@ def _tables(step: Convolution, pixels: int) -> Sequence[tuple[int, int, int, int
         return FLAT
     small, large = (SMALL_EIGHT, LARGE_EIGHT) if step.in_eight_bits else (SMALL, LARGE)
     return small if pixels < MANY_PIXELS else large
+
+
+def _joins(step: Convolution, channels: int, width: int, depth: int) -> bool:
+    """Whether rows of the window are whole blocks of several pixels."""
+    close = step.x.stride(3) == channels and step.x.stride(1) == 1 and step.node.params[2] == (1, 1)
+    plain = step.in_eight_bits and not step.transposed
+    return plain and close and width > 1 and channels < depth and width * channels % depth == 0
 
 
 def _neighbours(step: Convolution, width: int, w: int, pixels: int) -> list[int]:

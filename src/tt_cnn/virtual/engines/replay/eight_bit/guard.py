@@ -1,7 +1,7 @@
 """As many layers in 8 bits as the guard allows: what is lost is measured, never assumed.
 
 All layers are tried first. Where that loses too much, the loss of every layer alone is measured, and layers go back to
-what they were, those first that lose most for the multiplications they have.
+what they were, those first that lose most for what they are worth.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ log = logging.getLogger("tt_cnn.virtual")
 ROOM = 0.75
 """Samples may lose so much of what the guard allows; other inputs may lose more than they."""
 ATTEMPTS = 5
-"""So many numbers of layers are tried, each time half way between too many and too few."""
+"""So many numbers of layers are tried at most, each time half way between too many and too few."""
+
+NOTHING = 1e-12
+"""The worth of a layer that is worth nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +70,25 @@ class Search:
         compiled: Callable[[Sequence[Node]], Host],
         guard: float,
         rounding: type[Rounding],
+        attempts: int = ATTEMPTS,
     ) -> None:
         self.outputs, self.samples, self.compiled, self.guard = outputs, samples, compiled, guard
-        self.allowed = ROOM * (1 - guard)
+        self.allowed, self.attempts = ROOM * (1 - guard), attempts
         self.expected = [plain(sample) for sample in samples]
         self.loss = Loss(self.expected)
         self.rounding = rounding(outputs, samples[:-1])
         self.layers = self.rounding.layers
         self._left: dict[int, str] = {}
         """Layers that are not tried, by id, and why."""
+        self._worth: Callable[[Node], float] = multiplications
 
     def leave(self, layers: Mapping[int, str]) -> None:
         """Do not try some layers; for each its id, and why."""
         self._left.update(layers)
+
+    def value(self, worth: Callable[[Node], float]) -> None:
+        """Say what it is worth to have a layer in 8 bits; without it that is its multiplications."""
+        self._worth = worth
 
     def run(self) -> tuple[EightBit, Host | None]:
         """What was found, and what runs it; None where nothing may be in 8 bits."""
@@ -120,13 +129,13 @@ class Search:
         return host, found
 
     def _most(self, losses: dict[int, float]) -> tuple[list[Node], Host | None, list[float]]:
-        """As many layers as may be, those last that lose most a multiplication. Sums of losses are a first guess."""
-        order = sorted(self._tried, key=lambda one: losses[id(one)] / multiplications(one))
+        """As many layers as may be, those last that lose most for their worth. Sums of losses are a first guess."""
+        order = sorted(self._tried, key=lambda one: losses[id(one)] / max(self._worth(one), NOTHING))
         sums = list(accumulate(losses[id(one)] for one in order))
         best: tuple[list[Node], Host | None, list[float]] = ([], None, [])
         few, many = 0, len(order)
         guess = bisect_right(sums, self.allowed)
-        for _ in range(ATTEMPTS):
+        for _ in range(self.attempts):
             if many - few <= 1:
                 break
             count = min(max(guess, few + 1), many - 1)
@@ -140,12 +149,13 @@ class Search:
 
     @cached_property
     def _key(self) -> str:
-        """The graph with its weights, and the guard."""
+        """The graph with its weights, the guard, and what layers are worth."""
         weights = [
             float(layer.inputs[1].value.abs().sum()) for layer in self.layers if layer.inputs[1].value is not None
         ]
-        kind, left = type(self.rounding).__name__, [i for i, one in enumerate(self.layers) if id(one) in self._left]
-        told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard, kind, left)
+        worth = [None if id(one) in self._left else f"{self._worth(one):.2g}" for one in self.layers]
+        kind = type(self.rounding).__name__
+        told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard, kind, worth)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
 
     def _remembered(self) -> dict[int, float]:
