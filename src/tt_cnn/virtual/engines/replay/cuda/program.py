@@ -144,7 +144,13 @@ class Program:
     def _last_uses(self) -> dict[int, int]:
         """The position after which a node's memory is not needed; a step reads its inputs when its result is due."""
         position = {id(node): i for i, node in enumerate(self._order)}
-        due = {id(one.node): position[id(one.result)] for one in self._fused.values() if one is not None}
+        due = {}
+        for one in self._fused.values():
+            if one is not None:
+                due[id(one.node)] = position[id(one.result)]
+                # a result as wide as what is added to it may take its place, cell by cell; no other may
+                if id(one.result) in self._eights or any(one.result is last for last in self._results):
+                    due.update({id(inside): position[id(one.result)] for inside in one.chain})
         for one in self._fused.values():
             if one is not None and id(one.result) in self._tails:
                 due[id(one.node)] = position[id(self._tails[id(one.result)].result)]

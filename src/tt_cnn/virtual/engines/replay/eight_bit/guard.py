@@ -10,7 +10,7 @@ import hashlib
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -78,13 +78,7 @@ class Search:
         self.loss = Loss(self.expected)
         self.rounding = rounding(outputs, samples[:-1])
         self.layers = self.rounding.layers
-        self._left: dict[int, str] = {}
-        """Layers that are not tried, by id, and why."""
         self._worth: Callable[[Node], float] = multiplications
-
-    def leave(self, layers: Mapping[int, str]) -> None:
-        """Do not try some layers; for each its id, and why."""
-        self._left.update(layers)
 
     def value(self, worth: Callable[[Node], float]) -> None:
         """Say what it is worth to have a layer in 8 bits; without it that is its multiplications."""
@@ -92,12 +86,10 @@ class Search:
 
     def run(self) -> tuple[EightBit, Host | None]:
         """What was found, and what runs it; None where nothing may be in 8 bits."""
-        if not self.layers:
-            return self._refused("nothing has weights"), None
         losses = self._remembered()
-        chosen = [layer for layer in self._tried if id(layer) not in losses]
+        chosen = [layer for layer in self.layers if id(layer) not in losses]
         if not chosen:
-            return self._refused(next(iter(self._left.values()))), None
+            return self._refused("nothing has weights"), None
         host: Host | None
         host, found = self._measured(chosen)
         if max(found) > self.allowed:
@@ -109,10 +101,6 @@ class Search:
         self._remember(chosen, losses)
         kept = self._kept(chosen, losses)
         return EightBit(len(self.layers), self.guard, 1 - max(found), kept, plain=self.rounding.plain), host
-
-    @property
-    def _tried(self) -> list[Node]:
-        return [layer for layer in self.layers if id(layer) not in self._left]
 
     def _refused(self, why: str) -> EightBit:
         return EightBit(len(self.layers), self.guard, refused=why, plain=self.rounding.plain)
@@ -130,21 +118,26 @@ class Search:
 
     def _most(self, losses: dict[int, float]) -> tuple[list[Node], Host | None, list[float]]:
         """As many layers as may be, those last that lose most for their worth. Sums of losses are a first guess."""
-        order = sorted(self._tried, key=lambda one: losses[id(one)] / max(self._worth(one), NOTHING))
+        order = sorted(self.layers, key=lambda one: losses[id(one)] / max(self._worth(one), NOTHING))
         sums = list(accumulate(losses[id(one)] for one in order))
         best: tuple[list[Node], Host | None, list[float]] = ([], None, [])
-        few, many = 0, len(order)
+        few, many, attempts = 0, len(order), self.attempts
         guess = bisect_right(sums, self.allowed)
-        for _ in range(self.attempts):
-            if many - few <= 1:
-                break
-            count = min(max(guess, few + 1), many - 1)
+        while many - few > 1 and attempts:
+            count, attempts = min(max(guess, few + 1), many - 1), attempts - 1
             host, found = self._measured(order[:count])
             if max(found) <= self.allowed:
                 few, best = count, (order[:count], host, found)
             else:
                 many = count
             guess = (few + many) // 2
+        for one in order[few + 1 :]:  # some may still fit in where the next did not
+            chosen, _, found = best
+            if chosen and attempts and max(found) + losses[id(one)] <= self.allowed:
+                attempts -= 1
+                host, found = self._measured([*chosen, one])
+                if max(found) <= self.allowed:
+                    best = ([*chosen, one], host, found)
         return best
 
     @cached_property
@@ -153,7 +146,7 @@ class Search:
         weights = [
             float(layer.inputs[1].value.abs().sum()) for layer in self.layers if layer.inputs[1].value is not None
         ]
-        worth = [None if id(one) in self._left else f"{self._worth(one):.2g}" for one in self.layers]
+        worth = [f"{self._worth(one):.2g}" for one in self.layers]
         kind = type(self.rounding).__name__
         told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard, kind, worth)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
@@ -166,7 +159,7 @@ class Search:
         return {id(layer): known[str(i)] for i, layer in enumerate(self.layers) if str(i) in known}
 
     def _remember(self, chosen: Sequence[Node], losses: dict[int, float]) -> None:
-        taken = {id(one) for one in (*chosen, *(one for one in self.layers if id(one) in self._left))}
+        taken = {id(one) for one in chosen}
         if len(taken) < len(self.layers):
             kept = {str(i): losses[id(one)] for i, one in enumerate(self.layers) if id(one) not in taken}
             remember(self._key, kept)
@@ -177,7 +170,7 @@ class Search:
         known = {id(node): value for node, value in walk(self.outputs, sample)}
         expected = [known[id(node)] for node in self.outputs]
         losses = {}
-        for layer in self._tried:
+        for layer in self.layers:
             nodes = self.rounding.quantized(self.outputs, [layer])
             wanted = {id(node) for node in nodes}
             found = {id(node): value for node, value in walk(nodes, sample, known) if id(node) in wanted}
@@ -189,7 +182,7 @@ class Search:
     def _kept(self, chosen: Sequence[Node], losses: dict[int, float]) -> tuple[str, ...]:
         taken = {id(one) for one in chosen}
         return tuple(
-            f"{name_of(one, number)}: {self._left.get(id(one)) or f'alone it loses {losses[id(one)]:.2g} of PCC'}"
+            f"{name_of(one, number)}: alone it loses {losses[id(one)]:.2g} of PCC"
             for number, one in enumerate(self.layers, 1)
             if id(one) not in taken
         )

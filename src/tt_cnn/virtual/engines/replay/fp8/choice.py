@@ -17,7 +17,7 @@ from tt_cnn.virtual.engines.replay.graph import Node
 
 log = logging.getLogger("tt_cnn.virtual")
 
-ATTEMPTS = 8
+ATTEMPTS = 20
 """Of the guard: by torch on a GPU each takes a fraction of a second."""
 
 
@@ -55,12 +55,15 @@ def in_fp8(
 ) -> tuple[EightBit, Compiled | None]:
     """What was found, and what runs it; None where 16 bits stay.
 
-    Layers are tried out in torch, which takes no compiling; what is told was measured on what runs in the end.
+    Layers are tried out in torch, which takes no compiling; what is told was measured on what runs in the end. Layers
+    that save nothing come last: they are in 8 bits where all may be, since an image that is read in 16 bits as well
+    must be stored twice.
     """
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         search = Search(nodes, samples, InTorch(nodes), InTorch, guard, Fp8Rounding, ATTEMPTS)
         if search.layers:
-            _judge(search, plain, compiled)
+            saved = _saved(search, plain, compiled)
+            search.value(lambda layer: saved[id(layer)])
         found, tried = search.run()
         if tried is None:
             return found, None
@@ -76,39 +79,11 @@ def in_fp8(
     return found, None if found.refused else host
 
 
-class _Tried:
-    """Layers in 8 bits, whatever they lose: how long the graph takes, and what each saves by itself."""
-
-    def __init__(
-        self, search: Search, layers: Sequence[Node], plain: Measured, compiled: Callable[[Sequence[Node]], Measured]
-    ) -> None:
-        self.layers, rounding = layers, search.rounding
-        host = compiled(rounding.quantized(search.outputs, layers))
-        self.milliseconds = host.seconds() * 1e3
-        before, after = plain.seconds_of_convolutions(), host.seconds_of_convolutions()
-        self.saved = {
-            id(one): before[id(one.inputs[1].value)] - after[id(rounding.weights(one)[0].value)] for one in layers
-        }
-
-
-def _judge(search: Search, plain: Measured, compiled: Callable[[Sequence[Node]], Measured]) -> None:
-    """Tell the search what each layer saves, and leave out what makes the whole slower.
-
-    That may be layers for which an image is stored a second time, and layers that are slower themselves.
-    """
+def _saved(search: Search, plain: Measured, compiled: Callable[[Sequence[Node]], Measured]) -> dict[int, float]:
+    """The seconds that each layer saves by 8 bits, by id, when all are in them."""
     rounding = search.rounding
-    assert isinstance(rounding, Fp8Rounding)
-    best = _Tried(search, search.layers, plain, compiled)
-    twice = {id(layer) for layer in rounding.stored_twice(search.outputs)}
-    for why in ("its input is stored for it a second time", "16 bits are quicker"):
-        slower = {key for key, saved in best.saved.items() if saved <= 0}
-        without = twice if why.startswith("its") else slower
-        rest = [layer for layer in best.layers if id(layer) not in without]
-        if not without or not rest:
-            continue
-        other = _Tried(search, rest, plain, compiled)
-        if other.milliseconds < best.milliseconds:
-            told = f"{why}: {best.milliseconds:.3f} ms with all such layers in 8 bits, {other.milliseconds:.3f} without"
-            search.leave({key: told for key in without})
-            best = other
-    search.value(lambda layer: best.saved[id(layer)])
+    everything = compiled(rounding.quantized(search.outputs, search.layers))
+    before, after = plain.seconds_of_convolutions(), everything.seconds_of_convolutions()
+    return {
+        id(one): before[id(one.inputs[1].value)] - after[id(rounding.weights(one)[0].value)] for one in search.layers
+    }

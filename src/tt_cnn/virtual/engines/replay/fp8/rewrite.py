@@ -14,7 +14,7 @@ from tt_cnn.virtual.engines.replay.eight_bit.calibration import Observation
 from tt_cnn.virtual.engines.replay.eight_bit.layers import layers_of, output_axis
 from tt_cnn.virtual.engines.replay.eight_bit.rewrite import Rounding, Values, constant
 from tt_cnn.virtual.engines.replay.fp8.e4m3 import PASSING, rounded_weights, scale_for
-from tt_cnn.virtual.engines.replay.graph import Node, ordered
+from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.kernels.fusion import is_step
 
 DEPTH = 32
@@ -35,20 +35,6 @@ class Fp8Rounding(Rounding):
 
     def layers_of(self, outputs: Sequence[Node]) -> list[Node]:
         return [layer for layer in layers_of(outputs) if _has_kernel(layer)]
-
-    def stored_twice(self, outputs: Sequence[Node]) -> list[Node]:
-        """Layers of one pixel, whose input others take in 16 bits."""
-        taken = {id(layer.source) for layer in self.layers}
-        passed = {id(node): node for node in self.rounded_values(self.layers)}
-        others = {id(one) for one in outputs}
-        for node in ordered(outputs):
-            if id(node) not in passed and not any(node is layer for layer in self.layers):
-                others.update(id(one) for one in node.inputs)
-        return [
-            layer
-            for layer in self.layers
-            if id(layer.source) in taken & others and tuple(layer.inputs[1].shape[2:]) == (1, 1)
-        ]
 
     def fit(self, observations: Sequence[Observation]) -> float:
         return scale_for(max(max(-one.low, one.high) for one in observations))
