@@ -89,7 +89,7 @@ class Search:
         losses = self._remembered()
         chosen = [layer for layer in self.layers if id(layer) not in losses]
         if not chosen:
-            return self._refused("nothing has weights"), None
+            return self._refused("no layer can be in 8 bits"), None
         host: Host | None
         host, found = self._measured(chosen)
         if max(found) > self.allowed:

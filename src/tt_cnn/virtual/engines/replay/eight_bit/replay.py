@@ -12,6 +12,7 @@ import torch
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.eight_bit.layers import layers_of
 from tt_cnn.virtual.engines.replay.eight_bit.loss import Loss
+from tt_cnn.virtual.engines.replay.eight_bit.rewrite import Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, values_of
@@ -26,6 +27,7 @@ class LearningReplay(Replay):
     """Runs as it would until it has seen enough different inputs, then with as much in 8 bits as the guard allows."""
 
     keeps_graphs = True
+    rounding: type[Rounding]
     precision: EightBits
     _samples: list[tuple[Chips, Chips]]
     """Different inputs of the replays so far, and the outputs that were not in 8 bits."""
@@ -62,7 +64,9 @@ class LearningReplay(Replay):
     def _learnt(self) -> list[Part]:
         """The parts, in 8 bits where that holds and is quicker."""
         start = time.perf_counter()
-        count = sum(isinstance(part.run, OnHost) and self._has_layers(part.run) for part in self.parts)
+        count = sum(
+            isinstance(part.run, OnHost) and bool(self.rounding.layers_of(part.run.nodes)) for part in self.parts
+        )
         share = 1 - (1 - self.precision.guard) / max(1, count)
         parts = [self._in_eight_bits(part, share) if isinstance(part.run, OnHost) else part for part in self.parts]
         if any(part.eight_bit and not part.eight_bit.refused for part in parts):
@@ -72,10 +76,6 @@ class LearningReplay(Replay):
                 refused = f"all parts together reach PCC {pcc:.6f}; the guard is {self.precision.guard:g}"
                 return [_refused(old, new, refused) for old, new in zip(self.parts, parts, strict=True)]
         return parts
-
-    def _has_layers(self, run: OnHost) -> bool:
-        """Whether anything of a part could run in 8 bits."""
-        raise NotImplementedError
 
     def _in_eight_bits(self, part: Part, guard: float) -> Part:
         """A part with as much in 8 bits as the guard allows, where that is quicker; it says what became of it."""

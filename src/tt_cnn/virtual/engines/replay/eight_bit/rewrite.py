@@ -34,7 +34,8 @@ class Rounding:
         self.calibration = Calibration(outputs, samples, self.rounded_values(self.layers))
         self._fitted: dict[tuple[int, ...], Any] = {}
 
-    def layers_of(self, outputs: Sequence[Node]) -> list[Node]:
+    @staticmethod
+    def layers_of(outputs: Sequence[Node]) -> list[Node]:
         """Those that could run in 8 bits, in order."""
         raise NotImplementedError
 

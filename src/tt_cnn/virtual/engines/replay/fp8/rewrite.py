@@ -33,7 +33,8 @@ class Fp8Rounding(Rounding):
         super().__init__(outputs, samples)
         self._weights: dict[int, tuple[Node, torch.Tensor]] = {}
 
-    def layers_of(self, outputs: Sequence[Node]) -> list[Node]:
+    @staticmethod
+    def layers_of(outputs: Sequence[Node]) -> list[Node]:
         return [layer for layer in layers_of(outputs) if _has_kernel(layer)]
 
     def fit(self, observations: Sequence[Observation]) -> float:

@@ -11,7 +11,6 @@ import torch
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.choice import quicker, quickest
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit, Search
-from tt_cnn.virtual.engines.replay.eight_bit.layers import layers_of
 from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
@@ -25,14 +24,13 @@ log = logging.getLogger("tt_cnn.virtual")
 
 
 class Int8Replay(LearningReplay):
+    rounding = Int8Rounding
+
     def __init__(
         self, commands: Sequence[Command], outputs: Sequence[Cell], host: str | None, precision: EightBits
     ) -> None:
         super().__init__(commands, outputs, host)
         self.precision = precision
-
-    def _has_layers(self, run: OnHost) -> bool:
-        return bool(layers_of(run.nodes))
 
     def _in_eight_bits(self, part: Part, guard: float) -> Part:
         run = part.run
@@ -49,7 +47,7 @@ class Int8Replay(LearningReplay):
             return HOSTS[names[0]](nodes, threads)
 
         try:
-            found, host = Search(run.nodes, run.samples, run.host, compiled, guard, Int8Rounding).run()
+            found, host = Search(run.nodes, run.samples, run.host, compiled, guard, self.rounding).run()
         except Exception as error:  # of the engines, each with its own kinds; float32 runs
             log.warning("a trace stays in float32, 8 bits failed: %s", error)
             found, host = EightBit(0, guard, refused=f"8 bits failed: {error}"), None

@@ -21,7 +21,8 @@ class Int8Rounding(Rounding):
     passing = ("max_pool", "repeat", "cat", "reshape", "permute", "slice")
     adds = True
 
-    def layers_of(self, outputs: Sequence[Node]) -> list[Node]:
+    @staticmethod
+    def layers_of(outputs: Sequence[Node]) -> list[Node]:
         return layers_of(outputs)
 
     def fit(self, observations: Sequence[Observation]) -> tuple[Node, Node]:
