@@ -152,6 +152,19 @@ def test_images_are_stored_for_those_who_read_them() -> None:
     assert repeats and repeats[0].y.data_ptr() == join.x.data_ptr()
 
 
+def test_a_concatenation_with_a_constant_is_rounded_as_a_whole() -> None:
+    first, second, place = nn.Conv2d(32, 32, 1), nn.Conv2d(64, 32, 3, 1, 1), torch.randn(1, 32, 6, 6)
+
+    def model(x: torch.Tensor) -> list[torch.Tensor]:
+        return [second(torch.cat((F.relu(first(x)), place), 1))]
+
+    x = torch.randn(1, 32, 6, 6)
+    _, eight = in_eight_bits(model, [x])
+    (found,) = run(Program(eight, "cpu", torch.float16), [x])
+    assert [node.kind for node in ordered(eight)].count("e4m3") == 2
+    assert comp_pcc(model(x)[0].detach(), found)[1] > 0.998
+
+
 def test_what_no_step_makes_is_rounded_by_one_of_its_own() -> None:
     layer, x = nn.Conv2d(32, 32, 3, 1, 1), torch.randn(1, 32, 6, 6)
     _, eight = in_eight_bits(lambda v: [layer(v.permute(0, 1, 3, 2) * 0.5)], [x])

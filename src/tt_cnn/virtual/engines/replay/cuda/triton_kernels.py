@@ -258,7 +258,8 @@ def window(
             for dx in tl.static_range(KW):
                 c = column * SW - LEFT + dx * DW
                 ok = known & (r >= 0) & (r < H) & (c >= 0) & (c < W)
-                one = tl.load(start + r * x_row + c * x_pixel, mask=ok, other=lowest).to(tl.float32)
+                one = tl.load(start + r * x_row + c * x_pixel, mask=ok, other=0.0).to(tl.float32)
+                one = tl.where(ok, one, lowest)  # e4m3 has no infinity
                 if KIND == "max":
                     v = tl.maximum(v, one)
                 else:

@@ -24,8 +24,6 @@ class Rounding:
 
     plain = "float32"
     """What layers compute in that are not in 8 bits."""
-    passing: tuple[str, ...] = ()
-    """Kinds of nodes that hand on the numbers they get: in 8 bits before means in 8 bits after, with the same scale."""
     adds = False
     """Residual adds take rounded values too, where there are any."""
 
@@ -37,6 +35,11 @@ class Rounding:
     @staticmethod
     def layers_of(outputs: Sequence[Node]) -> list[Node]:
         """Those that could run in 8 bits, in order."""
+        raise NotImplementedError
+
+    @staticmethod
+    def passes(node: Node) -> bool:
+        """Whether it hands on the numbers it gets: in 8 bits before means in 8 bits after, with the same scale."""
         raise NotImplementedError
 
     def fit(self, observations: Sequence[Observation]) -> Any:
@@ -59,7 +62,7 @@ class Rounding:
             node = waiting.pop()
             if id(node) not in found and node.value is None:
                 found[id(node)] = node
-                waiting.extend(node.inputs if node.kind in self.passing else ())
+                waiting.extend(node.inputs if self.passes(node) else ())
         return list(found.values())
 
     def quantized(self, outputs: Sequence[Node], layers: Collection[Node]) -> list[Node]:
@@ -101,7 +104,7 @@ class _Rewrite:
             return key
 
         for key, node in self._rounded.items():
-            for one in node.inputs if node.kind in self._rounding.passing else ():
+            for one in node.inputs if self._rounding.passes(node) else ():
                 if one.value is None:
                     group[first(id(one))] = first(key)
         members: dict[int, list[int]] = {}
@@ -109,7 +112,7 @@ class _Rewrite:
             members.setdefault(first(key), []).append(key)
         fitted = {}
         for keys in members.values():
-            made = [self._rounded[key] for key in keys if self._rounded[key].kind not in self._rounding.passing]
+            made = [self._rounded[key] for key in keys if not self._rounding.passes(self._rounded[key])]
             fitted.update(dict.fromkeys(keys, self._rounding.shared(made)))
         return fitted
 
@@ -125,7 +128,7 @@ class _Rewrite:
         return self._eight.get(key, self._exact[key])
 
     def _in_eight_bits(self, node: Node) -> Node:
-        if node.kind in self._rounding.passing:
+        if self._rounding.passes(node):
             return _with_inputs(node, [self._eight.get(id(one)) or self._exact[id(one)] for one in node.inputs])
         return self._rounding.rounded(self._exact[id(node)], self._fitted[id(node)])
 

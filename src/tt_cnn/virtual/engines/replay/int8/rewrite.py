@@ -18,8 +18,11 @@ LARGEST = 127
 class Int8Rounding(Rounding):
     """Residual adds take 8 bits too, so that engines need not keep what is added a second time."""
 
-    passing = ("max_pool", "repeat", "cat", "reshape", "permute", "slice")
     adds = True
+
+    @staticmethod
+    def passes(node: Node) -> bool:
+        return node.kind in ("max_pool", "repeat", "cat", "reshape", "permute", "slice")
 
     @staticmethod
     def layers_of(outputs: Sequence[Node]) -> list[Node]:
