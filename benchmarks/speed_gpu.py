@@ -1,6 +1,7 @@
 """Replays of UNet, YOLOv4 and ResNet50 on a GPU beside torch eager, torch's CUDA graph and torch.compile.
 
-    python benchmarks/speed.py --device cuda [--models ...] [--batches 1,8] [--peers eager,graph] [--check] [--write]
+    python benchmarks/speed.py --device cuda [--models ...] [--batches 1,8] [--subjects ours,reference,fp8]
+        [--peers eager,graph] [--check] [--write]
 
 All subjects compute with 16 bits, channels last, with the same weights, batch norms folded; times are the device's for
 one batch that is already there. Ours is the trace of the model on the virtual card, behind its two-queue pipeline, with
@@ -8,103 +9,35 @@ the copies of its input and outputs; streamed are host tensors through that pipe
 the card, ours is the graph of the PyTorch reference, from pinned memory to pinned memory. That graph is measured for
 all in bfloat16 too; a replay by itself takes float16 where its values leave room. Peers are in bfloat16.
 torch.compile takes minutes: it is measured in processes of its own when `--peers reduce-overhead,max-autotune` asks
-for it, and kept in `benchmarks/results/speed_gpu_peers.json`.
+for it, and kept in `benchmarks/results/speed_gpu_peers.json`. The subject `fp8` is the same with `precision="fp8"`,
+told in a table of its own; 1.6 times the fastest torch.compile is hoped for there, but nothing is missed by less.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import math
-import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from torch.fx.experimental.optimization import fuse
+from speed_gpu_case import ROOT, Case, Outputs, outputs_of, seconds, worst_pcc
+from speed_gpu_fp8 import in_8_bits
+from speed_gpu_fp8 import table as table_of_8_bits
+from speed_gpu_peers import COMPILED, compiled_peers, peer
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
-
-from tt_cnn.bench import VirtualCard  # noqa: E402
-from tt_cnn.models import create_reference, model_entry  # noqa: E402
-from tt_cnn.testing.pcc import comp_pcc  # noqa: E402
-from tt_cnn.virtual.engines.replay.capture import graph_of  # noqa: E402
+from tt_cnn.bench import VirtualCard
+from tt_cnn.models import create_reference, model_entry
+from tt_cnn.virtual.engines.replay.capture import graph_of
 
 RESULTS = ROOT / "benchmarks" / "results"
 MODELS, BATCHES = ("vanilla_unet", "yolov4", "resnet50"), (1, 8)
-COMPILED = ("reduce-overhead", "max-autotune")
 EACH, MEAN, PCC, OVERLAPPED, COMPILE, AGAIN = 1.0, 1.3, 0.999, 0.95, 60.0, 5.0
-Outputs = list[torch.Tensor]
-
-
-def reference(model: str) -> nn.Module:
-    """With batch norms folded, and nothing done in place."""
-    module: nn.Module = fuse(create_reference(model).eval())
-    for one in module.modules():
-        if hasattr(one, "inplace"):
-            one.inplace = False
-    return module
-
-
-def outputs_of(module: Callable[[torch.Tensor], Any], x: torch.Tensor) -> Outputs:
-    result = module(x)
-    return [result] if isinstance(result, torch.Tensor) else list(result)
-
-
-def seconds(call: Callable[[], Any], calls: int = 20, rounds: int = 7) -> float:
-    """The median over rounds of a call among `calls`, as the device sees it."""
-    for _ in range(5):
-        call()
-    times = []
-    for _ in range(rounds):
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        for _ in range(calls):
-            call()
-        after.record()
-        after.synchronize()
-        times.append(before.elapsed_time(after) / 1e3 / calls)
-    return statistics.median(times)
-
-
-def worst_pcc(expected: Outputs, found: Outputs) -> float:
-    return min(float(comp_pcc(a, b.float().cpu())[1]) for a, b in zip(expected, found, strict=True))
-
-
-class Case:
-    def __init__(self, model: str, batch: int) -> None:
-        self.model, self.batch = model, batch
-        self.module = reference(model)
-        self.example = (
-            model_entry(model).example_input(batch_size=batch).bfloat16().float()
-        )  # as the card's input holds it
-
-    @property
-    def name(self) -> str:
-        return f"{self.model} x{self.batch}"
-
-    def half(self) -> tuple[nn.Module, torch.Tensor]:
-        module: Any = copy.deepcopy(self.module).cuda().bfloat16()
-        x = self.example.cuda().bfloat16().contiguous(memory_format=torch.channels_last)
-        return module.to(memory_format=torch.channels_last), x
-
-    def expected(self, x: torch.Tensor | None = None) -> Outputs:
-        x = self.example if x is None else x
-        with torch.no_grad():
-            previous = torch.backends.cudnn.allow_tf32
-            torch.backends.cudnn.allow_tf32 = False
-            try:
-                return [y.cpu() for y in outputs_of(copy.deepcopy(self.module).cuda(), x.cuda())]
-            finally:
-                torch.backends.cudnn.allow_tf32 = previous
 
 
 # --- ours --------------------------------------------------------------------------------------------------------
@@ -205,97 +138,6 @@ def streamed(host: Any, example: torch.Tensor, pictures: int = 100) -> float:
     return (time.perf_counter() - start) / pictures
 
 
-# --- peers -------------------------------------------------------------------------------------------------------
-
-
-def eager(case: Case) -> tuple[Callable[[], Any], Callable[[], Outputs]]:
-    module, x = case.half()
-    return lambda: module(x), lambda: outputs_of(module, x)
-
-
-def graphed(case: Case) -> tuple[Callable[[], Any], Callable[[], Outputs]]:
-    module, x = case.half()
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            module(x)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = outputs_of(module, x)
-
-    def outputs() -> Outputs:
-        graph.replay()
-        return found
-
-    return graph.replay, outputs
-
-
-def compiled(case: Case, mode: str) -> tuple[Callable[[], Any], Callable[[], Outputs]]:
-    import torch._inductor.config as settings
-
-    settings.freezing = True
-    module, x = case.half()
-    function = torch.compile(module, mode=mode)
-    for _ in range(4):
-        function(x)
-    torch.cuda.synchronize()
-    return lambda: function(x), lambda: outputs_of(function, x)
-
-
-PEERS = {"eager": eager, "graph": graphed}
-
-
-def peer(case: Case, name: str, expected: Outputs, ready: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    torch.backends.cudnn.benchmark = True
-    with torch.no_grad():
-        start = time.perf_counter()
-        call, outputs = compiled(case, name) if name in COMPILED else PEERS[name](case)
-        spent = time.perf_counter() - start
-        ready()
-        return {"seconds": seconds(call), "pcc": worst_pcc(expected, outputs()), "compile": spent}
-
-
-def peer_process(case: Case, name: str, folder: Path) -> None:
-    """Compile, say so, and measure when told to: nobody else uses the GPU then."""
-    file = folder / f"{case.model}-{case.batch}-{name}"
-
-    def ready() -> None:
-        file.with_suffix(".ready").touch()
-        while not file.with_suffix(".go").exists():
-            time.sleep(0.05)
-
-    file.with_suffix(".json").write_text(json.dumps(peer(case, name, case.expected(), ready)))
-
-
-def compiled_peers(wanted: Sequence[tuple[str, int, str]], folder: Path, limit: float) -> dict[str, dict[str, Any]]:
-    """All compile at the same time, and are measured one after the other."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {one: folder / "-".join(map(str, one)) for one in wanted}
-    processes = {
-        one: subprocess.Popen([sys.executable, __file__, "--one", ",".join(map(str, one)), "--folder", str(folder)])
-        for one in wanted
-    }
-    end = time.monotonic() + limit
-    while time.monotonic() < end and not all(
-        files[one].with_suffix(".ready").exists() or processes[one].poll() is not None for one in wanted
-    ):
-        time.sleep(0.2)
-    for one, process in processes.items():
-        if not files[one].with_suffix(".ready").exists():
-            process.kill()
-            print(f"{one}: not compiled within {limit:.0f} s", file=sys.stderr, flush=True)
-    found: dict[str, dict[str, Any]] = {}
-    for (model, batch, name), process in processes.items():
-        file = files[model, batch, name]
-        if file.with_suffix(".ready").exists():
-            file.with_suffix(".go").touch()
-            process.wait()
-            if file.with_suffix(".json").exists():
-                found.setdefault(f"{model} x{batch}", {})[name] = json.loads(file.with_suffix(".json").read_text())
-    return found
-
-
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
@@ -366,32 +208,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)))
+    parser.add_argument("--subjects", default="ours,reference,fp8")
     parser.add_argument("--peers", default="eager,graph")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that torch.compile may take")
     parser.add_argument("--check", action="store_true", help="exit 1 where a ratio is missed")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/speed_gpu.md and the peers")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/speed_gpu"), help="where processes meet")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         sys.exit("torch sees no CUDA device here")
-    if options.one:
-        model, batch, name = options.one.split(",")
-        peer_process(Case(model, int(batch)), name, options.folder)
-        return
-    names = [one for one in options.peers.split(",") if one]
+    names, subjects = [one for one in options.peers.split(",") if one], options.subjects.split(",")
     cases = [(model, int(batch)) for model in options.models.split(",") for batch in options.batches.split(",")]
     rows: dict[str, dict[str, Any]] = {}
     for model, batch in cases:
         case = Case(model, batch)
         expected = case.expected()
         row = rows.setdefault(case.name, {})
-        if batch in model_entry(model).batch_sizes:
+        on_card = batch in model_entry(model).batch_sizes
+        if on_card:
             row["ours"] = of_the_card(case, expected)
             row["ours"]["again"] = compiled_again(case)
-        row["reference"] = of_the_reference(case, expected, None)
-        row.setdefault("ours", row["reference"])
-        row["reference bfloat16"] = of_the_reference(case, expected, torch.bfloat16)
+        if "reference" in subjects or not on_card:
+            row["reference"] = of_the_reference(case, expected, None)
+            row.setdefault("ours", row["reference"])
+        if "reference" in subjects:
+            row["reference bfloat16"] = of_the_reference(case, expected, torch.bfloat16)
+        if "fp8" in subjects:
+            row["fp8"] = in_8_bits(case, expected)
         for name in names:
             if name not in COMPILED:
                 try:
@@ -409,6 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     device = f"{date.today()}, {torch.cuda.get_device_name()}, torch {torch.__version__}"
     command = f"`python {' '.join(sys.argv)}`"
     lines = [f"## {device}", "", command, "", *table(rows)]
+    if "fp8" in subjects:
+        lines += ["", *table_of_8_bits(rows, ratios(rows, "fp8"))]
     print("\n".join(lines))
     if options.write:
         kept_file.write_text(json.dumps(kept, indent=1) + "\n")

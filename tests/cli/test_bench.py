@@ -44,6 +44,11 @@ def test_8_bits_are_told(stripes: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "guard 0.99" in told["eight_bit"][0] and 0.99 <= told["rows"][0]["pcc"] < 0.999999
 
 
+def test_fp8_without_a_gpu_is_told(stripes: str) -> None:
+    result = run(stripes, "--precision", "fp8")
+    assert result.exit_code == 1 and "precision='fp8' was asked for with engine='cpu'" in str(result.exception)
+
+
 def test_all_executors_with_the_cards_rounding(stripes: str) -> None:
     result = run(stripes, "--executor", "all", "--numerics", "device", "--rounds", "1", "--explain")
     assert result.exit_code == 0, result.output + repr(result.exception)

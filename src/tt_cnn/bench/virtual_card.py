@@ -13,7 +13,7 @@ from torch import nn
 from tt_cnn.bench.subject import Outputs, Subject
 from tt_cnn.models import create_pipeline, create_tt, model_entry
 from tt_cnn.models.running import opened_card
-from tt_cnn.virtual.engines.precision import SAMPLES
+from tt_cnn.virtual.engines.precision import EIGHT_BITS, SAMPLES
 
 
 class VirtualCard(Subject):
@@ -45,7 +45,7 @@ class VirtualCard(Subject):
             )
             self.pipeline = opened.enter_context(create_pipeline(self.model, executor))
             self.pipeline.compile(self.model.to_host_input(example))
-            for seed in range(1, 1 + SAMPLES if precision == "int8" else 1):  # what 8 bits are calibrated on
+            for seed in range(1, 1 + SAMPLES if precision in EIGHT_BITS else 1):  # what 8 bits are calibrated on
                 size = (example.shape[2], example.shape[3])
                 self.run([entry.example_input(batch_size=example.shape[0], resolution=size, seed=seed)])
             self.run([example])  # the first replay compiles it for the host

@@ -34,9 +34,13 @@ Numerics = Annotated[
 ]
 Precision = Annotated[
     str,
-    typer.Option("--precision", help="float32, or int8: 8 bits where the PCC against float32 stays above the guard."),
+    typer.Option(
+        "--precision",
+        help="float32 (16 bits with --engine cuda), int8, or with --engine cuda fp8: "
+        "8 bits where the PCC against float32 stays above the guard.",
+    ),
 ]
-Guard = Annotated[float | None, typer.Option("--guard", help="The PCC that int8 must keep; 0.99 if not given.")]
+Guard = Annotated[float | None, typer.Option("--guard", help="The PCC that int8 or fp8 must keep; 0.99 if not given.")]
 Executor = Annotated[
     str, typer.Option("--executor", help="plain, trace, 2cq, trace+2cq, trace+2cq+io, or all to measure each.")
 ]
@@ -84,10 +88,12 @@ def bench(
     tt-cnn bench yolov4 --precision int8 --guard 0.995 --explain
     tt-cnn bench resnet50 --executor all
     tt-cnn bench yolov4 --engine cuda --peers
+    tt-cnn bench yolov4 --engine cuda --precision fp8 --explain
     """
     from tt_cnn.bench import Comparison, VirtualCard, compare, peers_beside
     from tt_cnn.models import EXECUTORS, create_reference
     from tt_cnn.models.running import reference_outputs
+    from tt_cnn.virtual.engines.precision import EIGHT_BITS
 
     entry = entry_of(model)
     size = resolution_of(entry, resolution)
@@ -111,8 +117,8 @@ def bench(
         try:
             with errors.status(f"measuring {name}"):
                 result = compare([ours, *others], expected, example, rounds=rounds)
-            if precision == "int8":
-                eight_bit += ours.eight_bit or [f"all in float32: {name} has no trace to compile"]
+            if precision in EIGHT_BITS:
+                eight_bit += ours.eight_bit or [f"nothing in 8 bits: {name} has no trace to compile"]
             if explain:
                 _explain(ours.parts)
         finally:
@@ -167,7 +173,7 @@ def _explain(parts: list[Any]) -> None:
         if part.eight_bit is not None:
             output.print(f"  {part.eight_bit}", soft_wrap=True)
             for kept in part.eight_bit.kept:
-                output.print(f"  in float32: {kept}", soft_wrap=True)
+                output.print(f"  in {part.eight_bit.plain}: {kept}", soft_wrap=True)
 
 
 def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 `card`, `numerics`, `engine`, `hazards` and `precision` are ours; without them the environment decides (`TT_CNN_CARD`,
 `TT_CNN_NUMERICS`, `TT_CNN_ENGINE`, `TT_CNN_HAZARDS`, `TT_CNN_PRECISION`), so that code written for TT-NN needs no
-change. `guard` and `samples` belong to `precision="int8"`.
+change. `guard` and `samples` belong to `precision="int8"` and `"fp8"`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ def open_device(
     """Open one chip of the virtual card.
 
     With `numerics="native"`, `precision="int8"` lets compiled replays compute in 8 bits where the PCC of their outputs
-    against float32 stays above `guard` (0.99). The first `samples` (4) different inputs are replayed in float32.
+    against float32 stays above `guard` (0.99); with `engine="cuda"` too it is `"fp8"`. The first `samples` (4)
+    different inputs are replayed as they would be without it.
     """
     return _open_chips(
         _card(card, dispatch_core_config),

@@ -101,6 +101,20 @@ def test_parts_of_a_concatenation_are_written_in_place(picture: torch.Tensor) ->
     torch.testing.assert_close(found, model(picture)[0].detach(), rtol=1e-4, atol=1e-5)
 
 
+def test_parts_of_a_concatenation_that_others_computed_are_copied(picture: torch.Tensor) -> None:
+    """A product of images is no step of its own: what is copied is the product, not what it was made of."""
+    net = Net()
+
+    def model(x: torch.Tensor) -> list[torch.Tensor]:
+        stem = net.stem(x)
+        return [net.point(net.down(stem)), net.wide(torch.cat([F.relu(net.stem(x)), stem * torch.sigmoid(stem)], 1))]
+
+    program, found = compiled(model, picture)
+    assert [kind for kind in kinds(program) if kind is Computed]
+    for expected, value in zip(model(picture), found, strict=True):
+        torch.testing.assert_close(value, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_wide_pools_share_narrow_ones(picture: torch.Tensor) -> None:
     def model(x: torch.Tensor) -> list[torch.Tensor]:
         return [F.max_pool2d(x, size, 1, size // 2) for size in (13, 9, 5)]

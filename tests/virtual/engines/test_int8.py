@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines.replay import hosts
 from tt_cnn.virtual.engines.replay.capture import graph_of
-from tt_cnn.virtual.engines.replay.evaluate import walk
+from tt_cnn.virtual.engines.replay.eight_bit.calibration import Calibration
+from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit, Search
+from tt_cnn.virtual.engines.replay.eight_bit.loss import Loss
+from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.int8 import replay as int8_replay
-from tt_cnn.virtual.engines.replay.int8.calibration import Calibration
-from tt_cnn.virtual.engines.replay.int8.guard import EightBit, Search
-from tt_cnn.virtual.engines.replay.int8.layers import layers_of
-from tt_cnn.virtual.engines.replay.int8.loss import Loss
-from tt_cnn.virtual.engines.replay.int8.rewrite import quantized, rounded_values
+from tt_cnn.virtual.engines.replay.int8.rewrite import Int8Rounding
+from tt_cnn.virtual.engines.replay.int8.steps import steps_for
 from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel, check
 
 SIDE, CHANNELS = 16, 8
@@ -66,7 +66,7 @@ def graph(network: Callable[..., list[torch.Tensor]]) -> list[Node]:
 def searched(network: Callable[..., list[torch.Tensor]], guard: float = 0.99, engine: str = "openvino") -> Any:
     nodes = graph(network)
     compiled = hosts.HOSTS[engine]
-    return Search(nodes, pictures(4), compiled(nodes, 1), lambda chosen: compiled(chosen, 1), guard).run()
+    return Search(nodes, pictures(4), compiled(nodes, 1), lambda chosen: compiled(chosen, 1), guard, Int8Rounding).run()
 
 
 def pcc(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -85,8 +85,8 @@ def test_a_network_in_8_bits_is_near_torch(engine: str) -> None:
 
 def test_values_are_rounded_once_for_all_who_take_them() -> None:
     nodes = graph(Network())
-    layers = layers_of(nodes)
-    eight = quantized(nodes, layers, Calibration(nodes, pictures(2), rounded_values(layers)))
+    rounding = Int8Rounding(nodes, pictures(2))
+    eight = rounding.quantized(nodes, rounding.layers)
     check(OnnxModel(eight))
     order = ordered(eight)
     roundings = [node for node in order if node.kind == "quantize"]
@@ -100,17 +100,17 @@ def test_values_are_rounded_once_for_all_who_take_them() -> None:
 
 def test_torch_and_engines_round_alike() -> None:
     nodes = graph(Network())
-    layers = layers_of(nodes)
-    eight = quantized(nodes, layers, Calibration(nodes, pictures(2), rounded_values(layers)))
+    rounding = Int8Rounding(nodes, pictures(2))
+    eight = rounding.quantized(nodes, rounding.layers)
     picture = pictures(3)[2]
-    (value,) = [value for node, value in walk(eight, picture) if node is eight[0]]
+    (value,) = evaluated(eight, picture)
     for engine in ("openvino", "onnxruntime"):
         assert pcc(hosts.HOSTS[engine](eight, 1)(picture)[0], value) > 0.999
 
 
 def test_a_graph_without_chosen_layers_is_the_same_graph() -> None:
     nodes = graph(Network())
-    assert quantized(nodes, [], Calibration(nodes, [], [])) == nodes
+    assert Int8Rounding(nodes, []).quantized(nodes, []) == nodes
 
 
 class Planted(Network):
@@ -171,7 +171,7 @@ def test_steps_cut_off_what_is_rare() -> None:
     values = torch.linspace(-1, 1, 1 << 16)
     values[7] = 1.15
     node = Node("input", (), (0,), tuple(values.shape))
-    scale, zero = Calibration([node], [[values]], [node]).steps([node])
+    scale, zero = steps_for(list(Calibration([node], [[values]], [node]).observations.values()))
     assert 2.0 < scale * 255 < 2.1 and 0 < zero < 255
 
 
@@ -298,7 +298,7 @@ def test_an_engine_that_fails_leaves_float(device: Any, monkeypatch: pytest.Monk
         ({"numerics": "device"}, "numerics='device'; use it with numerics='native'"),
         ({"numerics": "native", "engine": "torch"}, "engine='cpu'"),
         ({"numerics": "native", "engine": "kernels"}, "engine='kernels'; use it with"),
-        ({"numerics": "native", "precision": "int4"}, "float32, int8"),
+        ({"numerics": "native", "precision": "int4"}, "float32, int8, fp8"),
         ({"numerics": "native", "guard": 1.5}, "from 0 to 1"),
         ({"numerics": "native", "samples": 1}, "one to calibrate on"),
         ({"numerics": "native", "precision": "float32", "guard": 0.9}, "precision='int8'"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tt_cnn.virtual.engines.precision import Int8
+from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.numerics.primitive import compiled
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from tt_cnn.virtual.storage import Cell
 
 NUMERICS = ("device", "exact", "native")
+_EIGHT_BIT = {
+    "int8": "use it with numerics='native' and engine='cpu', 'openvino' or 'onnxruntime'",
+    "fp8": "use it with numerics='native' and engine='cuda'",
+}
+_E4M3_FROM = (8, 9)
+"""The compute capability from which GPUs multiply e4m3 numbers."""
 MAX_QUEUES = 2
 """Of a card."""
 
@@ -40,9 +46,10 @@ class Engine:
         self.numerics = numerics
         self.device = torch.device("cpu")
 
-    def allow(self, precision: Int8) -> None:
+    def allow(self, precision: EightBits) -> None:
         """Let replays compute in 8 bits."""
-        raise ValueError(f"precision='int8' is for traces compiled on the CPU; use it with {_EIGHT_BIT}")
+        name = precision.name
+        raise ValueError(f"precision={name!r} is for compiled traces, which this engine has not; {_EIGHT_BIT[name]}")
 
     def scope(self, queue: int) -> AbstractContextManager[Any]:
         """Where the jobs of a queue run."""
@@ -108,7 +115,6 @@ _MISSING = {
 
 _COMPILED = {"kernels": ("native", "device"), "openvino": ("native",), "onnxruntime": ("native",)}
 """Numerics that a host engine computes in: only our own kernels have the card's roundings."""
-_EIGHT_BIT = "numerics='native' and engine='cpu', 'openvino' or 'onnxruntime'"
 
 
 class CompilingEngine(Engine):
@@ -117,7 +123,7 @@ class CompilingEngine(Engine):
     def __init__(self, numerics: str, host: str | None = None) -> None:
         super().__init__(numerics)
         self.host = host
-        self.precision: Int8 | None = None
+        self.precision: EightBits | None = None
         if host is None:
             return
         if numerics not in _COMPILED[host]:
@@ -135,10 +141,15 @@ class CompilingEngine(Engine):
         with torch.inference_mode(), compiled(functions):
             yield
 
-    def allow(self, precision: Int8) -> None:
+    def allow(self, precision: EightBits) -> None:
+        if precision.name != "int8":
+            raise ValueError(
+                f"precision={precision.name!r} was asked for with engine={self.host or 'cpu'!r}; "
+                f"{_EIGHT_BIT[precision.name]}; on the CPU it is precision='int8'"
+            )
         if self.numerics != "native" or self.host not in (None, *PACKAGES):
             found = f"numerics={self.numerics!r}" if self.numerics != "native" else f"engine={self.host!r}"
-            raise ValueError(f"precision='int8' was asked for with {found}; use it with {_EIGHT_BIT}")
+            raise ValueError(f"precision='int8' was asked for with {found}; {_EIGHT_BIT['int8']}")
         if not any(name in installed() for name in PACKAGES):
             raise RuntimeError(
                 "precision='int8' needs OpenVINO or ONNX Runtime, and neither is there; pip install 'tt-cnn[cpu]', or "
@@ -246,6 +257,29 @@ class CudaEngine(Engine):
         self._queues = [_Streams(self.device) for _ in range(MAX_QUEUES)]
         self._start: Any = None
         """What stamps are counted from: the first of them."""
+        self.precision: EightBits | None = None
+
+    def allow(self, precision: EightBits) -> None:
+        if precision.name != "fp8":
+            raise ValueError(
+                f"precision={precision.name!r} was asked for with engine='cuda'; {_EIGHT_BIT[precision.name]}; "
+                "on a GPU it is precision='fp8'"
+            )
+        if self.numerics != "native":
+            raise ValueError(f"precision='fp8' was asked for with numerics={self.numerics!r}; {_EIGHT_BIT['fp8']}")
+        capability = torch.cuda.get_device_capability(self.device)
+        if capability < _E4M3_FROM:
+            raise RuntimeError(
+                "precision='fp8' needs a GPU that multiplies e4m3 numbers, of compute capability "
+                f"{'.'.join(map(str, _E4M3_FROM))} or more; {torch.cuda.get_device_name(self.device)} has "
+                f"{'.'.join(map(str, capability))}; leave precision out to replay in 16 bits"
+            )
+        if importlib.util.find_spec("triton") is None:
+            raise RuntimeError(
+                "precision='fp8' needs Triton, which compiles its kernels, and it is not there; pip install triton, or "
+                "leave precision out to replay the commands one by one"
+            )
+        self.precision = precision
 
     def scope(self, queue: int) -> AbstractContextManager[Any]:
         return _Scope(self._queues[queue])
@@ -292,8 +326,10 @@ class CudaEngine(Engine):
         """With `native` numerics, a CUDA graph of kernels of 16 bits; the commands themselves where Triton lacks."""
         if self.numerics != "native" or importlib.util.find_spec("triton") is None:
             return super().replay(commands, outputs)
-        from tt_cnn.virtual.engines.replay.cuda.replay import CudaReplay
+        from tt_cnn.virtual.engines.replay.cuda.replay import CudaReplay, Fp8Replay
 
+        if self.precision is not None:
+            return Fp8Replay(commands, outputs, self.precision)
         return CudaReplay(commands, outputs)
 
     def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
@@ -340,7 +376,7 @@ ENGINES: dict[str, Callable[[str], Engine]] = {
 `torch` runs every command of a trace by itself."""
 
 
-def create_engine(name: str, numerics: str, precision: Int8 | None = None) -> Engine:
+def create_engine(name: str, numerics: str, precision: EightBits | None = None) -> Engine:
     if name not in ENGINES:
         raise ValueError(f"engine is {name!r}; it must be one of {', '.join(ENGINES)}")
     engine = ENGINES[name](numerics)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from tt_cnn.virtual.engines.replay.fp8.e4m3 import rounded as rounded_to_e4m3
 from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 from tt_cnn.virtual.numerics.convolution.quick import Plan, rounded, sums, walked
 from tt_cnn.virtual.numerics.convolution.windows import Window, zeros_around
@@ -72,6 +73,13 @@ def walk(
         for one in node.inputs:
             if last[id(one)] is node:
                 values.pop(id(one), None)
+
+
+def evaluated(outputs: Sequence[Node], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The values of the outputs."""
+    wanted = {id(node) for node in outputs}
+    found = {id(node): value for node, value in walk(outputs, inputs) if id(node) in wanted}
+    return [found[id(node)] for node in outputs]
 
 
 def _slice(node: Node, x: torch.Tensor) -> torch.Tensor:
@@ -180,4 +188,5 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "reduce": lambda node, x: _REDUCE[node.params[0]](x, dim=node.params[1], keepdim=True),
     "quantize": _quantize,
     "dequantize": _dequantize,
+    "e4m3": lambda node, x: rounded_to_e4m3(x, node.params[0]),
 }

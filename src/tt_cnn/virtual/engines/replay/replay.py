@@ -18,7 +18,7 @@ from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
 if TYPE_CHECKING:
-    from tt_cnn.virtual.engines.replay.int8.guard import EightBit
+    from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 
 
 @dataclass(frozen=True)

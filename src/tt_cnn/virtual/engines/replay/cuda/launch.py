@@ -44,6 +44,8 @@ class Tiles:
     warps: int
     stages: int
     neighbours: int = 1
+    joined: bool = False
+    """The depth is that of several pixels of a row, where channels are fewer."""
 
 
 class Workspace:
@@ -103,20 +105,28 @@ def convolution_arguments(
     a, b = (*params, 0.0, 0.0)[:2]
     tail_name, params = step.tail_activation
     tail_a, tail_b = (*params, 0.0, 0.0)[:2]
+    eight = (0,) * 5
+    if step.eight is not None:  # with the same places in it as in y
+        _, _, row, pixel = step.eight.stride()
+        across = y_pixel // y.stride(3)
+        eight = (step.eight.stride(0), y_row // y.stride(2) * row, across * pixel, row, pixel)
     grid = grid_of(step, tiles)
     if tiles.split > 1:
         workspace.reserve(math.prod(grid) * tiles.rows * tiles.columns)
     scattered = c % MULTIPLE != 0
     arguments = [
-        x, matrix, matrix if step.row_of_bias is None else step.row_of_bias, y if other is None else other, y,
-        workspace.partial, workspace.counters, matrix if step.tail is None else step.tail_weight, a, b,
-        0.0 if step.tail is None else step.tail_bias, tail_a, tail_b, y.shape[0] * oh * ow, ow, oh * ow, h, w, c, oc,
-        matrix.shape[1], sh, sw, top, left, dh, dw, tiles.split, x.stride(0), x.stride(2), x.stride(3), x.stride(1),
-        *o, y.stride(0), y_row, y_pixel, tap_row, tap_pixel, other_tap,
+        x, matrix, step.scales if step.in_eight_bits else matrix,
+        matrix if step.row_of_bias is None else step.row_of_bias, y if other is None else other, y,
+        y if step.eight is None else step.eight, workspace.partial, workspace.counters,
+        matrix if step.tail is None else step.tail_weight, a, b, 0.0 if step.tail is None else step.tail_bias, tail_a,
+        tail_b, 1.0 / step.scale, y.shape[0] * oh * ow, ow, oh * ow, h, w, c, oc, matrix.shape[1], *matrix.stride(),
+        sh, sw, top, left, dh, dw, tiles.split, x.stride(0), x.stride(2), x.stride(3), x.stride(1),
+        *o, y.stride(0), y_row, y_pixel, tap_row, tap_pixel, other_tap, *eight,
     ]  # fmt: skip
     settings = {
         "KH": kh, "KW": kw, "TAPS": taps, "TAPS_W": taps_w, "TAP": tap, "BORDER": any((top, left, bottom, right)),
-        "SCATTERED": scattered, "CHANNELS": c if scattered else 1, "BIAS": step.bias is not None,
+        "SCATTERED": scattered, "JOINED": tiles.joined, "CHANNELS": c if scattered or tiles.joined else 1,
+        "SCALED": step.in_eight_bits, "BIAS": step.bias is not None, "EIGHT": step.eight is not None,
         "OTHER": 0 if other is None else 1 if step.fused.other_first else 2, "ACTIVATION": name,
         "TAIL": step.tail is not None, "TAIL_ACTIVATION": tail_name, "SPLIT": tiles.split > 1, "PDL": pdl,
         "PREFETCH": pdl and _prefetches(step, matrix, tiles, scattered),
@@ -129,7 +139,12 @@ def convolution_arguments(
 def _prefetches(step: Convolution, matrix: torch.Tensor, tiles: Tiles, scattered: bool) -> bool:
     """Where few programs share weights, and rows of those are whole."""
     n, _, h, w = step.node.source.shape if step.transposed else step.node.shape
-    return not scattered and matrix.shape[1] % tiles.columns == 0 and n * h * w <= PREFETCHING * tiles.rows
+    return (
+        not scattered
+        and not tiles.joined
+        and matrix.shape[1] % tiles.columns == 0
+        and n * h * w <= PREFETCHING * tiles.rows
+    )
 
 
 def convolution(
@@ -152,12 +167,13 @@ def _window(step: Step, x: torch.Tensor, pdl: bool, bias: torch.Tensor | None = 
         "KH": 1, "KW": 1, "SH": 1, "SW": 1, "TOP": 0, "LEFT": 0, "DH": 1, "DW": 1, "COUNT_PADDING": False,
     } | window  # fmt: skip
     size = y.numel()
+    eight = y if step.eight is None else step.eight
     kernels.window[(-(-size // CELLS),)](
-        x, y if bias is None else bias, y if other is None else other, y, a, b,
-        size, x.shape[2], x.shape[3], c, ow, oh * ow, x.stride(0), x.stride(2), x.stride(3), x.stride(1), *o,
-        y.stride(0), y.stride(2), y.stride(3), BIAS=bias is not None,
-        OTHER=0 if other is None else 1 if step.fused.other_first else 2, ACTIVATION=name, PDL=pdl, BLOCK=CELLS,
-        num_warps=4, launch_pdl=pdl, **shape,
+        x, y if bias is None else bias, y if other is None else other, y, eight, a, b, 1.0 / step.scale, size,
+        x.shape[2], x.shape[3], c, ow, oh * ow, x.stride(0), x.stride(2), x.stride(3), x.stride(1), *o,
+        y.stride(0), y.stride(2), y.stride(3), eight.stride(0), eight.stride(2), eight.stride(3),
+        BIAS=bias is not None, OTHER=0 if other is None else 1 if step.fused.other_first else 2, ACTIVATION=name,
+        EIGHT=step.eight is not None, PDL=pdl, BLOCK=CELLS, num_warps=4, launch_pdl=pdl, **shape,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from tt_cnn.virtual.engines.replay.cuda.steps import (
     Copy,
     Step,
 )
+from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3, is_eight, scale_of
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse
 
@@ -54,7 +55,8 @@ class Program:
                 self._images[id(node)] = node.value.to(self.device)
         self.inputs = [self._images[id(node)] for node in leaves]
         """In the order of their numbers, float32."""
-        self._wholes = concatenated(self._order, self._fused)
+        self._eights = self._written_in_eight_bits()
+        self._wholes = concatenated(self._order, self._fused | {id(e): self._fused[k] for k, e in self._eights.items()})
         self._tails = self._convolutions_to_one_channel()
         self._stored = self._nodes_with_memory()
         self._last_use = self._last_uses()
@@ -85,6 +87,26 @@ class Program:
         return id(node) in self._wholes
 
     # --- looking ahead -------------------------------------------------------------------------------------------
+
+    def _written_in_eight_bits(self) -> dict[int, Node]:
+        """Nodes in e4m3 that the step of their source writes, by the id of that source."""
+        found: dict[int, Node] = {}
+        for node in self._order:
+            for one in filter(is_eight, node.inputs):
+                if not is_eight(node) and (node.kind not in ("conv", "conv_transpose") or one is not node.source):
+                    raise ValueError(f"{node.kind} takes values in e4m3; only convolutions do, as their input")
+            fused = self._fused.get(id(node.source)) if node.kind == "e4m3" else None
+            if fused is not None and fused.node.kind != "reduce":
+                found[id(node.source)] = node
+        return found
+
+    def _targets(self, result: Node) -> list[Node]:
+        """The nodes that a step writes for its result: in 16 bits, in e4m3, or both."""
+        eight = self._eights.get(id(result))
+        if eight is None:
+            return [result]
+        others = sum(one is result for node in self._order for one in node.inputs) > 1
+        return [result, eight] if others or any(result is one for one in self._results) else [eight]
 
     def _is_whole(self, node: Node) -> bool:
         return node.kind == "cat" and any(self._wholes.get(id(one), (None, 0))[0] is node for one in node.inputs)
@@ -122,7 +144,13 @@ class Program:
     def _last_uses(self) -> dict[int, int]:
         """The position after which a node's memory is not needed; a step reads its inputs when its result is due."""
         position = {id(node): i for i, node in enumerate(self._order)}
-        due = {id(one.node): position[id(one.result)] for one in self._fused.values() if one is not None}
+        due = {}
+        for one in self._fused.values():
+            if one is not None:
+                due[id(one.node)] = position[id(one.result)]
+                # a result as wide as what is added to it may take its place, cell by cell; no other may
+                if id(one.result) in self._eights or any(one.result is last for last in self._results):
+                    due.update({id(inside): position[id(one.result)] for inside in one.chain})
         for one in self._fused.values():
             if one is not None and id(one.result) in self._tails:
                 due[id(one.node)] = position[id(self._tails[id(one.result)].result)]
@@ -148,14 +176,14 @@ class Program:
                 self._images[id(node)] = self._image(whole)[:, first : first + node.shape[1]]
             else:
                 last = any(node is one for one in self._results) or id(node) not in self._read
-                dtype = torch.float32 if last else self.dtype
+                dtype = E4M3 if is_eight(node) else torch.float32 if last else self.dtype
                 image = self._buffers.image(self._room(node), dtype, self._needed_until(node))
                 self._images[id(node)] = image[:, : node.shape[1]] if image.dim() == 4 else image
         return self._images[id(node)]
 
     def _room(self, node: Node) -> tuple[int, ...]:
         """The shape of a node's memory: pixels of convolutions begin where vectors do."""
-        fused = self._fused.get(id(node))
+        fused = self._fused.get(id(node.source if node.kind == "e4m3" else node))
         if fused is None or fused.node.kind != "conv" or node.shape[1] < WEIGHT_MULTIPLE:
             return node.shape
         return node.shape[0], node.shape[1] + -node.shape[1] % WEIGHT_MULTIPLE, *node.shape[2:]
@@ -171,6 +199,10 @@ class Program:
             return
         if self._is_whole(node):
             self._fill(node)
+        elif node.kind == "e4m3":
+            if self._eights.get(id(node.source)) is not node:
+                made = Fused(node.source, node)
+                self.steps.append(Copy(made, self.tensor, self._image(node), scale=scale_of(node)))
         elif id(node) in self._fused:
             fused = self._fused[id(node)]
             if fused is not None and id(node) not in self._tails:
@@ -180,12 +212,16 @@ class Program:
 
     def _step(self, fused: Fused) -> None:
         whole = self._fused.get(id(fused.node.source)) if self._tails.get(id(fused.node.source)) is fused else None
-        step = STEPS[fused.node.kind](whole or fused, self.tensor, self._image(fused.result))
+        targets = self._targets(fused.result)
+        scale = scale_of(targets[-1]) if targets[-1].kind == "e4m3" else 1.0
+        y, eight = (*map(self._image, targets), None)[:2]
+        assert y is not None
+        step = STEPS[fused.node.kind](whole or fused, self.tensor, y, eight, scale)
         if isinstance(step, Convolution):
             step.convert(self.dtype, self.device)
             if whole is not None:
                 step.take(fused, self.device)
-            elif not self.in_place(fused.result):
+            elif not any(map(self.in_place, targets)):
                 step.columns = self._room(fused.result)[1]
         self.steps.append(step)
 

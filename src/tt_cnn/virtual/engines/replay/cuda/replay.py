@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
+from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.cuda.host import CudaGraph
+from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
+from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
+from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
+from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.replay import Part, Replay, _runner
+from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, _runner
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
@@ -23,11 +29,14 @@ class CudaReplay(Replay):
 
     def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> None:
         super().__init__(commands, outputs, "cuda")
-        self.graphs: list[CudaGraph] = []
+
+    @property
+    def graphs(self) -> list[CudaGraph]:
         """Of the compiled parts, in their order."""
+        hosts = [part.run.host for part in self.parts if isinstance(part.run, OnHost)]
+        return [host for host in hosts if isinstance(host, CudaGraph)]
 
     def _compile(self) -> list[Part]:
-        self.graphs = []
         try:
             return super()._compile()
         except (NotImplementedError, torch.OutOfMemoryError) as error:
@@ -35,5 +44,28 @@ class CudaReplay(Replay):
             return [Part("torch", self.commands, _runner(self.commands), str(error))]
 
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
-        self.graphs.append(CudaGraph(nodes, inputs))
-        return "cuda", self.graphs[-1]
+        return "cuda", CudaGraph(nodes, inputs)
+
+
+class Fp8Replay(LearningReplay, CudaReplay):
+    """In 16 bits until it has learnt which convolutions may be in 8."""
+
+    rounding = Fp8Rounding
+
+    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell], precision: EightBits) -> None:
+        super().__init__(commands, outputs)
+        self.precision = precision
+
+    def _in_eight_bits(self, part: Part, guard: float) -> Part:
+        run = part.run
+        assert isinstance(run, OnHost) and isinstance(run.host, CudaGraph)
+        sample, dtype = run.samples[0], run.host.program.dtype
+        try:
+            found, host = in_fp8(run.nodes, run.samples, run.host, lambda nodes: CudaGraph(nodes, sample, dtype), guard)
+        except Exception as error:  # of the compiler and of the GPU, each with its own kinds; 16 bits run
+            log.warning("a trace stays in 16 bits, 8 bits failed: %s", error)
+            found, host = EightBit(0, guard, refused=f"8 bits failed: {error}", plain="16 bits"), None
+        log.info("%s", found)
+        if host is None:
+            return replace(part, eight_bit=found)
+        return replace(part, run=OnHost(host, run.sources, run.outputs), eight_bit=found)

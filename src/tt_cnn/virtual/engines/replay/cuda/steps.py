@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.cuda.expressions import Expression
+from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3, in_units, rounded_weights, scale_of
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused
 
@@ -27,6 +28,10 @@ class Step:
     tensor: Callable[[Node], torch.Tensor]
     """Where a node's values are."""
     y: torch.Tensor
+    eight: torch.Tensor | None = None
+    """Where the result goes a second time, in e4m3."""
+    scale: float = 1.0
+    """What a result in e4m3 is in units of. What only moves such numbers leaves them as they are."""
     run: Callable[[], Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +59,11 @@ class Step:
 
     def finish(self, value: torch.Tensor) -> None:
         """The addition and the activation that follow, and the result where it belongs."""
-        self.y.copy_(self.finished(value))
+        self.store(self.finished(value))
+
+    def store(self, value: torch.Tensor) -> None:
+        for y in (self.y,) if self.eight is None else (self.y, self.eight):
+            y.copy_(in_units(value, self.scale) if y.dtype == E4M3 else value)
 
     def finished(self, value: torch.Tensor) -> torch.Tensor:
         other = self.other
@@ -81,7 +90,7 @@ class Copy(Step):
     @property
     def x(self) -> torch.Tensor:
         """A step that is only a part's copy has the part itself as its node."""
-        inner = self.node.kind == "repeat" or self.fused.activation is self.node or self.node.kind == "binary"
+        inner = self.node.kind == "repeat" or any(self.node is one for one in self.fused.chain)
         return self.tensor(self.node.source if inner else self.node)
 
     def by_torch(self) -> None:
@@ -133,10 +142,20 @@ class Convolution(Step):
             return channels * width, height, 1
         return channels, height, width
 
+    @property
+    def in_eight_bits(self) -> bool:
+        """Whether its input is in e4m3: then its weights are too."""
+        return self.x.dtype == E4M3
+
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
         self.dtype = dtype
-        memory = torch.channels_last if self.weight.dim() == 4 else torch.contiguous_format
-        self.weight = self.weight.to(device, dtype).contiguous(memory_format=memory)
+        if self.in_eight_bits:
+            self.weight, scales = rounded_weights(self.weight.to(device), 1 if self.transposed else 0)
+            self.scales = _filled(scales * scale_of(self.node.source))
+            """Of the products, a channel each."""
+        else:
+            memory = torch.channels_last if self.weight.dim() == 4 else torch.contiguous_format
+            self.weight = self.weight.to(device, dtype).contiguous(memory_format=memory)
         self.bias = None if self.bias is None else self.bias.to(device, torch.float32)
         small = torch.zeros(self.node.shape[1], device=device) if self.bias is None else self.bias
         self.bias_of_16_bits = small.to(dtype)
@@ -165,15 +184,22 @@ class Convolution(Step):
 
     def matrix(self, neighbours: int = 1) -> torch.Tensor:
         """(places x channels, results): channels of one place of the window after the other. Transposed, and for
-        several neighbours in a row of the result at once, results are those of one pixel after the other."""
+        several neighbours in a row of the result at once, results are those of one pixel after the other. In 8 bits
+        it lies in memory a column after the other."""
+        weight = self.weight.view(torch.uint8) if self.in_eight_bits else self.weight  # torch moves bytes, not e4m3
         if self.transposed:
-            return _filled(self.weight.permute(0, 2, 3, 1)).reshape(self.weight.shape[0], -1)
-        weight = _filled(self.weight.permute(2, 3, 1, 0))
-        pixels = [F.pad(weight, (0, 0, 0, 0, i, neighbours - 1 - i)) for i in range(neighbours)]
-        return torch.cat(pixels, 3).reshape(-1, neighbours * weight.shape[3])
+            matrix = _filled(weight.permute(0, 2, 3, 1)).reshape(weight.shape[0], -1)
+        else:
+            weight = _filled(weight.permute(2, 3, 1, 0))
+            pixels = [F.pad(weight, (0, 0, 0, 0, i, neighbours - 1 - i)) for i in range(neighbours)]
+            matrix = torch.cat(pixels, 3).reshape(-1, neighbours * weight.shape[3])
+        return matrix.t().contiguous().view(E4M3).t() if self.in_eight_bits else matrix
 
     def plain(self) -> torch.Tensor:
-        """Torch's convolution alone."""
+        """Torch's convolution alone; of numbers in 8 bits it is in float32, and their scales come after."""
+        if self.in_eight_bits:
+            value = evaluate.value_of(self.node, [self.x.float(), self.weight.float()])
+            return value * self.scales[: value.shape[1], None, None]
         x, (stride, padding, dilation, groups) = self.x.to(self.dtype), self.node.params
         if self.transposed or padding[:2] != padding[2:]:
             return evaluate.value_of(self.node, [x, self.weight])
@@ -186,7 +212,7 @@ class Convolution(Step):
             value = (value * self.tail_weight[: value.shape[1], None, None]).sum(1, keepdim=True) + self.tail_bias
             if self.tail.activation is not None:
                 value = evaluate.value_of(self.tail.activation, [value])
-        self.y.copy_(value)
+        self.store(value)
 
 
 @dataclass

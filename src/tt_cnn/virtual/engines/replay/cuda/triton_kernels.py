@@ -3,6 +3,11 @@
 A convolution is a product of matrices whose left one is read from the image as it goes: a row for each pixel of the
 result, a column for each channel of each place of the window. Sums are kept in float32, so are the bias, the
 activation and the addition that follow, and only what is stored is rounded.
+
+Images and weights may hold e4m3 numbers, of 8 bits, in units of a scale: sums are multiplied by both scales, and what
+is stored so is multiplied by `factor`, the reciprocal of its own. Hopper multiplies them where neighbours along the sum
+lie beside each other in both matrices, so such weights are stored a column after the other. It adds up such products
+with fewer bits than float32 has: sums differ by some thousandths, as e4m3 numbers themselves do by some hundredths.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -39,10 +44,12 @@ def activate(v, ACTIVATION: tl.constexpr, a, b):
 
 
 @triton.jit
-def stored(v, y):
-    """As `y` holds it; float16 takes what is too large for it as its largest."""
+def stored(v, y, factor):
+    """As `y` holds it; float16 and e4m3 take what is too large for them as their largest."""
     if y.dtype.element_ty == tl.float16:
         v = tl.minimum(tl.maximum(v, -65504.0), 65504.0)
+    elif y.dtype.element_ty == tl.float8e4nv:
+        v = tl.minimum(tl.maximum(v * factor, -448.0), 448.0)
     return v.to(y.dtype.element_ty)
 
 
@@ -59,42 +66,47 @@ def prefetch(pointers):
     )
 
 
-@triton.jit(
-    do_not_specialize=[
-        "a", "b", "tail_bias", "tail_a", "tail_b", "M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH", "DW",
-        "split_k",
-    ]
+UNSPECIALIZED = (
+    "a", "b", "tail_bias", "tail_a", "tail_b", "factor", "M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH",
+    "DW", "split_k",
 )  # fmt: skip
+"""Numbers that the convolution is not compiled anew for."""
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def convolution(
-    x, w, bias, other, y, partial, counters, tail, a, b, tail_bias, tail_a, tail_b,
-    M, OW, OHW, H, W, C, OC, w_row, SH, SW, TOP, LEFT, DH, DW, split_k,
+    x, w, scales, bias, other, y, eight, partial, counters, tail, a, b, tail_bias, tail_a, tail_b, factor,
+    M, OW, OHW, H, W, C, OC, width, w_depth, w_column, SH, SW, TOP, LEFT, DH, DW, split_k,
     x_image, x_row, x_pixel, x_channel, other_image, other_row, other_pixel, y_image, y_row, y_pixel,
-    tap_row, tap_pixel, other_tap,
+    tap_row, tap_pixel, other_tap, eight_image, eight_row, eight_pixel, eight_tap_row, eight_tap_pixel,
     KH: tl.constexpr, KW: tl.constexpr, TAPS: tl.constexpr, TAPS_W: tl.constexpr, TAP: tl.constexpr,
-    BORDER: tl.constexpr, SCATTERED: tl.constexpr, CHANNELS: tl.constexpr, BIAS: tl.constexpr, OTHER: tl.constexpr,
-    ACTIVATION: tl.constexpr, TAIL: tl.constexpr, TAIL_ACTIVATION: tl.constexpr, SPLIT: tl.constexpr,
-    PDL: tl.constexpr, PREFETCH: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, BK: tl.constexpr,
+    BORDER: tl.constexpr, SCATTERED: tl.constexpr, JOINED: tl.constexpr, CHANNELS: tl.constexpr, SCALED: tl.constexpr,
+    BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, TAIL: tl.constexpr,
+    TAIL_ACTIVATION: tl.constexpr, EIGHT: tl.constexpr, SPLIT: tl.constexpr, PDL: tl.constexpr,
+    PREFETCH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """OTHER: 0 nothing is added, 1 before the activation, 2 after it. SPLIT: the sum is shared by `split_k` programs,
     of which the last to come adds up what all have left, always in the same order. SCATTERED: columns run over the
-    window's places and CHANNELS channels together. TAP: a row of the product makes TAPS pixels, and has TAP
+    window's places and CHANNELS channels together. JOINED: the pixels of a row follow each other, and BK columns are
+    several pixels of CHANNELS channels. TAP: a row of the product makes TAPS pixels, and has TAP
     columns for each: those of a transposed convolution's window, or neighbours, which share most of what they read.
     They are `tap_row` and `tap_pixel` apart in the result, TAPS_W in a row. TAIL: the program has all channels, and
-    goes on to the single one that a next convolution makes of them. PDL: programs start while the kernel before still
-    runs, and wait for its end; PREFETCH: they fetch their weights meanwhile."""
-    columns = tl.cdiv(w_row if TAP else OC, BN)
+    goes on to the single one that a next convolution makes of them. SCALED: the operands are e4m3 numbers. EIGHT: the
+    result is stored a second time, in e4m3. PDL: programs start while the kernel before still runs, and wait for its
+    end; PREFETCH: they fetch their weights meanwhile."""
+    columns = tl.cdiv(width if TAP else OC, BN)
     tile = tl.program_id(0)
     part = tl.program_id(1)
     if PDL:
         if PREFETCH:
             rows = (C // BK) * (KH * KW)
             share = tl.cdiv(rows, split_k)
-            lines: tl.constexpr = (BN + 63) // 64
-            column0 = (tile % columns) * BN + tl.arange(0, lines) * 64
+            across: tl.constexpr = BN if SCALED else (BN + 63) // 64
+            down: tl.constexpr = (BK + 127) // 128 if SCALED else BK
+            column0 = (tile % columns) * BN + tl.arange(0, across) * (1 if SCALED else 64)
             for i in range(part * share, tl.minimum(rows, (part + 1) * share)):
-                row0 = (i % (KH * KW)) * C + (i // (KH * KW)) * BK + tl.arange(0, BK)
-                prefetch(w + row0[:, None] * w_row + column0[None, :])
+                row0 = (i % (KH * KW)) * C + (i // (KH * KW)) * BK + tl.arange(0, down) * (128 if SCALED else 1)
+                prefetch(w + row0[:, None] * w_depth + column0[None, :] * w_column)
         gdc_wait()
         gdc_launch_dependents()
     rm = (tile // columns) * BM + tl.arange(0, BM)
@@ -107,7 +119,7 @@ def convolution(
     top = row * SH - TOP
     left = column * SW - LEFT
     start = x + image * x_image + top * x_row + left * x_pixel
-    w_columns = rn < w_row
+    w_columns = rn < width
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     if SCATTERED:
         depth: tl.constexpr = KH * KW * CHANNELS
@@ -122,7 +134,20 @@ def convolution(
             offsets = dy * x_row + dx * x_pixel + channel * x_channel
             values = tl.load(start[:, None] + offsets[None, :], mask=ok, other=0.0)
             mask = (k + rk < depth)[:, None] & w_columns[None, :]
-            weights = tl.load(w + (k + rk)[:, None] * w_row + rn[None, :], mask=mask, other=0.0)
+            weights = tl.load(w + (k + rk)[:, None] * w_depth + rn[None, :] * w_column, mask=mask, other=0.0)
+            acc = tl.dot(values.to(weights.dtype), weights, acc)
+    elif JOINED:
+        each_row: tl.constexpr = KW * CHANNELS // BK
+        x_start = start[:, None] + rk[None, :]
+        w_start = w + rk[:, None] * w_depth + rn[None, :] * w_column
+        for i in range(0, KH * each_row):
+            dy = i // each_row
+            across = (i % each_row) * BK
+            r = top + dy
+            c = left[:, None] + ((across + rk) // CHANNELS)[None, :]
+            ok = (inside & (r >= 0) & (r < H))[:, None] & (c >= 0) & (c < W)
+            values = tl.load(x_start + (dy * x_row + across), mask=ok, other=0.0)
+            weights = tl.load(w_start + i * BK * w_depth, mask=w_columns[None, :], other=0.0)
             acc = tl.dot(values.to(weights.dtype), weights, acc)
     else:
         steps = (C // BK) * (KH * KW)
@@ -130,7 +155,7 @@ def convolution(
         first = part * each
         last = tl.minimum(steps, first + each)
         x_start = start[:, None] + rk[None, :] * x_channel
-        w_start = w + rk[:, None] * w_row + rn[None, :]
+        w_start = w + rk[:, None] * w_depth + rn[None, :] * w_column
         for i in range(first, last):
             place = i % (KH * KW)
             channel = (i // (KH * KW)) * BK
@@ -144,7 +169,7 @@ def convolution(
                 ok = inside
             x_place = x_start + (dy * x_row + dx * x_pixel + channel * x_channel)
             values = tl.load(x_place, mask=ok[:, None], other=0.0)
-            weights = tl.load(w_start + (place * C + channel) * w_row, mask=w_columns[None, :], other=0.0)
+            weights = tl.load(w_start + (place * C + channel) * w_depth, mask=w_columns[None, :], other=0.0)
             acc = tl.dot(values.to(weights.dtype), weights, acc)
     finish = True
     if SPLIT:
@@ -165,6 +190,8 @@ def convolution(
         tap = rn // TAP if TAP else rn * 0
         known = (channel < OC) & w_columns
         mask = inside[:, None] & known[None, :]
+        if SCALED:
+            acc *= tl.load(scales + channel, mask=known, other=0.0)[None, :]
         if BIAS:
             acc += tl.load(bias + channel, mask=known, other=0.0)[None, :]
         if OTHER != 0:
@@ -182,25 +209,33 @@ def convolution(
             sums = tl.sum(tl.reshape(acc, (BM, TAPS, BN // TAPS)), axis=2)
             sums = activate(sums + tail_bias, TAIL_ACTIVATION, tail_a, tail_b)
             target = target[:, None] + (tl.arange(0, TAPS) * tap_pixel)[None, :]
-            tl.store(target, stored(sums, y), mask=inside[:, None])
+            tl.store(target, stored(sums, y, factor), mask=inside[:, None])
         else:
             y_columns = channel
             if TAP:
                 y_columns = (tap // TAPS_W) * tap_row + (tap % TAPS_W) * tap_pixel + channel
-            tl.store(target[:, None] + y_columns[None, :], stored(acc, y), mask=mask)
+            tl.store(target[:, None] + y_columns[None, :], stored(acc, y, factor), mask=mask)
+            if EIGHT:
+                target = eight + image * eight_image + row * eight_row + column * eight_pixel
+                y_columns = channel
+                if TAP:
+                    y_columns = (tap // TAPS_W) * eight_tap_row + (tap % TAPS_W) * eight_tap_pixel + channel
+                tl.store(target[:, None] + y_columns[None, :], stored(acc, eight, factor), mask=mask)
 
 
 @triton.jit
 def window(
-    x, bias, other, y, a, b,
+    x, bias, other, y, eight, a, b, factor,
     size, H, W, C, OW, OHW,
     x_image, x_row, x_pixel, x_channel, other_image, other_row, other_pixel, y_image, y_row, y_pixel,
+    eight_image, eight_row, eight_pixel,
     KIND: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr,
     TOP: tl.constexpr, LEFT: tl.constexpr, DH: tl.constexpr, DW: tl.constexpr, COUNT_PADDING: tl.constexpr,
-    BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, PDL: tl.constexpr, BLOCK: tl.constexpr,
+    BIAS: tl.constexpr, OTHER: tl.constexpr, ACTIVATION: tl.constexpr, EIGHT: tl.constexpr, PDL: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Each value by itself. KIND: `max` or `average` over a window, or `copy`, which takes the value SH and SW times
-    over (an upsampling where they are not 1)."""
+    over (an upsampling where they are not 1). EIGHT: the result is stored a second time, in e4m3."""
     if PDL:
         gdc_wait()
         gdc_launch_dependents()
@@ -223,7 +258,8 @@ def window(
             for dx in tl.static_range(KW):
                 c = column * SW - LEFT + dx * DW
                 ok = known & (r >= 0) & (r < H) & (c >= 0) & (c < W)
-                one = tl.load(start + r * x_row + c * x_pixel, mask=ok, other=lowest).to(tl.float32)
+                one = tl.load(start + r * x_row + c * x_pixel, mask=ok, other=0.0).to(tl.float32)
+                one = tl.where(ok, one, lowest)  # e4m3 has no infinity
                 if KIND == "max":
                     v = tl.maximum(v, one)
                 else:
@@ -241,7 +277,10 @@ def window(
     v = activate(v, ACTIVATION, a, b)
     if OTHER == 2:
         v += added
-    tl.store(y + image * y_image + row * y_row + column * y_pixel + channel, stored(v, y), mask=known)
+    tl.store(y + image * y_image + row * y_row + column * y_pixel + channel, stored(v, y, factor), mask=known)
+    if EIGHT:
+        there = image * eight_image + row * eight_row + column * eight_pixel + channel
+        tl.store(eight + there, stored(v, eight, factor), mask=known)
 
 
 @triton.jit
@@ -260,4 +299,4 @@ def mean(
         there = image * x_image + (p // W) * x_row + (p % W) * x_pixel
         ok = (p < HW)[:, None] & (channel < C)[None, :]
         total += tl.sum(tl.load(x + there[:, None] + channel[None, :], mask=ok, other=0.0).to(tl.float32), axis=0)
-    tl.store(y + image * y_image + channel, stored(total / HW, y), mask=channel < C)
+    tl.store(y + image * y_image + channel, stored(total / HW, y, 1.0), mask=channel < C)

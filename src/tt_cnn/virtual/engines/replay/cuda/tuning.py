@@ -44,6 +44,15 @@ SMALL = (
 )  # fmt: skip
 """(rows, columns, depth, warps, stages) of tiles, for many pixels and for fewer. With few tiles more of what they read
 must be under way, hence more stages."""
+LARGE_EIGHT = (
+    (128, 128, 128, 8, 3), (64, 128, 128, 4, 3), (128, 64, 128, 4, 3), (128, 64, 64, 4, 4), (64, 64, 128, 4, 3),
+    (128, 32, 128, 4, 3), (128, 256, 128, 8, 3), (256, 64, 128, 8, 3),
+)  # fmt: skip
+SMALL_EIGHT = (
+    (64, 32, 128, 4, 4), (64, 32, 128, 8, 4), (64, 32, 64, 4, 8), (64, 64, 128, 4, 4), (64, 64, 128, 8, 3),
+    (64, 64, 64, 4, 7), (64, 128, 128, 4, 4), (128, 64, 128, 8, 4), (128, 128, 128, 8, 3),
+)  # fmt: skip
+"""For products in 8 bits: twice as deep, which is as many bytes."""
 FLAT = ((16, 32, 128, 4, 4), (16, 64, 128, 4, 4), (16, 32, 64, 4, 8), (16, 64, 64, 4, 8))
 """For results of 32 pixels or fewer."""
 MANY_PIXELS = 8192
@@ -52,8 +61,8 @@ Way = tuple[str, Tiles | None]
 
 
 def ways(step: Convolution, in_place: bool) -> list[Way]:
-    """What is worth measuring."""
-    if step.tail is not None:
+    """What is worth measuring. Torch has no convolutions in 8 bits."""
+    if step.tail is not None or step.in_eight_bits:
         return [("triton", tiles) for tiles in _tilings(step)]
     found: list[Way] = [("torch", None)]
     if step.activation[0] == "Relu" and not in_place and _cudnn_fuses(step):
@@ -67,7 +76,7 @@ def _cudnn_fuses(step: Convolution) -> bool:
     padding = step.node.params[1]
     plain = not step.transposed and padding[:2] == padding[2:] and step.y.dtype == step.dtype == step.x.dtype
     adds = step.fused.other is None or step.fused.other_first
-    return plain and adds and step.x.is_contiguous(memory_format=torch.channels_last)
+    return plain and adds and step.eight is None and step.x.is_contiguous(memory_format=torch.channels_last)
 
 
 def _tilings(step: Convolution) -> list[Tiles]:
@@ -79,7 +88,7 @@ def _tilings(step: Convolution) -> list[Tiles]:
     for neighbours in _neighbours(step, width, w, pixels):
         columns = columns_of(step, neighbours)
         widest = max(32, 1 << (columns - 1).bit_length())
-        for rows, across, depth, warps, stages in FLAT if pixels <= 32 else SMALL if pixels < MANY_PIXELS else LARGE:
+        for rows, across, depth, warps, stages in _tables(step, pixels):
             if across > widest or (rows > 64 and pixels <= 64) or (max(rows, across) > 128 and pixels < 16384):
                 continue
             if (step.tail is not None or neighbours > 1) and across != widest:
@@ -92,10 +101,26 @@ def _tilings(step: Convolution) -> list[Tiles]:
                 whole = Tiles(rows, across, deep, 1, warps, stages, neighbours)
                 programs, rounds = grid_of(step, whole)[0], channels * places // deep
                 found[whole] = None
+                if _joins(step, channels, width + neighbours - 1, depth):
+                    found[replace(whole, depth=depth, joined=True)] = None
                 if not scattered and step.tail is None and neighbours == 1:
                     for target in (processors, 2 * processors):
                         found[replace(whole, split=max(1, min(round(target / programs), rounds // 3, 16)))] = None
     return list(found)
+
+
+def _tables(step: Convolution, pixels: int) -> Sequence[tuple[int, int, int, int, int]]:
+    if pixels <= 32:
+        return FLAT
+    small, large = (SMALL_EIGHT, LARGE_EIGHT) if step.in_eight_bits else (SMALL, LARGE)
+    return small if pixels < MANY_PIXELS else large
+
+
+def _joins(step: Convolution, channels: int, width: int, depth: int) -> bool:
+    """Whether rows of the window are whole blocks of several pixels."""
+    close = step.x.stride(3) == channels and step.x.stride(1) == 1 and step.node.params[2] == (1, 1)
+    plain = step.in_eight_bits and not step.transposed
+    return plain and close and width > 1 and channels < depth and width * channels % depth == 0
 
 
 def _neighbours(step: Convolution, width: int, w: int, pixels: int) -> list[int]:
@@ -115,7 +140,7 @@ def signature(step: Convolution, in_place: bool) -> str:
     told = (
         node.kind, node.source.shape, node.shape, tuple(step.weight.shape), node.params, step.activation[0], added,
         x.stride(), x.dtype.itemsize, step.y.stride(), step.y.dtype.itemsize, in_place, step.columns,
-        step.tail_activation[0] if step.tail else None,
+        step.tail_activation[0] if step.tail else None, None if step.eight is None else step.eight.stride(),
     )  # fmt: skip
     return repr(told)
 
@@ -135,6 +160,10 @@ class Tuner:
         """The quickest way, once it has been measured."""
         name, tiles = self._own[key][:2]
         return name, None if tiles is None else Tiles(*tiles)
+
+    def seconds(self, key: str) -> float:
+        """Of the quickest way."""
+        return float(self._own[key][2]) * 1e-6
 
     def tune(self, steps: Sequence[tuple[str, Convolution, bool]], launcher: Callable[..., Callable[[], Any]]) -> None:
         """Measure what is not known yet."""
@@ -169,9 +198,10 @@ class Tuner:
             arguments, settings = convolution_arguments(step, matrix, tiles, self.workspace, pdl)
             kinds = [
                 (one.dtype, one.data_ptr() % 16) if isinstance(one, torch.Tensor) else (one == 1, one % 16 == 0)
-                for one in arguments
+                for name, one in zip(kernels.convolution.arg_names, arguments, strict=False)  # settings come after
+                if name not in kernels.UNSPECIALIZED
             ]
-            key = (tuple(settings.items()), tuple(kinds[:8]), tuple(kinds[18:21]), tuple(kinds[28:]))
+            key = (tuple(settings.items()), tuple(kinds))
             jobs.setdefault(key, _warming(arguments, settings))
         first = True
         with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
@@ -194,7 +224,7 @@ class Tuner:
         try:
             if way[1] is not None:
                 matrix = self.matrix(step, way[1].neighbours)
-                copies = LAUNCHES if matrix.numel() * 2 >= COLD_WEIGHTS else 1
+                copies = LAUNCHES if matrix.nbytes >= COLD_WEIGHTS else 1
                 places = [matrix, *(matrix.clone() for _ in range(copies - 1))]
                 launches = [convolution(step, one, way[1], self.workspace, False) for one in places]
             else:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 
-PASSING = ("max_pool", "repeat", "cat", "reshape", "permute", "slice")
-"""They hand on the numbers they get: in 8 bits before means in 8 bits after, with the same scale."""
 _NAMES = {"conv": "convolution", "conv_transpose": "transposed convolution", "matmul": "linear"}
 
 

@@ -1,0 +1,1 @@
+"""Replays in 8 bits under a guard: what is common to all kinds of 8-bit numbers."""
