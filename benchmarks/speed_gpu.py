@@ -19,6 +19,7 @@ import argparse
 import json
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from datetime import date
@@ -212,8 +213,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peers", default="eager,graph")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that torch.compile may take")
     parser.add_argument("--check", action="store_true", help="exit 1 where a ratio is missed")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results/speed_gpu.md and the peers")
-    parser.add_argument("--folder", type=Path, default=Path("/tmp/speed_gpu"), help="where processes meet")
+    parser.add_argument(
+        "--write", action="store_true", help="add the table to benchmarks/results/speed_gpu.md, keep the peers"
+    )
+    meeting = Path(tempfile.gettempdir()) / "speed_gpu"
+    parser.add_argument("--folder", type=Path, default=meeting, help="where processes meet")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         sys.exit("torch sees no CUDA device here")
@@ -257,7 +261,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n".join(lines))
     if options.write:
         kept_file.write_text(json.dumps(kept, indent=1) + "\n")
-        (RESULTS / "speed_gpu.md").write_text("\n".join(["# Replays on a GPU", "", *lines, ""]))
+        with (RESULTS / "speed_gpu.md").open("a") as file:
+            file.write("\n".join(["", *lines, ""]))
     missed = misses(rows)
     for miss in missed:
         print(f"missed: {miss}", file=sys.stderr)
