@@ -138,7 +138,7 @@ def _row_search(planner: Planner, x: Spec, inner: int) -> tuple[CoreRangeSet, li
     worthwhile = next(n for n in _POWERS if _WORD // 4 * n * n >= width * element)
     if inner > 1 and count > worthwhile:
         cores = num_cores_to_corerangeset(min(worthwhile, planner.card.cores), grid, True)
-        groups = [(cores, div_up(blocks, cores.num_cores()))]
+        groups = [(CoreRangeSet([own]), div_up(blocks, cores.num_cores())) for own in cores.ranges()]
     else:
         cores = dealt(planner, count)
         groups = _groups(blocks, count, grid)

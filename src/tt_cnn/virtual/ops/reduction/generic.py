@@ -127,7 +127,8 @@ class Reduction(Operation):
             source = x if self.adds else tiled(planner, scope, x, x.spec.memory_config)
             kept = dtype if dim == order[-1] else between
             reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, attributes)
-            scope.replace(source, reduced) if source is not x else None
+            if source is not x:
+                scope.replace(source, reduced)
             x = _after(scope, x, given, reduced)
             if moved:
                 x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
@@ -142,15 +143,14 @@ class Reduction(Operation):
         dtype: DataType,
         attributes: dict[str, Any],
     ) -> Slot:
-        """Both last dimensions: rows, then columns; at once where the tensor has no more elements than a tile.
-
-        Float32 is never reduced at once with float32 registers. The library's function keeps what it makes until it
-        returns.
+        """Both last dimensions: rows, then columns; at once where the tensor has no more elements than a tile, unless
+        the vector unit reduces, which cannot do that. The library's function keeps what it makes until it returns.
         """
         fp32 = reduction_compute(attributes["compute"]).fp32
         given = x.spec.dtype
         source = tiled(planner, scope, x, x.spec.memory_config)
-        if prod(x.spec.physical) // TILE_SIZE**2 <= 1 and not (fp32 and given is DataType.FLOAT32):
+        on_vector_unit = (given is DataType.FLOAT32 and fp32) or (self.negates and not self._negated(given, fp32))
+        if prod(x.spec.physical) // TILE_SIZE**2 <= 1 and not on_vector_unit:
             result = self._plan_reduce(planner, source, "HW", config, dtype, attributes)
         else:
             wide = self.adds and not self.averages and fp32 and given is DataType.BFLOAT16
@@ -159,16 +159,18 @@ class Reduction(Operation):
             result = scope.replace(rows, self._plan_reduce(planner, rows, "H", config, dtype, attributes))
         return scope.replace(source, result) if source is not x else scope.add(result)
 
+    def _negated(self, dtype: DataType, fp32: bool) -> bool:
+        """The kernel negates to find the smallest where the vector unit cannot compare the dtype."""
+        return self.negates and (dtype.is_block_float or (dtype is DataType.FLOAT32 and not fp32))
+
     def _plan_reduce(
         self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, attributes: dict[str, Any]
     ) -> Slot:
-        """The kernel negates to find the smallest where the vector unit cannot compare the dtype; steps of their own do
-        so where the kernel's buffers for that do not fit."""
-        source, fp32 = x.spec.dtype, reduction_compute(attributes["compute"]).fp32
-        negated = self.negates and (source.is_block_float or (source is DataType.FLOAT32 and not fp32))
+        """One step; with two more that negate, where the kernel's buffers for that do not fit."""
+        negated = self._negated(x.spec.dtype, reduction_compute(attributes["compute"]).fp32)
         if not negated or along != "H" or 2 * negated_bytes(planner, x.spec) <= planner.program_l1():
             return plan_reduce(planner, x, along, config, dtype, attributes, negated)
-        flipped = plan_unary(planner, x, dtype=source, memory_config=config)
+        flipped = plan_unary(planner, x, dtype=x.spec.dtype, memory_config=config)
         reduced = plan_reduce(planner, flipped, along, config, dtype, attributes)
         result = plan_unary(planner, reduced, dtype=dtype, memory_config=config)
         planner.free(reduced)

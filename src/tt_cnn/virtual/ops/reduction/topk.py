@@ -164,7 +164,7 @@ def _split(planner: Planner, spec: Spec, k: int) -> tuple[int, int, int] | None:
     x, y = planner.card.grid
     most_x, most_y = x - 1, y - 2
     choices = []
-    share = width // TILE_SIZE // (1 << ((most_x * most_y).bit_length() - 1))
+    share = max(1, width // TILE_SIZE // (1 << ((most_x * most_y).bit_length() - 1)))
     while share * TILE_SIZE <= width // 2:
         count = width // TILE_SIZE // share
         rows = next((r for r in range(1, most_y + 1) if count % r == 0 and count // r <= most_x), None)
