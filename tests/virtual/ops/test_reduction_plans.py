@@ -14,7 +14,8 @@ import pytest
 from tests.virtual.ops.recorded_calls import read, replay
 
 RECORDS = read(Path(__file__).parents[2] / "golden" / "data" / "plans_reduction.jsonl.gz")
-WHOLE = {"status": 1.0, "message": 1.0, "output": 1.0, "address": 1.0, "steps": 1.0, "cores": 1.0, "cbs": 1.0}
+WHOLE = dict.fromkeys(("status", "message", "output", "address", "steps", "cores", "cbs"), 1.0)
+ALL = {**WHOLE, "peak": 1.0}
 KNOWN: dict[str, dict[str, float]] = {
     "softmax": WHOLE,
     "softmax_in_place": WHOLE,
@@ -22,12 +23,14 @@ KNOWN: dict[str, dict[str, float]] = {
     "batch_norm": WHOLE,
     "where": WHOLE,
     "layer_norm": {**WHOLE, "cbs": 0.95},
-    "max": {**WHOLE, "address": 0.9, "steps": 0.95, "cores": 0.95, "cbs": 0.9},
-    "sum": {**WHOLE, "output": 0.9, "address": 0.85, "steps": 0.85, "cores": 0.85, "cbs": 0.85},
-    "mean": {**WHOLE, "output": 0.85, "address": 0.75, "steps": 0.85, "cores": 0.8, "cbs": 0.75},
-    "min": {**WHOLE, "address": 0.85, "cbs": 0.85},
-    "argmax": {"status": 1.0, "output": 0.95, "steps": 0.9},
-    "topk": {"status": 1.0, "output": 0.95, "steps": 0.8},
+    "max": ALL,
+    "sum": ALL,
+    "mean": ALL,
+    "min": ALL,
+    "var": ALL,
+    "std": ALL,
+    "argmax": ALL,
+    "topk": ALL,
     "scatter": WHOLE,
     "embedding": WHOLE,
 }
