@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.conformance.peak import busiest_core, peak_of
+from tt_cnn.conformance.peak import peak_of
 from tt_cnn.conformance.planning_card import Given, Taken
 from tt_cnn.virtual.placement import Place, PlacedStep
 from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Slot, Step
@@ -59,8 +59,12 @@ def test_scratchpads_count_in_the_total_alone() -> None:
     assert peak == {"cb": 0, "l1": 0, "staging": 64, "total": 66}
 
 
-def test_the_busiest_core_decides() -> None:
-    left, right = CoreRangeSet([CoreRange((0, 0), (3, 7))]), CoreRangeSet([CoreRange((2, 3), (7, 7))])
-    assert busiest_core([CircularBuffer(10, left), CircularBuffer(5, right), CircularBuffer(1, ALL)]) == 16
-    assert busiest_core([CircularBuffer(10, CoreRangeSet([CoreRange((0, 0), (1, 1))])), CircularBuffer(5, right)]) == 10
-    assert busiest_core([CircularBuffer(10, left, alias=SLOT)]) == 0
+def test_buffers_count_together_whichever_cores_they_stand_on() -> None:
+    left, right = CoreRangeSet([CoreRange((0, 0), (3, 7))]), CoreRangeSet([CoreRange((4, 0), (7, 7))])
+    assert peak_of([program(CircularBuffer(10, left), CircularBuffer(5, right))])["cb"] == 15
+    assert peak_of([program(CircularBuffer(10, left, alias=SLOT))])["cb"] == 0
+
+
+def test_tables_stand_beside_the_buffers_of_the_program_before() -> None:
+    happenings = [program(CircularBuffer(300, ALL)), program(CircularBuffer(10, ALL), tables=50)]
+    assert peak_of(happenings) == {"cb": 300, "l1": 50, "staging": 0, "total": 350}

@@ -2,8 +2,8 @@
 
 As the real library's graph tools count: buffers that borrow a tensor's memory are not counted twice; the circular
 buffers of a program stay until the next program brings its own; tables of the sliding window (L1_SMALL) count while
-their program runs; what the call was given does not count; scratchpads of kernels count in the total alone. Staging
-buffers count together, whichever cores they stand on.
+their program runs; what the call was given does not count; scratchpads of kernels count in the total alone. Buffers
+count together, whichever cores they stand on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from tt_cnn.conformance.planning_card import Began, Given, Happening, Taken
 from tt_cnn.virtual.placement import Place
-from tt_cnn.virtual.plan import CircularBuffer, Step
+from tt_cnn.virtual.plan import Step
 from tt_cnn.virtual.types.enums import BufferType
 
 _ON_CORES = (BufferType.L1, BufferType.L1_SMALL)
@@ -51,9 +51,9 @@ def peak_of(happenings: Iterable[Happening]) -> dict[str, int]:
         elif not happening.step.moves:  # addresses of a dry run are all the same: nothing has to move
             step = happening.step
             count(_tables(step))  # taken while the buffers of the program before are still there
-            now["cb"] = busiest_core([b for b in step.buffers if not b.dataflow])
+            now["cb"] = sum(b.bytes for b in step.buffers if not b.dataflow and b.alias is None)
             now["staging"] = sum(b.bytes for b in step.buffers if b.dataflow and not b.scratch and b.alias is None)
-            scratch = busiest_core([b for b in step.buffers if b.scratch])
+            scratch = sum(b.bytes for b in step.buffers if b.scratch)
             count(_tables(step))
     return peak
 
@@ -64,25 +64,3 @@ def _key(place: Place) -> tuple[BufferType, int]:
 
 def _tables(step: Step) -> int:
     return sum(config.bank_bytes for config in step.configs if config.buffer_type is BufferType.L1_SMALL)
-
-
-def busiest_core(buffers: list[CircularBuffer]) -> int:
-    """Bytes of the buffers that are their own, on the core that has most of them.
-
-    Ranges are rectangles, so some range's first core is among the busiest.
-    """
-    own = [b for b in buffers if b.alias is None]
-    corners = {(r.start.x, r.start.y) for b in own for r in b.cores.ranges()}
-    xs, ys = {x for x, _ in corners}, {y for _, y in corners}
-    return max(
-        (
-            sum(
-                b.bytes
-                for b in own
-                if any(r.start.x <= x <= r.end.x and r.start.y <= y <= r.end.y for r in b.cores.ranges())
-            )
-            for x in xs
-            for y in ys
-        ),
-        default=0,
-    )

@@ -198,6 +198,12 @@ def test_integers_are_exact(card: Any, name: str) -> None:
     assert torch.equal(ttnn.to_torch(getattr(ttnn, name)(x)), expected)
 
 
+def test_bits_of_floats_have_no_numbers(card: Any) -> None:
+    x: Any = ttnn.from_torch(torch.ones(32, 32), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=card)
+    with pytest.raises(RuntimeError, match="bitwise_not has no numbers for floats"):
+        ttnn.to_torch(ttnn.bitwise_not(x))
+
+
 def test_the_output_tensor_is_written_and_returned(card: Any) -> None:
     values = torch.randn(1, 1, 64, 64)
     x: Any = ttnn.from_torch(values, dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=card)

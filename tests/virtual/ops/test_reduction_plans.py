@@ -14,7 +14,8 @@ import pytest
 from tests.virtual.ops.recorded_calls import read, replay
 
 RECORDS = read(Path(__file__).parents[2] / "golden" / "data" / "plans_reduction.jsonl.gz")
-WHOLE = {"status": 1.0, "message": 1.0, "output": 1.0, "address": 1.0, "steps": 1.0, "cores": 1.0, "cbs": 1.0}
+WHOLE = dict.fromkeys(("status", "message", "output", "address", "steps", "cores", "cbs"), 1.0)
+ALL = {**WHOLE, "peak": 1.0}
 KNOWN: dict[str, dict[str, float]] = {
     "softmax": WHOLE,
     "softmax_in_place": WHOLE,
@@ -22,14 +23,14 @@ KNOWN: dict[str, dict[str, float]] = {
     "batch_norm": WHOLE,
     "where": WHOLE,
     "layer_norm": {**WHOLE, "cbs": 0.95},
-    "max": WHOLE,
-    "sum": WHOLE,
-    "mean": WHOLE,
-    "min": WHOLE,
-    "var": WHOLE,
-    "std": WHOLE,
-    "argmax": {"status": 1.0, "output": 0.95, "steps": 0.9},
-    "topk": {"status": 1.0, "output": 0.95, "steps": 0.8},
+    "max": ALL,
+    "sum": ALL,
+    "mean": ALL,
+    "min": ALL,
+    "var": ALL,
+    "std": ALL,
+    "argmax": ALL,
+    "topk": ALL,
     "scatter": WHOLE,
     "embedding": WHOLE,
 }

@@ -80,6 +80,31 @@ def test_argmax_and_topk_find_places(card: ttnn.MeshDevice) -> None:
     assert torch.equal(x.gather(-1, ttnn.to_torch(indices).long()), expected.values)
 
 
+@pytest.mark.parametrize("shape", [(2, 33, 40), (33, 40), (1, 1, 40, 33)])
+def test_topk_of_other_ranks_and_short_rows(card: ttnn.MeshDevice, shape: tuple[int, ...]) -> None:
+    x = random(*shape).to(torch.bfloat16).float()
+    for dim in (-1, -2):
+        values, indices = ttnn.topk(put(card, x), 5, dim)
+        expected = x.topk(5, dim)
+        assert torch.equal(ttnn.to_torch(values).float(), expected.values)
+        assert torch.equal(x.gather(dim, ttnn.to_torch(indices).long()), expected.values)
+
+
+def test_argmax_of_everything_may_keep_its_dimensions(card: ttnn.MeshDevice) -> None:
+    x = random(2, 3, 40).to(torch.bfloat16).float()
+    rows = ttnn.from_torch(x, dtype=ttnn.bfloat16, device=card)
+    found = ttnn.argmax(rows, keepdim=True)
+    assert tuple(found.shape) == (1, 1, 1) and ttnn.to_torch(found).item() == x.argmax().item()
+
+
+@pytest.mark.parametrize("op", ["var", "std"])
+def test_one_element_has_no_spread(card: ttnn.MeshDevice, op: str) -> None:
+    x = put(card, random(1, 2, 33, 40))
+    out = ttnn.to_torch(getattr(ttnn, op)(x, dim=0))
+    assert tuple(out.shape) == (2, 33, 40) and out.isnan().all()
+    assert not ttnn.to_torch(getattr(ttnn, op)(x, dim=0, correction=False)).any()
+
+
 def test_cumsum_and_prod_follow_torch(card: ttnn.MeshDevice) -> None:
     x = random(1, 1, 40, 50)
     assert pcc(ttnn.to_torch(ttnn.cumsum(put(card, x), dim=-1)), x.cumsum(-1)) > 0.9999

@@ -10,6 +10,7 @@ from torch import Tensor
 from tt_cnn.virtual import numerics
 from tt_cnn.virtual.conversion import pad_to
 from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.numerics import VectorUnit
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.eltwise import native
@@ -19,6 +20,8 @@ from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+_OF_INTEGERS = ("bitwise_not",)
+"""TT-NN plans these for floats too, but documents them for integers alone: what a kernel makes of floats is unknown."""
 _IDENTICAL_ON_MAXIMUM = {"maximum_unary": "maximum", "minimum_unary": "minimum"}
 
 
@@ -30,6 +33,11 @@ def unary_register(
     engine: Engine, name: str, x: Tensor, params: Sequence[float], *, fp32_dest: bool, approx: bool = False
 ) -> Tensor:
     """Register values after a unary kernel; plain torch where numerics is `native`."""
+    fatal(
+        name not in _OF_INTEGERS,
+        f"{name} has no numbers for floats: TT-NN accepts the call, but documents the op for integers alone.",
+        "  typecast to int32 first",
+    )
     if engine.numerics == "native":
         return native.UNARY[name](x, *params)
     unit = unit_for(engine, fp32_dest, approx)

@@ -127,7 +127,8 @@ class Reduction(Operation):
             source = x if self.adds else tiled(planner, scope, x, x.spec.memory_config)
             kept = dtype if dim == order[-1] else between
             reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, attributes)
-            scope.replace(source, reduced) if source is not x else None
+            if source is not x:
+                scope.replace(source, reduced)
             x = _after(scope, x, given, reduced)
             if moved:
                 x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
@@ -142,14 +143,12 @@ class Reduction(Operation):
         dtype: DataType,
         attributes: dict[str, Any],
     ) -> Slot:
-        """Both last dimensions: rows, then columns; at once where the tensor has no more elements than a tile.
-
-        Float32 is never reduced at once with float32 registers. The library's function keeps what it makes until it
-        returns.
+        """Both last dimensions: rows, then columns; at once where the tensor has no more elements than a tile, unless
+        the vector unit reduces, which cannot do that. The library's function keeps what it makes until it returns.
         """
         fp32 = (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
         source = tiled(planner, scope, x, x.spec.memory_config)
-        if is_one_tile(x.spec, fp32):
+        if self.at_once(x.spec, fp32):
             result = self._plan_reduce(planner, source, "HW", config, dtype, attributes)
         else:
             kept = self.rows_of_a_matrix(x.spec.dtype, fp32)
@@ -157,21 +156,31 @@ class Reduction(Operation):
             result = scope.replace(rows, self._plan_reduce(planner, rows, "H", config, dtype, attributes))
         return scope.replace(source, result) if source is not x else scope.add(result)
 
+    def _negated(self, dtype: DataType, fp32: bool) -> bool:
+        """The kernel negates to find the smallest where the vector unit cannot compare the dtype."""
+        return self.negates and (dtype.is_block_float or (dtype is DataType.FLOAT32 and not fp32))
+
     def _plan_reduce(
         self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, attributes: dict[str, Any]
     ) -> Slot:
-        """The kernel negates to find the smallest where the vector unit cannot compare the dtype; steps of their own do
-        so where the kernel's buffers for that do not fit."""
-        source, fp32 = x.spec.dtype, (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
-        negated = self.negates and (source.is_block_float or (source is DataType.FLOAT32 and not fp32))
+        """One step; with two more that negate, where the kernel's buffers for that do not fit."""
+        fp32 = (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
+        negated = self._negated(x.spec.dtype, fp32)
         if not negated or along != "H" or 2 * negated_bytes(planner, x.spec) <= planner.program_l1():
             return plan_reduce(planner, x, along, config, dtype, attributes, negated)
-        flipped = plan_unary(planner, x, dtype=source, memory_config=config)
+        flipped = plan_unary(planner, x, dtype=x.spec.dtype, memory_config=config)
         reduced = plan_reduce(planner, flipped, along, config, dtype, attributes)
         result = plan_unary(planner, reduced, dtype=dtype, memory_config=config)
         planner.free(reduced)
         planner.free(flipped)
         return result
+
+    def at_once(self, spec: Spec, fp32: bool) -> bool:
+        """Whether both dimensions of a matrix are one step."""
+        on_vector_unit = (spec.dtype is DataType.FLOAT32 and fp32) or (
+            self.negates and not self._negated(spec.dtype, fp32)
+        )
+        return prod(spec.physical) // TILE_SIZE**2 <= 1 and not on_vector_unit
 
     def rows_of_a_matrix(self, dtype: DataType, fp32: bool) -> DataType:
         """What rows have before columns are reduced in the same call."""
@@ -223,7 +232,7 @@ class Reduction(Operation):
         rank, dtype = len(spec.shape), spec.dtype
         compute = attributes["compute"] or reduction_compute(context.arch)
         matrix = len(dims) == 2 and set(dims) == {rank - 2, rank - 1}
-        at_once = matrix and is_one_tile(spec, compute.fp32)
+        at_once = matrix and self.at_once(spec, compute.fp32)
         scale = attributes["scalar"] * self.scale(prod(spec.shape[d] for d in dims))
         order = sorted(dims, reverse=True)
         scaled = None if at_once else order[-1 if matrix or not self.adds else 0]
@@ -257,11 +266,6 @@ class _Step(NamedTuple):
     whole: bool
     """The vector unit takes it, which holds float32 as it is."""
     compute: Compute
-
-
-def is_one_tile(spec: Spec, fp32: bool) -> bool:
-    """Both dimensions of a matrix are then one step; float32 takes two with float32 registers."""
-    return prod(spec.physical) // TILE_SIZE**2 <= 1 and not (fp32 and spec.dtype is DataType.FLOAT32)
 
 
 def tiled(planner: Planner, scope: Temporaries, x: Slot, config: MemoryConfig) -> Slot:

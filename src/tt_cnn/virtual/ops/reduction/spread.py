@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.layout.creation import filled
 from tt_cnn.virtual.ops.matmul.problem import Compute
-from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import plan_shape, reduced_dims, reduced_shape, repacked, tiled
 from tt_cnn.virtual.ops.reduction.steps import plan_welford
 from tt_cnn.virtual.ops.shape.permute import plan_permute
@@ -19,7 +20,6 @@ from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.memory_config import MemoryConfig
-from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 class _Spread(Operation):
@@ -49,6 +49,16 @@ class _Spread(Operation):
             correction=correction,
         )
 
+    def shortcut(self, call: Call) -> Tensor | None:
+        """One element has no spread: a constant, written from the host."""
+        x, a = call.tensors[0], call.attributes
+        if not isinstance(x, Tensor) or x.device() is None or prod(x.shape[d] for d in a["dims"]) != 1:
+            return None
+        value = float("nan") if a["correction"] else 0.0
+        constant = filled(x.shape, value, x.dtype, Layout.TILE, x.device(), a["memory_config"] or x.memory_config())
+        reshaped: Tensor = OPERATIONS["reshape"](constant, reduced_shape(x.shape, a["dims"], a["keepdim"]))
+        return reshaped
+
     def plan(
         self,
         planner: Planner,
@@ -61,9 +71,6 @@ class _Spread(Operation):
         config = memory_config or x.spec.memory_config
         scope, rank = Temporaries(planner), len(x.spec.shape)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
-        if prod(x.spec.shape[d] for d in dims) == 1:  # nothing is spread: a constant, written from the host
-            constant = scope.add(planner.allocate(Spec(x.spec.shape, x.spec.dtype, Layout.TILE, config)))
-            return [scope.replace(constant, plan_shape(planner, constant, shape))]
         along, order = _order(dims, rank)
         moved = x if order is None else scope.add(plan_permute(planner, x, order, config))
         source = scope.replace(moved, tiled(planner, scope, moved, config))
@@ -80,11 +87,8 @@ class _Spread(Operation):
     ) -> list[torch.Tensor]:
         x = context.logical(x)
         freedom = 1 if attributes["correction"] else 0
-        if prod(x.shape[d] for d in dims) == 1:
-            value = torch.full_like(x, float("nan") if freedom else 0.0)
-        else:
-            value = x.var(dims, correction=freedom, keepdim=True) * attributes["scalar"]
-            value = value.sqrt() if self.root else value
+        value = x.var(dims, correction=freedom, keepdim=True) * attributes["scalar"]
+        value = value.sqrt() if self.root else value
         return [context.store(repacked(context, value).reshape(tuple(context.outputs[0].shape)))]
 
 

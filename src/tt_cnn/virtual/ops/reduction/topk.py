@@ -1,0 +1,192 @@
+"""`topk`: the largest elements of the last dimension; another one is transposed there and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.units import staging, tiles
+from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.pad import plan_pad
+from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.slicing import plan_slice
+from tt_cnn.virtual.ops.shape.squeezing import plan_fewer_dims, plan_four_dims
+from tt_cnn.virtual.ops.shape.transpose import plan_transpose
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
+from tt_cnn.virtual.types.geometry import (
+    TILE_SIZE,
+    CoreCoord,
+    CoreRange,
+    CoreRangeSet,
+    Shape,
+    div_up,
+    num_cores_to_corerangeset,
+    round_up,
+)
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_LEAST_WIDTH = 64
+"""Shorter rows are padded."""
+_WIDE, _WIDE_ALONE, _FEW_ROWS = 8192, 1024, 2
+"""Widths from which on powers of two are divided among cores: in general, and with so few rows of tiles (measured)."""
+_MOST_RESULTS = 64
+_LOCAL_COST, _FINAL_COST = 7, 2
+"""What a tile costs where it is sorted and where results are merged: the library's own figures for its choice."""
+
+
+@op("topk")
+class TopK(Operation):
+    """The k largest (or smallest) elements of a dimension, sorted, and where they are."""
+
+    single = False
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        k: int = 32,
+        dim: int = -1,
+        largest: bool = True,
+        sorted: bool = True,
+        *,
+        memory_config: Any = None,
+        sub_core_grids: Any = None,
+        indices_tensor: Tensor | None = None,
+        output_tensor: Any = None,
+        stable: bool = False,
+    ) -> Call:
+        return Call([input_tensor], k=k, dim=dim, largest=largest, memory_config=memory_config)
+
+    def plan(
+        self, planner: Planner, x: Slot, k: int, dim: int, largest: bool, memory_config: MemoryConfig | None
+    ) -> list[Slot]:
+        spec = x.spec
+        config = memory_config or spec.memory_config
+        rank = len(spec.shape)
+        axis = dim + rank if dim < 0 else dim
+        fatal(
+            0 <= axis < rank, f"Dimension out of range (expected to be in range of [{-rank},{rank - 1}], but got {dim})"
+        )
+        fatal(
+            0 < k <= spec.shape[axis],
+            f"K cannot be larger than the dimension size! K={k}, dimension size={spec.shape[axis]}",
+        )
+        scope = Temporaries(planner)
+        current = x
+        if axis != rank - 1:
+            current = scope.add(plan_transpose(planner, x, axis, rank - 1, spec.memory_config))
+        direct = rank == 4 and axis == rank - 1 and spec.shape[-1] >= _LEAST_WIDTH
+        current = scope.add(plan_four_dims(planner, current))
+        worst = float("-inf") if largest else float("inf")
+        missing = max(_LEAST_WIDTH - current.spec.shape[-1], 0)
+        if missing:
+            quick = spec.dtype is DataType.BFLOAT16 and spec.memory_config.buffer_type is not BufferType.L1
+            current = scope.add(plan_pad(planner, current, [(0, missing)], worst, None, quick))
+        current = scope.add(plan_fill_padding(planner, current, worst))
+        outputs = self._sort(
+            planner, current, k if direct else round_up(k, TILE_SIZE), config, {"k": k, "largest": largest}
+        )
+        made = [scope.add(slot) for slot in outputs]
+        for i, slot in enumerate(outputs):
+            ends = [*tuple(slot.spec.shape)[:-1], k]
+            if slot.spec.shape[-1] != k:
+                made[i] = scope.replace(slot, plan_slice(planner, slot, [0] * 4, ends, [1] * 4, config))
+        made = [scope.replace(slot, plan_fewer_dims(planner, slot, rank)) for slot in made]
+        if axis != rank - 1:
+            made = [
+                scope.replace(slot, plan_transpose(planner, slot, axis, rank - 1, spec.memory_config)) for slot in made
+            ]
+        scope.leave(*made)
+        return made
+
+    def _sort(
+        self, planner: Planner, x: Slot, k: int, config: MemoryConfig, attributes: dict[str, Any]
+    ) -> tuple[Slot, Slot]:
+        shape = Shape([*tuple(x.spec.shape)[:-1], k])
+        short = x.spec.padded_shape[-1] < 65536 and x.spec.dtype is not DataType.FLOAT32
+        index = DataType.UINT16 if short else DataType.UINT32
+        specs = [Spec(shape, dtype, Layout.TILE, config) for dtype in (x.spec.dtype, index)]
+        fatal(not config.is_sharded(), "Sharded implementation not supported yet")
+        fatal(x.spec.layout is Layout.TILE, "The input must be in tiled format")
+        values, indices = (planner.allocate(spec) for spec in specs)
+        split = _split(planner, x.spec, k)
+        if split is None:
+            factory, (cores, buffers) = "TopKSingleCoreProgramFactory", _by_rows(planner, x.spec, index, k)
+        else:
+            factory, (cores, buffers) = "TopKMultiCoreProgramFactory", _divided(x.spec, index, k, *split)
+        work = traffic([x.spec], [values.spec, indices.spec], x.spec.volume)
+        planner.step("TopK", factory, cores, [x], [values, indices], buffers, attributes, work)
+        return values, indices
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, k: int, dim: int, largest: bool, **_: Any
+    ) -> list[torch.Tensor]:
+        values, indices = context.logical(x).topk(k, dim, largest=largest, sorted=True)
+        return [
+            context.store(values, 0),
+            context.store(indices.to(CARRIER[context.outputs[1].dtype]), 1),
+        ]
+
+
+def _by_rows(planner: Planner, spec: Spec, index: DataType, k: int) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+    """Every core sorts whole rows of tiles."""
+    matrices, rows, _ = tiles(spec)
+    grid = CoreCoord(*planner.card.grid)
+    cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
+    count, wide, tile = div_up(k, TILE_SIZE), index.tile_bytes, spec.dtype.tile_bytes
+    kept = max(tile, DataType.BFLOAT16.tile_bytes)
+    sizes = [2 * tile, 2 * wide, 4 * kept, 4 * wide, 2 * count * kept, 2 * count * wide, count * tile, count * wide]
+    return cores, staging(planner, sizes, cores)
+
+
+def _split(planner: Planner, spec: Spec, k: int) -> tuple[int, int, int] | None:
+    """Into how many tiles a row is divided, and the columns and rows of cores that sort them: what costs least.
+
+    The last row and column of the grid are left out, and one more core merges the results
+    (`find_topk_core_config` in topk_utils.cpp).
+    """
+    width = spec.padded_shape[-1]
+    matrices, height, _ = tiles(spec)
+    if (
+        width < (_WIDE_ALONE if matrices * height <= _FEW_ROWS else _WIDE)
+        or width & (width - 1)
+        or width >= 65535
+        or k > _MOST_RESULTS
+    ):
+        return None
+    x, y = planner.card.grid
+    most_x, most_y = x - 1, y - 2
+    choices = []
+    share = max(1, width // TILE_SIZE // (1 << ((most_x * most_y).bit_length() - 1)))
+    while share * TILE_SIZE <= width // 2:
+        count = width // TILE_SIZE // share
+        rows = next((r for r in range(1, most_y + 1) if count % r == 0 and count // r <= most_x), None)
+        if rows is not None and count > 1 and share * TILE_SIZE >= _LEAST_WIDTH:
+            cost = _LOCAL_COST * share + _FINAL_COST * count * div_up(k, TILE_SIZE)
+            choices.append((cost, share, count // rows, rows))
+        share *= 2
+    return min(choices)[1:] if choices else None
+
+
+def _divided(
+    spec: Spec, index: DataType, k: int, share: int, columns: int, rows: int
+) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+    local = CoreRangeSet([CoreRange((0, 0), (columns - 1, rows - 1))])
+    final = CoreRangeSet([CoreRange((0, rows), (0, rows))])
+    everywhere = local.merge(final)
+    tile, wide = spec.dtype.tile_bytes, index.tile_bytes
+    kept = max(tile, DataType.BFLOAT16.tile_bytes)
+    gathered = columns * rows * div_up(k, TILE_SIZE)
+    placed = [
+        *((size, everywhere) for size in (4 * tile, 4 * wide, gathered * kept, gathered * wide, 2 * wide)),
+        *((size, local) for size in (share * kept, share * wide, 2 * kept)),
+        *((size, final) for size in (2 * tile, gathered * kept, gathered * wide)),
+    ]
+    return everywhere, [CircularBuffer(size, cores) for size, cores in placed]
