@@ -57,6 +57,30 @@ class CumSum(Operation):
             -rank <= dim < max(rank, 1),
             f"The requested accumulation axis is {dim}, while the input tensor has rank {rank}.",
         )
+        config, target = memory_config or spec.memory_config, dtype or spec.dtype
+        scope = Temporaries(planner)
+        flat = scope.add(plan_four_dims(planner, x))
+        dims = len(flat.spec.shape)
+        axis = (dim % rank if rank else 0) + dims - rank
+        if axis == 0 or (axis >= dims - 2 and spec.dtype is DataType.BFLOAT16):
+            result = scope.add(self._accumulate(planner, flat, axis, target, reverse, config))
+        else:
+            order = list(range(dims))
+            order[0], order[axis] = axis, 0
+            moved = scope.add(plan_permute(planner, flat, order, spec.memory_config))
+            total = scope.replace(moved, self._accumulate(planner, moved, 0, target, reverse, config))
+            result = scope.replace(total, plan_permute(planner, total, order, config))
+        result = scope.replace(result, plan_reshape(planner, result, spec.shape))
+        scope.leave(result)
+        return [result]
+
+    def _accumulate(
+        self, planner: Planner, x: Slot, axis: int, dtype: DataType, reverse: bool, config: MemoryConfig
+    ) -> Slot:
+        """Along rows and columns only bfloat16; along the first dimension a sum is kept in float32, for float32 with
+        what rounding lost."""
+        spec = x.spec
+        rank = len(spec.shape)
         fatal(
             not spec.is_sharded,
             "ttnn accumulation operations (cumprod, cumsum) do not support sharded input tensors.",
@@ -65,17 +89,14 @@ class CumSum(Operation):
             spec.layout is Layout.TILE,
             f"The provided input tensor has a non-tile layout: {spec.layout.name}.",
         )
-        target = dtype or spec.dtype
-        out = planner.allocate(Spec(spec.shape, target, Layout.TILE, memory_config or spec.memory_config))
-        axis = dim % rank if rank else 0
+        out = planner.allocate(Spec(spec.shape, dtype, Layout.TILE, config))
         matrices, rows, columns = tiles(spec)
         units = {rank - 1: matrices * rows, rank - 2: matrices * columns}.get(
             axis, spec.num_pages // max(1, spec.padded_shape[axis])
         )
         cores = dealt(planner, units)
-        sizes = [4 * spec.dtype.tile_bytes, 4 * target.tile_bytes]
-        if axis < rank - 2:
-            sizes.append(DataType.FLOAT32.tile_bytes)
+        kept = 0 if axis >= rank - 2 else 2 if spec.dtype is DataType.FLOAT32 else 1
+        sizes = [4 * spec.dtype.tile_bytes, 4 * dtype.tile_bytes] + [DataType.FLOAT32.tile_bytes] * kept
         planner.step(
             "Accumulation",
             "AccumulationProgramFactory",
@@ -86,7 +107,7 @@ class CumSum(Operation):
             {"dim": axis, "reverse": reverse},
             traffic([spec], [out.spec], spec.volume),
         )
-        return [out]
+        return out
 
     def numbers(self, context: Context, x: torch.Tensor, dim: int, reverse: bool, **_: Any) -> list[torch.Tensor]:
         value = context.logical(x)
