@@ -34,9 +34,10 @@ def test_a_higher_fidelity_takes_longer(layout: str) -> None:
     assert times == sorted(times) and times[0] < times[-1]
 
 
-def test_fidelity_is_not_part_of_the_program() -> None:
+def test_fidelity_makes_another_program() -> None:
+    """As recorded: the real library takes new tables for it, those of the halo too."""
     low, high = (only(conv_steps(fidelity=f), "Conv2d") for f in ("LoFi", "HiFi4"))
-    assert low.program_key == high.program_key
+    assert low.program_key != high.program_key
     assert cost(low).matrix_ns < cost(high).matrix_ns
 
 

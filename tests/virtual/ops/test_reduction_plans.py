@@ -30,6 +30,7 @@ KNOWN: dict[str, dict[str, float]] = {
     "var": ALL,
     "std": ALL,
     "argmax": ALL,
+    "cumsum": ALL,
     "topk": ALL,
     "scatter": WHOLE,
     "embedding": WHOLE,

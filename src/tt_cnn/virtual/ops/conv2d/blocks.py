@@ -6,12 +6,13 @@ The rules are those of `determine_per_core_conv_block_config` (conv2d_utils.cpp)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.split_reader import splits_reader
+from tt_cnn.virtual.ops.sliding_window.halo import ComputeKey
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig, largest_divisor
 from tt_cnn.virtual.types.enums import Arch, DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
@@ -28,12 +29,18 @@ _SUBBLOCKS = (
 
 @dataclass(frozen=True)
 class Compute:
-    """The compute configuration. Plans depend on accumulation alone; how precise a step computes decides its time."""
+    """The compute configuration. Sizes depend on accumulation alone; precision decides a step's time, and makes another
+    program of it."""
 
     fp32_accumulation: bool = False
     packer_l1: bool = False
-    fidelity: MathFidelity = field(default=MathFidelity.HiFi4, compare=False)
-    approx: bool = field(default=True, compare=False)
+    fidelity: MathFidelity = MathFidelity.HiFi4
+    approx: bool = True
+
+    @property
+    def of_halo(self) -> ComputeKey:
+        """The same as a halo's program carries it."""
+        return self.fidelity, self.approx, self.fp32_accumulation, self.packer_l1
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,13 @@ def _as_convolution(
         shards.inputs.layout is not WIDTH or held.spec.layout is not Layout.ROW_MAJOR or window.pad_h or window.pad_w
     )
     if needs_halo:
-        halo = plan_halo(planner, held, window, tables_in_dram=settings.config_tensors_in_dram)
+        halo = plan_halo(
+            planner,
+            held,
+            window,
+            tables_in_dram=settings.config_tensors_in_dram,
+            compute=request.compute.of_halo,
+        )
         if owned or (settings.deallocate_activation and not held.spec.memory_config.is_dram()):
             release(planner, held)
         held, owned = halo, True

@@ -81,7 +81,7 @@ def plan_in_l1(
     if matmul:
         return as_matmul(planner, held, owned, parameters, request, output_config, blocks, gives_back)
     window = conv.window
-    halo = plan_halo(planner, held, window, tables_in_dram=settings.config_tensors_in_dram)
+    halo = plan_halo(planner, held, window, tables_in_dram=settings.config_tensors_in_dram, compute=compute.of_halo)
     if settings.deallocate_activation and not held.spec.memory_config.is_dram():
         release(planner, held)
     if settings.reallocate_halo_output:

@@ -9,7 +9,7 @@ from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.pool.program import plan_program
 from tt_cnn.virtual.ops.pool.sharding import input_config, kept_parallel
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
+from tt_cnn.virtual.ops.sliding_window.halo import compute_key, plan_halo
 from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.types.geometry import Shape
@@ -31,6 +31,7 @@ def plan_in_l1(planner: Planner, source: Slot, pool: Pool, wish: Wish) -> list[S
         snap_to_tile=wish.tiled,
         tables_in_dram=wish.tables_in_dram,
         padding_value=0 if pool.is_average else _LOWEST,
+        compute=compute_key(wish.compute),
     )
     gives_back = wish.deallocate_input or source.spec.memory_config.is_dram()
     if gives_back:

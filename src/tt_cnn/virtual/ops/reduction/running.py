@@ -9,7 +9,7 @@ import torch
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.generic import reduced_shape
+from tt_cnn.virtual.ops.reduction.generic import reduced_shape, tiled
 from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.permute import plan_permute
@@ -57,6 +57,30 @@ class CumSum(Operation):
             -rank <= dim < max(rank, 1),
             f"The requested accumulation axis is {dim}, while the input tensor has rank {rank}.",
         )
+        config, target = memory_config or spec.memory_config, dtype or spec.dtype
+        scope = Temporaries(planner)
+        flat = scope.add(plan_four_dims(planner, x))
+        dims = len(flat.spec.shape)
+        axis = (dim % rank if rank else 0) + dims - rank
+        if axis == 0 or (axis >= dims - 2 and spec.dtype is DataType.BFLOAT16):
+            result = scope.add(self._accumulate(planner, flat, axis, target, reverse, config))
+        else:
+            order = list(range(dims))
+            order[0], order[axis] = axis, 0
+            moved = scope.add(plan_permute(planner, flat, order, spec.memory_config))
+            total = scope.replace(moved, self._accumulate(planner, moved, 0, target, reverse, config))
+            result = scope.replace(total, plan_permute(planner, total, order, config))
+        result = scope.replace(result, plan_reshape(planner, result, spec.shape))
+        scope.leave(result)
+        return [result]
+
+    def _accumulate(
+        self, planner: Planner, x: Slot, axis: int, dtype: DataType, reverse: bool, config: MemoryConfig
+    ) -> Slot:
+        """Along rows and columns only bfloat16; along the first dimension a sum is kept in float32, for float32 with
+        what rounding lost."""
+        spec = x.spec
+        rank = len(spec.shape)
         fatal(
             not spec.is_sharded,
             "ttnn accumulation operations (cumprod, cumsum) do not support sharded input tensors.",
@@ -65,17 +89,14 @@ class CumSum(Operation):
             spec.layout is Layout.TILE,
             f"The provided input tensor has a non-tile layout: {spec.layout.name}.",
         )
-        target = dtype or spec.dtype
-        out = planner.allocate(Spec(spec.shape, target, Layout.TILE, memory_config or spec.memory_config))
-        axis = dim % rank if rank else 0
+        out = planner.allocate(Spec(spec.shape, dtype, Layout.TILE, config))
         matrices, rows, columns = tiles(spec)
         units = {rank - 1: matrices * rows, rank - 2: matrices * columns}.get(
             axis, spec.num_pages // max(1, spec.padded_shape[axis])
         )
         cores = dealt(planner, units)
-        sizes = [4 * spec.dtype.tile_bytes, 4 * target.tile_bytes]
-        if axis < rank - 2:
-            sizes.append(DataType.FLOAT32.tile_bytes)
+        kept = 0 if axis >= rank - 2 else 2 if spec.dtype is DataType.FLOAT32 else 1
+        sizes = [4 * spec.dtype.tile_bytes, 4 * dtype.tile_bytes] + [DataType.FLOAT32.tile_bytes] * kept
         planner.step(
             "Accumulation",
             "AccumulationProgramFactory",
@@ -86,12 +107,16 @@ class CumSum(Operation):
             {"dim": axis, "reverse": reverse},
             traffic([spec], [out.spec], spec.volume),
         )
-        return [out]
+        return out
 
     def numbers(self, context: Context, x: torch.Tensor, dim: int, reverse: bool, **_: Any) -> list[torch.Tensor]:
         value = context.logical(x)
         total = value.flip(dim).cumsum(dim).flip(dim) if reverse else value.cumsum(dim)
         return [context.store(total.to(CARRIER[context.outputs[0].dtype]))]
+
+
+_WAYS_BACK = {2: [[1, 2, 0, 3]], 3: [[1, 2, 0, 3], [0, 1, 3, 2]]}
+"""Permutations after a product over rows or columns, which were moved to the front."""
 
 
 @op("prod")
@@ -114,32 +139,42 @@ class Prod(Operation):
             f"Dimension for prod out of range (expected to be in range of [{-rank}, {rank - 1}])",
         )
         scope = Temporaries(planner)
-        filled = scope.add(plan_fill_padding(planner, x, 1.0))
+        current = x
+        if spec.layout is Layout.TILE:
+            current = scope.add(plan_fill_padding(planner, x, 1.0))
         if dim is None:
-            out = planner.allocate(Spec(Shape((1,) * rank if keepdim else ()), spec.dtype, Layout.TILE, config))
-            cores = dealt(planner, 1)
-            name, factory = "ProdAll", "ProdAllProgramFactory"
-            current = filled
-        else:
-            axis = dim % rank + max(0, 4 - rank)
-            current = plan_four_dims(planner, filled)
-            if axis > 1:
-                order = [axis] + [i for i in range(4) if i != axis]
-                current = scope.add(plan_permute(planner, current, order, config))
-                axis = 0
-            shape = list(current.spec.shape)
-            shape[axis] = 1
-            out = planner.allocate(Spec(Shape(shape), spec.dtype, Layout.TILE, config))
-            cores = dealt(planner, out.spec.num_pages)
-            name, factory = "ProdNc", "ProdNcProgramFactory"
-        sizes = [2 * spec.dtype.tile_bytes] * 2
-        work = traffic([spec], [out.spec], spec.volume)
-        planner.step(name, factory, cores, [current], [out], staging(planner, sizes, cores), {"dim": dim}, work)
-        if dim is not None:
-            scope.add(out)
-            out = scope.add(plan_reshape(planner, out, reduced_shape(spec.shape, (dim % rank,), keepdim)))
+            current = tiled(planner, scope, current, spec.memory_config)
+            fatal(
+                not spec.is_sharded,
+                f"Memory layout must be INTERLEAVED, got: {spec.memory_config.memory_layout.native}",
+            )
+            shape = Shape((1,) * rank if keepdim else ())
+            out = self._multiply(planner, current, Spec(shape, spec.dtype, Layout.TILE, config), "ProdAll", None)
+            scope.leave(out)
+            return [out]
+        axis = dim % rank + max(0, 4 - rank)
+        current = plan_four_dims(planner, current)
+        if axis > 1:
+            order = [axis] + [i for i in range(4) if i != axis]
+            current = scope.add(plan_permute(planner, current, order, config))
+        current = tiled(planner, scope, current, spec.memory_config)
+        shape = reduced_shape(current.spec.shape, (axis if axis < 2 else 0,), True)
+        out = self._multiply(planner, current, Spec(shape, spec.dtype, Layout.TILE, config), "ProdNc", dim)
+        scope.add(out)
+        for order in _WAYS_BACK.get(axis, []):
+            out = scope.replace(out, plan_permute(planner, out, order, config))
+        out = scope.replace(out, plan_reshape(planner, out, reduced_shape(spec.shape, (dim % rank,), keepdim)))
         scope.leave(out)
         return [out]
+
+    @staticmethod
+    def _multiply(planner: Planner, x: Slot, result: Spec, name: str, dim: int | None) -> Slot:
+        out = planner.allocate(result)
+        cores = dealt(planner, 1 if dim is None else result.num_pages)
+        buffers = staging(planner, [2 * x.spec.dtype.tile_bytes] * 2, cores)
+        work = traffic([x.spec], [result], x.spec.volume)
+        planner.step(name, f"{name}ProgramFactory", cores, [x], [out], buffers, {"dim": dim}, work)
+        return out
 
     def numbers(
         self, context: Context, x: torch.Tensor, dim: int | None, keepdim: bool, **_: Any

@@ -12,13 +12,23 @@ from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, Par
 from tt_cnn.virtual.ops.sliding_window.tables import halo_tables
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
+from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
+from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+ComputeKey = tuple[MathFidelity, bool, bool, bool]
+"""Fidelity, approximation, float32 accumulation, packer L1 accumulation."""
 _KEPT = (DataType.FLOAT32, DataType.UINT16)
 """Dtypes that the halo keeps; all others come out as bfloat16."""
+
+
+def compute_key(config: WormholeComputeKernelConfig | None) -> ComputeKey:
+    """A compute config as the program cache tells halos apart; without one an op takes HiFi4."""
+    if config is None:
+        return MathFidelity.HiFi4, True, False, False
+    return config.math_fidelity, config.math_approx_mode, config.fp32_dest_acc_en, config.packer_l1_acc
 
 
 def halo_dtype(dtype: DataType) -> DataType:
@@ -44,8 +54,9 @@ def plan_halo(
     snap_to_tile: bool = True,
     tables_in_dram: bool = False,
     padding_value: int = 0,
+    compute: ComputeKey | None = None,
 ) -> Slot:
-    """Dispatch the halo; the input stays as it is."""
+    """Dispatch the halo; the input stays as it is. Ops that compute otherwise do not share a halo's tables."""
     spec = source.spec
     fatal(spec.is_sharded, "Halo expects sharded input tensor")
     layout = spec.memory_config.memory_layout
@@ -77,7 +88,12 @@ def plan_halo(
         [source],
         [output],
         buffers,
-        attributes={"window": window, "padding_value": padding_value, "tables_in_dram": tables_in_dram},
+        attributes={
+            "window": window,
+            "padding_value": padding_value,
+            "tables_in_dram": tables_in_dram,
+            "compute": compute or compute_key(None),
+        },
         work=_work(spec, output.spec),
         configs=tables,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.ops.sliding_window.halo import halo_spec, plan_halo
+from tt_cnn.virtual.ops.sliding_window.halo import compute_key, halo_spec, plan_halo
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, row_wise_grid
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.ops.upsample.problem import Upsampling, check_request, check_whole
@@ -39,7 +39,7 @@ def plan_bilinear(planner: Planner, source: Slot, ups: Upsampling) -> Slot:
     flat = plan_reshape(planner, held, Shape((1, 1, n * h * w, c)))
     if held.spec.memory_config.memory_layout is not HEIGHT:
         halo_spec(flat.spec, window, held.spec.shard.num_cores(), False)  # the library counts every core for rows
-    halo = plan_halo(planner, flat, window, snap_to_tile=False)
+    halo = plan_halo(planner, flat, window, snap_to_tile=False, compute=compute_key(ups.compute))
     output = _plan_program(planner, halo, ups, window, c, target)
     result = output
     if ups.memory_config is not None and output.spec.memory_config != ups.memory_config:
