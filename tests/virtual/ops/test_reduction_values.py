@@ -105,6 +105,15 @@ def test_one_element_has_no_spread(card: ttnn.MeshDevice, op: str) -> None:
     assert not ttnn.to_torch(getattr(ttnn, op)(x, dim=0, correction=False)).any()
 
 
+@pytest.mark.parametrize("shape", [(), (0, 32), (2, 0, 32)])
+def test_cumsum_of_nothing_is_a_copy(card: ttnn.MeshDevice, shape: tuple[int, ...]) -> None:
+    with card.record_commands() as commands:
+        out = ttnn.cumsum(put(card, torch.ones(shape)), dim=5, dtype=ttnn.float32, memory_config=ttnn.L1_MEMORY_CONFIG)
+    assert [step.step.op for command in commands for step in command.steps] == ["Clone"]
+    assert out.dtype == ttnn.bfloat16 and out.memory_config() == ttnn.L1_MEMORY_CONFIG
+    assert torch.equal(ttnn.to_torch(out).float(), torch.ones(shape))
+
+
 def test_cumsum_and_prod_follow_torch(card: ttnn.MeshDevice) -> None:
     x = random(1, 1, 40, 50)
     assert pcc(ttnn.to_torch(ttnn.cumsum(put(card, x), dim=-1)), x.cumsum(-1)) > 0.9999
