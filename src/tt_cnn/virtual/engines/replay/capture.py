@@ -7,6 +7,7 @@ replays. What follows from constants alone is computed on the way, once; all els
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,10 @@ from tt_cnn.virtual.numerics.primitive import OPERATION, noting
 TRANSLATIONS[OPERATION] = nodes_of
 
 
+NOTING_FAILED = "noting failed:"
+"""What a reason begins with that is a fault of ours."""
+
+
 class NotExpressible(Exception):
     """A torch operation that a graph has no node for."""
 
@@ -32,12 +37,16 @@ class NotExpressible(Exception):
 
 
 def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> list[Node]:
-    """The graph of a program's outputs."""
+    """The graph of a program's outputs; NotExpressible where there is none, or where noting fails."""
     with torch.inference_mode(False), torch.no_grad():  # torch's views of inference tensors ask for what those lack
-        try:
+        with suppress(Exception):
             return _noted(program, inputs, compute=False)
-        except (NotExpressible, RuntimeError, ValueError, IndexError):
+        try:
             return _noted(program, inputs, compute=True)  # what has no node may be something that no output needs
+        except NotExpressible:
+            raise
+        except Exception as error:
+            raise NotExpressible(f"{NOTING_FAILED} {type(error).__name__}: {error}") from error
 
 
 def _noted(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor], compute: bool) -> list[Node]:
@@ -45,6 +54,7 @@ def _noted(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Te
     values = [note.input(i, x) for i, x in enumerate(inputs)]
     with note, noting():
         outputs = program(*values)
+    note.check_constants()
     return [note.result(one) for one in outputs]
 
 
@@ -69,7 +79,8 @@ class _Note(TorchDispatchMode):
         self.compute = compute
         self._known: dict[int, tuple[torch.Tensor, Node | _Missing]] = {}
         """By the tensor's id, which is its own as long as it is kept here."""
-        self._constants: dict[int, tuple[torch.Tensor, Node]] = {}
+        self._constants: dict[int, tuple[torch.Tensor, Node, int]] = {}
+        """With the version that the tensor had: one that is changed in place later is no constant."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -122,8 +133,17 @@ class _Note(TorchDispatchMode):
         if id(tensor) in self._known:
             return self._known[id(tensor)][1]
         if id(tensor) not in self._constants:
-            self._constants[id(tensor)] = tensor, self.graph.constant(tensor.detach())
+            self._constants[id(tensor)] = tensor, self.graph.constant(tensor.detach()), _version(tensor)
         return self._constants[id(tensor)][1]
+
+    def check_constants(self) -> None:
+        if any(_version(tensor) != version for tensor, _, version in self._constants.values()):
+            raise NotExpressible("a constant that is changed in place")
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often it was changed in place; inference tensors, as cells hold them, never are."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _empty(func: Any, nodes: Sequence[Any], device: torch.device) -> Any:

@@ -35,7 +35,7 @@ class Kernels:
         with torch.no_grad():
             for action in lowering.actions:
                 action()
-            return [lowering.tensor(node).clone(memory_format=torch.contiguous_format) for node in self._outputs]
+            return [held().clone(memory_format=torch.contiguous_format) for held in lowering.results]
 
 
 @lru_cache(maxsize=1)

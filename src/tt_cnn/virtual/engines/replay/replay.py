@@ -1,7 +1,13 @@
-"""A trace's commands as compiled parts, with torch between them where a host engine lacks an operation."""
+"""A trace's commands as compiled parts, with torch between them where a host engine lacks an operation.
+
+A replay does what its commands do, once. A part is a function: it reads cells, computes, and writes cells when all of
+it is computed. Making the parts changes nothing: commands are noted on values of the note's own, and what they wrote
+meanwhile is put back.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +26,8 @@ from tt_cnn.virtual.storage import Cell
 if TYPE_CHECKING:
     from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 
+log = logging.getLogger("tt_cnn.virtual")
+
 
 @dataclass(frozen=True)
 class Part:
@@ -30,6 +38,8 @@ class Part:
     run: Callable[[], None]
     reason: str = ""
     """Why it is in torch."""
+    failed: bool = False
+    """An engine could not compile it, though it should: torch runs it, so that its numbers are right."""
     eight_bit: EightBit | None = None
     """What became of its layers, where 8 bits were asked for and enough was seen to say."""
 
@@ -40,6 +50,8 @@ class OnHost:
 
     host: Host
     sources: Sequence[Cell]
+    shapes: Sequence[torch.Size]
+    """Of the sources: another tensor may look at the same memory in another shape, and write it."""
     outputs: Sequence[Cell]
     nodes: Sequence[Node] = ()
     """The graph, where it will be looked at again."""
@@ -49,7 +61,7 @@ class OnHost:
 
     def __call__(self) -> None:
         chips = zip(*(values_of(cell) for cell in self.sources), strict=True)
-        inputs = [[x.contiguous() for x in values] for values in chips]
+        inputs = [[x.reshape(n).contiguous() for x, n in zip(values, self.shapes, strict=True)] for values in chips]
         if self.keeps:
             self.samples.extend(inputs)
         results = [self.host(values) for values in inputs]
@@ -79,38 +91,57 @@ class Replay:
         self._lock = threading.Lock()
         self._variable: list[Cell] = []
         self._known: dict[int, tuple[Cell, list[torch.Tensor] | None]] = {}
+        """What the commands read and has not changed since the capture, by the cell's id."""
+        self._state: list[tuple[Cell, list[torch.Tensor] | None]] = []
+        """What they read first and then write, until the first replay with an input makes inputs of it."""
         self._same_on_all_chips = False
 
     def note_values(self) -> None:
-        """Remember what the commands would read now, when all before the capture is done."""
-        self._known = {id(cell): (cell, cell.values) for cell in _read_first(self.commands)}
+        """Remember what the commands would read now, when all before the capture is done.
+
+        What they read and write is state that the next replay finds changed: no constant.
+        """
+        written = {id(cell) for command in self.commands for cell in command.writes}
+        first = _read_first(self.commands)
+        self._known = {id(cell): (cell, cell.values) for cell in first if id(cell) not in written}
+        self._state = [(cell, cell.values) for cell in first if id(cell) in written]
 
     def __call__(self) -> None:
         with self._lock:
-            changed = [cell for cell, values in self._known.values() if cell.values is not values]
-            if changed:
-                for cell in changed:
-                    del self._known[id(cell)]
-                self._variable.extend(changed)
-                self.parts = []
-                self._same_on_all_chips = _same_on_all_chips(values for _, values in self._known.values())
+            self._look_for_inputs()
             if not self._variable or not self._same_on_all_chips:
                 _run(self.commands)
-                return
-            if not self.parts:
-                self.parts = self._compile()
-            self._run_parts()
+            elif self.parts or self._compile_whole():
+                self._run_parts()
+            else:
+                _run(self.commands)  # this is the replay; what lies between the parts has values now
+                self.parts = self._in_parts()
+
+    def _look_for_inputs(self) -> None:
+        """What has changed since the capture is an input: graphs that took it for a constant are made anew."""
+        changed = [cell for cell, values in self._known.values() if cell.values is not values]
+        if not changed and not self._state:
+            return
+        if not self._variable and not changed and all(cell.values is values for cell, values in self._state):
+            return  # nothing has changed yet, so nothing can be told
+        for cell in changed:
+            del self._known[id(cell)]
+        self._variable += [*changed, *(cell for cell, _ in self._state)]
+        self._state = []
+        self.parts = []
+        self._same_on_all_chips = _same_on_all_chips(values for _, values in self._known.values())
 
     def _run_parts(self) -> None:
         for part in self.parts:
             part.run()
 
-    def _compile(self) -> list[Part]:
+    def _compile_whole(self) -> bool:
+        """Make one part of all commands, where an engine has all of their operations."""
         try:
-            return [self._compiled(self.commands, self.outputs)]
+            self.parts = [self._compiled(self.commands, self.outputs)]
         except NotExpressible:
-            _run(self.commands)  # so that what lies between the parts has values
-            return self._in_parts()
+            return False
+        return True
 
     def _in_parts(self) -> list[Part]:
         """Commands that no host engine has run in torch, the stretches between them compiled."""
@@ -150,8 +181,13 @@ class Replay:
         sources, inputs = [sources[i] for i in used], [inputs[i] for i in used]
         if not sources:
             return Part("torch", commands, _runner(commands), "the same at every replay")
-        name, host = self._host(nodes, inputs)
-        return Part(name, commands, OnHost(host, sources, outputs, nodes if self.keeps_graphs else ()))
+        try:
+            name, host = self._host(nodes, inputs)
+        except Exception as error:  # of engines and compilers, each with its own kinds
+            log.warning("a part of a trace is not compiled, its commands run one by one: %s", error)
+            return Part("torch", commands, _runner(commands), f"compiling failed: {error}", failed=True)
+        shapes = [x.shape for x in inputs]
+        return Part(name, commands, OnHost(host, sources, shapes, outputs, nodes if self.keeps_graphs else ()))
 
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
         """What runs a graph, and its name."""

@@ -16,7 +16,7 @@ from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, _runner
+from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
@@ -35,13 +35,6 @@ class CudaReplay(Replay):
         """Of the compiled parts, in their order."""
         hosts = [part.run.host for part in self.parts if isinstance(part.run, OnHost)]
         return [host for host in hosts if isinstance(host, CudaGraph)]
-
-    def _compile(self) -> list[Part]:
-        try:
-            return super()._compile()
-        except (NotImplementedError, torch.OutOfMemoryError) as error:
-            log.warning("a trace is not compiled for CUDA, its commands run one by one: %s", error)
-            return [Part("torch", self.commands, _runner(self.commands), str(error))]
 
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
         return "cuda", CudaGraph(nodes, inputs)
@@ -68,4 +61,4 @@ class Fp8Replay(LearningReplay, CudaReplay):
         log.info("%s", found)
         if host is None:
             return replace(part, eight_bit=found)
-        return replace(part, run=OnHost(host, run.sources, run.outputs), eight_bit=found)
+        return replace(part, run=OnHost(host, run.sources, run.shapes, run.outputs), eight_bit=found)

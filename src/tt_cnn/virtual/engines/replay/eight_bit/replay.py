@@ -40,9 +40,9 @@ class LearningReplay(Replay):
                 weight.value = weight.value.contiguous(memory_format=torch.channels_last)
         return super()._host(nodes, inputs)
 
-    def _compile(self) -> list[Part]:
+    def _compile_whole(self) -> bool:
         self._samples = []
-        return super()._compile()
+        return super()._compile_whole()
 
     def _run_parts(self) -> None:
         if len(self._samples) == self.precision.samples:

@@ -60,7 +60,7 @@ class Int8Replay(LearningReplay):
         log.info("%s", found)
         if host is None:
             return replace(part, eight_bit=found)
-        return replace(part, engine=names[0], run=OnHost(host, run.sources, run.outputs), eight_bit=found)
+        return replace(part, engine=names[0], run=OnHost(host, run.sources, run.shapes, run.outputs), eight_bit=found)
 
 
 def eight_bit_hosts(host: str | None) -> tuple[str, ...]:

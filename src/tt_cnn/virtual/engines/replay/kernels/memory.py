@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.ledger import Region
 
 MARGIN = 16
 """Floats behind an image that a vector may read beyond its last channel."""
@@ -36,6 +37,10 @@ class Image:
     @property
     def pointer(self) -> int:
         return int(self.buffer.data_ptr()) + 4 * self.first
+
+    @property
+    def region(self) -> Region:
+        return Region(self.buffer.untyped_storage().data_ptr(), self.pixel, self.first, self.first + self.channels)
 
     def part(self, first: int, channels: int) -> Image:
         return Image(self.buffer, self.first + first, channels)

@@ -44,8 +44,10 @@ static inline Vector exponential(Vector x) {
 
 // A value as it is: compilers fuse a product into a sum where it stands in one place and not in another.
 static inline Vector settled(Vector x) {
-#ifdef __x86_64__
+#ifdef __AVX512F__
     __asm__("" : "+v"(x));
+#else
+    __asm__("" : "+m"(x));  // a vector is several registers here, which the compiler can only name in memory
 #endif
     return x;
 }

@@ -1,0 +1,206 @@
+"""Runs a program eagerly and as a trace, and says where the two differ."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tests.differential.program import Program, Running, values_of
+from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.engines import engine as engines
+from tt_cnn.virtual.engines.replay.replay import Replay
+
+REPLAYS = 5
+WELL_CONDITIONED = 4e-6
+"""Where torch's own float32 is further from float64, relative to the largest value, a program says nothing."""
+OPTIONS = {"l1_small_size": 32768, "hazards": "off"}
+
+
+class Float64(engines.Engine):
+    """Commands one by one, in numbers of 64 bits: the reference of `native` numerics."""
+
+    def upload(self, host: torch.Tensor) -> torch.Tensor:
+        return host.double() if host.is_floating_point() else host
+
+
+engines.ENGINES.setdefault("float64", Float64)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A card to check, and how close its replays must be to what is right."""
+
+    numerics: str
+    engine: str
+    tolerance: float | None = None
+    """Of the largest |value| of an output. None: bit for bit what commands give outside of a trace."""
+    card: str = "n150"
+
+    def __str__(self) -> str:
+        return f"{self.numerics} on {self.engine}"
+
+
+DEVICE = Setting("device", "kernels")
+EXACT = Setting("exact", "cpu")
+NATIVE = tuple(Setting("native", engine, 1e-4) for engine in ("kernels", "openvino", "onnxruntime"))
+ALIKE = Setting("native", "torch")
+CUDA = (Setting("device", "cuda"), Setting("native", "cuda", 2e-2))
+
+
+class IllConditioned(Exception):
+    """The last bits of float32 decide what the program gives."""
+
+
+class Difference(AssertionError):
+    """A replay gave something else than it must."""
+
+
+Outputs = list[list[torch.Tensor]]
+"""Of each replay, the results in their order."""
+
+
+@contextmanager
+def opened(setting: Setting) -> Iterator[Any]:
+    device = ttnn.open_device(
+        device_id=0, numerics=setting.numerics, engine=setting.engine, card=setting.card, **OPTIONS
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield device
+    finally:
+        ttnn.close_device(device)
+
+
+def eager(program: Program, device: Any) -> Outputs:
+    """The results of calls one after the other, on new inputs each time."""
+    running, found = Running(program, ttnn, device), []
+    for i in range(REPLAYS):
+        running.write(i)
+        found.append(values_of(running.call()))
+    return found
+
+
+def replayed(program: Program, device: Any, parts: list[Any] | None = None) -> Outputs:
+    """The results of a trace's replays on the same inputs. `parts` is told how the last one was run."""
+    running, found = Running(program, ttnn, device), []
+    running.write(0)
+    running.call()  # compiles programs and prepares weights
+    running.reset()
+    trace = ttnn.begin_trace_capture(device, cq_id=0)
+    try:
+        results = running.call()
+    finally:
+        ttnn.end_trace_capture(device, trace, cq_id=0)
+    for i in range(REPLAYS):
+        running.write(i)
+        ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
+        found.append(values_of(results))
+    replay = device.traces[int(trace)].replay
+    if parts is not None and isinstance(replay, Replay):
+        parts.extend(replay.parts)
+    ttnn.release_trace(device, trace)
+    return found
+
+
+def reference(program: Program) -> Outputs:
+    """In float64, with NaN and infinity where torch's float32 has them."""
+    with opened(Setting("native", "float64")) as device:
+        wide = eager(program, device)
+    with opened(ALIKE) as device:
+        single = eager(program, device)
+    for right, near in zip(_flat(wide), _flat(single), strict=True):
+        if right.is_floating_point():
+            _check_condition(right, near)
+    return wide
+
+
+def _check_condition(right: torch.Tensor, near: torch.Tensor) -> None:
+    if not torch.equal(_place_of_infinities(right), _place_of_infinities(near)):
+        raise IllConditioned("float32 and float64 have NaN and infinity in different places")
+    finite = right.isfinite()
+    if bool(finite.any()):
+        off, largest = float((right - near.double())[finite].abs().max()), float(right[finite].abs().max())
+        if off > WELL_CONDITIONED * largest:
+            raise IllConditioned(f"float32 is {off / max(largest, 1e-300):.1e} from float64")
+
+
+def _flat(outputs: Outputs) -> Iterator[torch.Tensor]:
+    return (one for results in outputs for one in results)
+
+
+def check(program: Program, setting: Setting, parts: list[Any] | None = None) -> None:
+    """Raise a Difference where replays are not what they must be."""
+    expected = reference(program) if setting.tolerance is not None else None
+    with opened(setting) as device:
+        if expected is None:
+            expected = eager(program, device)
+        found = replayed(program, device, parts)
+    compare(program, found, expected, setting.tolerance)
+    gc.collect()
+
+
+def compare(program: Program, found: Outputs, expected: Outputs, tolerance: float | None) -> None:
+    for number, (ours, right) in enumerate(zip(found, expected, strict=True)):
+        for name, a, b in zip(program.results, ours, right, strict=True):
+            why = different_bits(a, b) if tolerance is None else too_far(a, b, tolerance)
+            if why:
+                raise Difference(f"replay {number} of {REPLAYS}, result {name}: {why}")
+
+
+def different_bits(found: torch.Tensor, expected: torch.Tensor) -> str:
+    """How two tensors differ; empty where all bits are the same. A NaN is like any other."""
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return f"{found.dtype} of {tuple(found.shape)} instead of {expected.dtype} of {tuple(expected.shape)}"
+    a, b = _bits(found), _bits(expected)
+    wrong = a != b
+    if not bool(wrong.any()):
+        return ""
+    at = tuple(wrong.nonzero()[0].tolist())
+    return f"{int(wrong.sum())} of {wrong.numel()} differ, the first at {at}: {found[at]} instead of {expected[at]}"
+
+
+def _bits(value: torch.Tensor) -> torch.Tensor:
+    if not value.is_floating_point():
+        return value
+    return torch.where(value.isnan(), torch.full_like(value, float("nan")), value).contiguous().view(torch.int32)
+
+
+def too_far(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> str:
+    if found.shape != expected.shape:
+        return f"shape {tuple(found.shape)} instead of {tuple(expected.shape)}"
+    if not expected.is_floating_point():
+        return different_bits(found.to(expected.dtype), expected)
+    a, b = found.double(), expected.double()
+    wrong = _place_of_infinities(a) != _place_of_infinities(b)
+    if bool(wrong.any()):
+        at = tuple(wrong.nonzero()[0].tolist())
+        return f"NaN and infinity in other places: at {at} it is {found[at]} instead of {expected[at]}"
+    finite = b.isfinite()
+    if not bool(finite.any()):
+        return ""
+    off = torch.where(finite, (a - b).abs(), torch.zeros_like(a))
+    largest = float(b[finite].abs().max())
+    if float(off.max()) <= tolerance * largest:
+        return ""
+    at = tuple((off == off.max()).nonzero()[0].tolist())
+    return (
+        f"off by {float(off.max()) / max(largest, 1e-300):.2e} of the largest |value| {largest:.4g}, at {at}: "
+        f"{found[at]} instead of {expected[at]}"
+    )
+
+
+def _place_of_infinities(value: torch.Tensor) -> torch.Tensor:
+    """0 for what is finite, 1 for NaN, 2 and 3 for the infinities. In 64 bits, what float32 cannot hold is infinite."""
+    value = value.float()
+    return value.isnan().int() + 2 * value.isposinf().int() + 3 * value.isneginf().int()
+
+
+def names_of(settings: Sequence[Setting]) -> str:
+    return ", ".join(map(str, settings))
