@@ -539,7 +539,12 @@ def pool(draw: Drawing) -> None:
     x, (n, h, w, c) = found
     pick = draw.random.choice
     kernel, stride, padding = pick(
-        (([2, 2], [2, 2], [0, 0]), ([3, 3], [2, 2], [1, 1]), ([3, 3], [1, 1], [1, 1]), ([5, 5], [1, 1], [2, 2]))
+        (
+            ([2, 2], [2, 2], [0, 0]),
+            ([3, 3], [2, 2], [1, 1]),
+            ([3, 3], [1, 1], [1, 1]),
+            ([5, 5], [1, 1], [2, 2]),
+        )
     )
     oh, ow = ((side + 2 * p - k) // s + 1 for side, p, k, s in zip((h, w), padding, kernel, stride, strict=True))
     if oh < 1 or ow < 1:
@@ -580,18 +585,12 @@ def product(draw: Drawing) -> None:
         more = f", activation={draw.random.choice(('relu', 'silu', 'gelu'))!r}"
     if pick < 0.5:
         columns = draw.random.choice((8, 32, 40))
-        w = draw.source(
-            "constant",
-            shape=(inner, columns),
-            dtype=draw.random.choice(("bfloat16", "bfloat8_b")),
-            kind="weights",
-            layout="TILE",
-        )
+        dtype = draw.random.choice(("bfloat16", "bfloat8_b"))
+        w = draw.source("constant", shape=(inner, columns), dtype=dtype, kind="weights", layout="TILE")
         bias = ""
         if draw.random.random() < 0.5:
-            bias = (
-                f", bias={draw.source('constant', shape=(1, columns), dtype='bfloat16', kind='normal', layout='TILE')}"
-            )
+            row = draw.source("constant", shape=(1, columns), dtype="bfloat16", kind="normal", layout="TILE")
+            bias = f", bias={row}"
         draw.make(f"ttnn.linear({x}, {w}{bias}{more})")
     elif pick < 0.8:
         y = draw.pick(lambda n: draw.is_float(n) and len(draw.shape(n)) == len(draw.shape(x)))
@@ -619,13 +618,13 @@ def ordering(draw: Drawing) -> None:
     x = draw.pick(lambda n: draw.is_float(n) and draw.free_to_jump(n))
     if x is None:
         return
-    name, other = f"t{draw._next()}", f"t{draw._next()}"
     pick = draw.random.random()
     if pick < 0.3:
         draw.make(f"ttnn.argmax({x}, dim=-1)", True)
-    elif (
-        pick < 0.6 and draw.attempt(f"{name}, {other} = ttnn.sort({x}, dim=-1)", name, Info(draw.infos[x].exact))
-    ) or draw.attempt(f"{name}, {other} = ttnn.topk({x}, 32, dim=-1)", name, Info(draw.infos[x].exact)):
+        return
+    name, other = f"t{draw._next()}", f"t{draw._next()}"
+    call = f"ttnn.sort({x}, dim=-1)" if pick < 0.6 else f"ttnn.topk({x}, 32, dim=-1)"
+    if draw.attempt(f"{name}, {other} = {call}", name, Info(draw.infos[x].exact)):
         draw.infos[other] = Info(True)
 
 

@@ -169,7 +169,7 @@ class CompilingEngine(Engine):
             return Int8Replay(commands, outputs, self.host, self.precision)
         from tt_cnn.virtual.engines.replay.replay import Replay
 
-        return Replay(commands, outputs, host)
+        return Replay(commands, outputs, host, exact=self.numerics != "native")
 
     def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
         return getattr(replay, "note_values", None)

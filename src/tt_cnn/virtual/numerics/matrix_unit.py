@@ -22,6 +22,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.accumulation import product as summed_products
 from tt_cnn.virtual.numerics.bits import as_float, as_int, exponent_bits, flush_denormals, power_of_two
 from tt_cnn.virtual.numerics.fidelity import effective_operands, phases, phases_of, split_a, split_b
 from tt_cnn.virtual.numerics.primitive import primitive
@@ -171,9 +172,9 @@ def _add_sums(register: Tensor, sums: Tensor, exponent: Tensor, fp32_dest: bool)
 def _quick_product(x: Tensor, w: Tensor, fidelity: MathFidelity) -> Tensor:
     operands = effective_operands(w, x, fidelity)
     if operands is not None:
-        return operands[1] @ operands[0]
+        return summed_products(operands[1], operands[0])
     (w_high, w_low), (x_high, x_low) = split_a(w), split_b(x)
-    return x_high @ (w_high + w_low) + x_low @ w_high
+    return summed_products(x_high, w_high + w_low) + summed_products(x_low, w_high)
 
 
 @primitive("round_away")

@@ -24,6 +24,19 @@ from tt_cnn.virtual.numerics.primitive import OPERATION, noting
 TRANSLATIONS[OPERATION] = nodes_of
 
 
+INEXACT = frozenset(
+    f"aten.{name}"
+    for name in (
+        "sigmoid.default", "tanh.default", "exp.default", "log.default", "erf.default", "sin.default", "cos.default",
+        "silu.default", "mish.default", "softplus.default", "elu.default", "gelu.default", "pow.Tensor",
+        "pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "convolution.default", "avg_pool2d.default",
+        "mm.default", "bmm.default", "matmul.default", "addmm.default", "_softmax.default", "softmax.int",
+        "mean.dim", "mean.default", "sum.default", "sum.dim_IntList", "hardswish.default", "hardsigmoid.default",
+    )
+)  # fmt: skip
+"""Torch operations that another engine adds up in another order or approximates in another way. What the card's
+numerics has of these are primitives, for which it is said how every engine computes them."""
+
 NOTING_FAILED = "noting failed:"
 """What a reason begins with that is a fault of ours."""
 
@@ -36,21 +49,28 @@ class NotExpressible(Exception):
         self.operation = operation
 
 
-def graph_of(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> list[Node]:
-    """The graph of a program's outputs; NotExpressible where there is none, or where noting fails."""
+def graph_of(
+    program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor], exact: bool = False
+) -> list[Node]:
+    """The graph of a program's outputs; NotExpressible where there is none, or where noting fails.
+
+    `exact`: only operations whose bits do not hang on how an engine computes them.
+    """
     with torch.inference_mode(False), torch.no_grad():  # torch's views of inference tensors ask for what those lack
         with suppress(Exception):
-            return _noted(program, inputs, compute=False)
+            return _noted(program, inputs, False, exact)
         try:
-            return _noted(program, inputs, compute=True)  # what has no node may be something that no output needs
+            return _noted(program, inputs, True, exact)  # what has no node may be something that no output needs
         except NotExpressible:
             raise
         except Exception as error:
             raise NotExpressible(f"{NOTING_FAILED} {type(error).__name__}: {error}") from error
 
 
-def _noted(program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor], compute: bool) -> list[Node]:
-    note = _Note(compute, inputs[0].device if inputs else torch.device("cpu"))
+def _noted(
+    program: Callable[..., list[torch.Tensor]], inputs: Sequence[torch.Tensor], compute: bool, exact: bool
+) -> list[Node]:
+    note = _Note(compute, exact, inputs[0].device if inputs else torch.device("cpu"))
     values = [note.input(i, x) for i, x in enumerate(inputs)]
     with note, noting():
         outputs = program(*values)
@@ -72,10 +92,11 @@ class _Note(TorchDispatchMode):
     depends on one. Without it they are refused, and results are empty.
     """
 
-    def __init__(self, compute: bool, device: torch.device) -> None:
+    def __init__(self, compute: bool, exact: bool, device: torch.device) -> None:
         super().__init__()
         self.device = device
-        self.graph = RoundingGraph()
+        self.exact = exact
+        self.graph = RoundingGraph(exact)
         self.compute = compute
         self._known: dict[int, tuple[torch.Tensor, Node | _Missing]] = {}
         """By the tensor's id, which is its own as long as it is kept here."""
@@ -121,7 +142,7 @@ class _Note(TorchDispatchMode):
 
     def _translated(self, func: Any, args: Any, kwargs: Any) -> Sequence[Node | _Missing]:
         """The nodes of the first results."""
-        translate = TRANSLATIONS.get(str(func))
+        translate = None if self.exact and str(func) in INEXACT else TRANSLATIONS.get(str(func))
         args, kwargs = pytree.tree_map_only(torch.Tensor, self._node, (args, kwargs))
         missing = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, _Missing)]
         found = None if missing or translate is None else translate(self.graph, *args, **kwargs)

@@ -16,17 +16,18 @@ from tt_cnn.virtual.numerics.convolution.windows import Window, zeros_around
 from tt_cnn.virtual.numerics.formats import BLOCK
 from tt_cnn.virtual.numerics.packer import to_blocks
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES, parameters_of
+from tt_cnn.virtual.numerics.steady import steady
 
 _BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "max": torch.maximum,
     "min": torch.minimum,
 }  # fmt: skip
 _UNARY: dict[str, Callable[..., torch.Tensor]] = {
-    "Relu": torch.relu, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Exp": torch.exp, "Log": torch.log,
+    "Relu": torch.relu, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Exp": torch.exp, "Log": steady(torch.log),
     "Sqrt": torch.sqrt, "Neg": torch.neg, "Abs": torch.abs, "Reciprocal": torch.reciprocal, "Floor": torch.floor,
-    "Ceil": torch.ceil, "Erf": torch.erf, "Sin": torch.sin, "Cos": torch.cos, "silu": F.silu, "mish": F.mish,
-    "HardSwish": F.hardswish, "Softplus": F.softplus, "rsqrt": torch.rsqrt, "hardsigmoid": F.hardsigmoid,
-    "leaky_relu": F.leaky_relu, "elu": F.elu, "clip": torch.clamp, "gelu": lambda x, how: F.gelu(x, approximate=how),
+    "Ceil": torch.ceil, "Erf": torch.erf, "Sin": steady(torch.sin), "Cos": steady(torch.cos), "silu": F.silu,
+    "mish": F.mish, "HardSwish": F.hardswish, "Softplus": F.softplus, "rsqrt": torch.rsqrt,
+    "hardsigmoid": F.hardsigmoid, "leaky_relu": F.leaky_relu, "elu": F.elu, "clip": torch.clamp, "gelu": lambda x, how: F.gelu(x, approximate=how),
 }  # fmt: skip
 _UNARY |= {name: PRIMITIVES[name] for name in ("to_bfloat16", "round_away", "round_even", "stored", "flush_denormals")}
 _UNARY |= {"cut": lambda x, bits: PRIMITIVES["cut"](x, bits=bits), "nearest_even": lambda x: rounded(x, None)}

@@ -41,7 +41,9 @@ class Node:
 class Graph:
     """Makes nodes. Every method takes nodes and gives the simplest node that means the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = False) -> None:
+        self.exact = exact
+        """Only what is the same bit for bit is simplified."""
         self._made: dict[Any, Node] = {}
         self._constants: dict[int, Node] = {}
 
@@ -206,7 +208,7 @@ class Graph:
 
     def binary(self, name: str, a: Node, b: Node) -> Node:
         shape = broadcast(a.shape, b.shape)
-        if a.shape == shape and _changes_nothing(name, b):
+        if a.shape == shape and _changes_nothing(name, b, self.exact):
             return a
         for layout, other in ((a, b), (b, a)):
             sunk = self._sunk_binary(name, layout, other, shape, swapped=layout is b)
@@ -216,7 +218,8 @@ class Graph:
             bias = channels_of(b.value, a.shape)
             if bias is not None:
                 return self._node(a.kind, (*a.inputs, self.constant(bias)), a.params, a.shape)
-        if name == "mul" and a.kind == "binary" and a.params == ("mul",) and shape == a.source.shape:
+        foldable = name == "mul" and a.kind == "binary" and a.params == ("mul",) and shape == a.source.shape
+        if foldable and not self.exact:
             one, two = _number(a.inputs[1]), _number(b)
             if one is not None and two is not None:
                 return self.binary("mul", a.source, self.constant(one * two))
@@ -435,11 +438,11 @@ def _moves_only_units(shape: Shape, dims: Sequence[int]) -> bool:
     return moved == sorted(moved)
 
 
-def _changes_nothing(name: str, b: Node) -> bool:
-    """Adding 0 (casts are written so) and multiplying by 1."""
+def _changes_nothing(name: str, b: Node, exact: bool) -> bool:
+    """Adding 0 (casts are written so) and multiplying by 1. What makes 0 of -0 is something where bits count."""
     neutral = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0}.get(name)
     number = _number(b)
-    return neutral is not None and number is not None and float(number) == neutral
+    return neutral is not None and number is not None and float(number) == neutral and not (exact and name == "add")
 
 
 def _number(node: Node) -> torch.Tensor | None:

@@ -82,11 +82,15 @@ class Replay:
     keeps_graphs = False
     """Graphs hold weights that engines have copies of: they are dropped once compiled."""
 
-    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell], host: str | None) -> None:
+    def __init__(
+        self, commands: Sequence[Command], outputs: Sequence[Cell], host: str | None, exact: bool = False
+    ) -> None:
         self.commands = commands
         self.outputs = outputs
         self.host = host
         """The engine to use; None measures which is quickest."""
+        self.exact = exact
+        """Bit for bit what the commands give."""
         self.parts: list[Part] = []
         self._lock = threading.Lock()
         self._variable: list[Cell] = []
@@ -168,7 +172,7 @@ class Replay:
             return command.name
         try:
             program, inputs = self._program([command], list(command.writes))
-            graph_of(program, inputs)
+            graph_of(program, inputs, self.exact)
         except NotExpressible as error:
             return f"{command.name} ({error.operation})"
         return ""
@@ -176,7 +180,7 @@ class Replay:
     def _compiled(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Part:
         program, inputs = self._program(commands, outputs)
         sources = self._sources(commands)
-        nodes = graph_of(program, inputs)
+        nodes = graph_of(program, inputs, self.exact)
         used = used_inputs(nodes)
         sources, inputs = [sources[i] for i in used], [inputs[i] for i in used]
         if not sources:

@@ -49,7 +49,7 @@ COMMON: dict[str, Rewrite] = {
 
 def rewritten(outputs: Sequence[Node], rewrites: Mapping[str, Rewrite]) -> list[Node]:
     """The same outputs from a graph made anew, in which the constructors' simplifications hold again."""
-    graph = Graph()
+    graph = Graph(exact=True)  # what may be simplified otherwise was, when the graph was made
     known: dict[int, Node] = {}
     for node in ordered(outputs):
         inputs = [known[id(one)] for one in node.inputs]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.bits import as_float
+from tt_cnn.virtual.numerics.steady import steady
 from tt_cnn.virtual.numerics.vector_unit import lanes
 from tt_cnn.virtual.numerics.vector_unit.exponential import exp_bfloat16, exp_float32
 from tt_cnn.virtual.numerics.vector_unit.reciprocal import reciprocal_steps
@@ -88,20 +89,20 @@ def i1(unit: VectorUnit, x: Tensor) -> Tensor:
 
 @unary("digamma", trust=Trust.IDEAL)
 def digamma(unit: VectorUnit, x: Tensor) -> Tensor:
-    return unit.round(torch.digamma(x))
+    return unit.round(steady(torch.digamma)(x))
 
 
 @unary("lgamma", trust=Trust.IDEAL)
 def lgamma(unit: VectorUnit, x: Tensor) -> Tensor:
-    return unit.round(torch.lgamma(x))
+    return unit.round(steady(torch.lgamma)(x))
 
 
 @unary("multigammaln", trust=Trust.IDEAL)
 def multigammaln(unit: VectorUnit, x: Tensor) -> Tensor:
     """Always of order 4 in TT-NN."""
-    return unit.round(torch.mvlgamma(x, 4))
+    return unit.round(steady(torch.mvlgamma)(x, 4))
 
 
 @unary("polygamma", trust=Trust.IDEAL)
 def polygamma(unit: VectorUnit, x: Tensor, order: float) -> Tensor:
-    return unit.round(torch.polygamma(int(order), x))
+    return unit.round(steady(lambda one: torch.polygamma(int(order), one))(x))

@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-HOST_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+from tt_cnn.virtual.numerics.steady import steady
+
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "acos": torch.acos,
     "acosh": torch.acosh,
     "asin": torch.asin,
@@ -44,3 +46,5 @@ HOST_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "tan": torch.tan,
     "tanh": torch.tanh,
 }
+_ROUNDED_EXACTLY = ("reciprocal", "rsqrt", "sqrt")
+HOST_FUNCTIONS = {name: f if name in _ROUNDED_EXACTLY else steady(f) for name, f in _FUNCTIONS.items()}

@@ -12,6 +12,7 @@ import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.numerics import host_round
+from tt_cnn.virtual.numerics.accumulation import product, total
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
 from tt_cnn.virtual.ops.eltwise.kinds import MUL
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
@@ -113,7 +114,9 @@ class ScaledDotProductAttention(Operation):
         groups = values[0].shape[1] // values[1].shape[1]
         keys, content = (value.repeat_interleave(groups, 1) for value in values[1:])
         factor = scale if scale is not None else values[0].shape[-1] ** -0.5
-        scores = values[0] @ keys.transpose(-2, -1)
+        native = context.engine.numerics == "native"
+        multiplied = torch.matmul if native else product
+        scores = multiplied(values[0], keys.transpose(-2, -1))
         rows, columns = scores.shape[-2:]
         if causal:
             scores = scores.masked_fill(
@@ -123,7 +126,8 @@ class ScaledDotProductAttention(Operation):
         if mask:
             scores = scores + context.logical(mask[0], 3)
         weights = _kept(context, (scores - scores.amax(-1, keepdim=True)).exp())
-        return [context.store(weights @ content / weights.sum(-1, keepdim=True))]
+        sums = weights.sum(-1, keepdim=True) if native else total(weights, dims=(-1,))
+        return [context.store(multiplied(weights, content) / sums)]
 
 
 def _kept(context: Context, value: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ import torch
 
 from tt_cnn.virtual.conversion import from_torch
 from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.numerics.accumulation import average
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import Planner, Slot
@@ -105,8 +106,8 @@ class GroupNorm(Operation):
         value = context.logical(x)
         batch, rows, channels = value.shape[0], value.shape[2], value.shape[3]
         grouped = value.reshape(batch, rows, groups, channels // groups)
-        mean = grouped.mean((1, 3), keepdim=True)
-        variance = (grouped - mean).square().mean((1, 3), keepdim=True)
+        mean = _average(context, grouped)
+        variance = _average(context, (grouped - mean).square())
         result = ((grouped - mean) * torch.rsqrt(variance + epsilon)).reshape(value.shape)
         named = dict(zip(has, others, strict=True))
         if "weight" in named:
@@ -114,6 +115,12 @@ class GroupNorm(Operation):
         if "bias" in named:
             result = result + named["bias"].reshape(-1)[:channels]
         return [context.store(result)]
+
+
+def _average(context: Context, grouped: torch.Tensor) -> torch.Tensor:
+    if context.engine.numerics == "native":
+        return grouped.mean((1, 3), keepdim=True)
+    return average(grouped, (1, 3))
 
 
 def create_group_norm_weight_bias_rm(

@@ -190,5 +190,6 @@ class Prod(Operation):
         self, context: Context, x: torch.Tensor, dim: int | None, keepdim: bool, **_: Any
     ) -> list[torch.Tensor]:
         value = context.logical(x)
+        value = value.contiguous()  # in the same order however it lies in memory
         total = value.prod() if dim is None else value.prod(dim, keepdim=keepdim)
         return [context.store(total.reshape(tuple(context.outputs[0].shape)))]

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.numerics import matrix_unit
+from tt_cnn.virtual.numerics.accumulation import total
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.ops.matmul.problem import Compute
@@ -34,20 +35,24 @@ def sum_rows(
 ) -> Tensor:
     """Sums over the last dimension (kept, of size 1), times a scale: each row times a column of scalers. `whole`: by
     the vector unit, which holds float32 as it is."""
-    if engine.numerics == "native" or whole:
+    if engine.numerics == "native":
         return x.sum(-1, keepdim=True) * scale
+    if whole:
+        return total(x, dims=(-1,)) * scale
     rows = to_source(x.reshape(-1, x.shape[-1]), dtype)
     column = torch.full((x.shape[-1], 1), scaler_of(scale, dtype), device=x.device)
-    total = matrix_unit.matmul(rows, column, compute.fidelity, fp32_dest=compute.fp32, exact=engine.numerics == "exact")
-    return total.reshape(*x.shape[:-1], 1)
+    sums = matrix_unit.matmul(rows, column, compute.fidelity, fp32_dest=compute.fp32, exact=engine.numerics == "exact")
+    return sums.reshape(*x.shape[:-1], 1)
 
 
 def sum_columns(
     engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute, *, whole: bool = False
 ) -> Tensor:
     """Sums over the last but one dimension: 16 rows at a time are pooled into the register, the tensor as source A."""
-    if engine.numerics == "native" or whole:
+    if engine.numerics == "native":
         return x.sum(-2, keepdim=True) * scale
+    if whole:
+        return total(x, dims=(-2,)) * scale
     exact = engine.numerics == "exact"
     stacked = to_source(x.movedim(-2, 0).reshape(x.shape[-2], -1), dtype)
     depth = FACE if exact else stacked.shape[0]

@@ -206,11 +206,11 @@ def after_torch(step: Convolution, pdl: bool) -> None:
 
 
 def computed(step: Computed, folder: Path, pdl: bool) -> Callable[[], Any]:
-    kernel = step.expression.by_triton(folder)
     size = step.y.numel()
 
     def launch() -> None:
-        parameters = step.parameters
+        expression = step.expression
+        kernel, parameters = expression.by_triton(folder), step.parameters(expression)
         kernel[(-(-size // 256),)](step.y, size, *parameters, PDL=pdl, BLOCK=256, num_warps=4, launch_pdl=pdl)
 
     return launch

@@ -6,6 +6,17 @@ import math
 
 import torch
 
+from tt_cnn.virtual.engines.replay.ledger import Region
+
+
+def region_of(image: torch.Tensor) -> Region:
+    """The memory of a tensor: some channels of all pixels where it has four axes, else all of it."""
+    memory, size = image.untyped_storage().data_ptr(), image.element_size()
+    if image.dim() != 4 or image.stride(1) != 1:
+        return Region(memory, 0, 0, 1)
+    first = int(image.storage_offset()) * size
+    return Region(memory, image.stride(3) * size, first, first + image.shape[1] * size)
+
 
 class Buffers:
     """The smallest free one that is large enough serves next; it may still be in the GPU's cache."""

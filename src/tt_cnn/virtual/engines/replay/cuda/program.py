@@ -5,13 +5,13 @@ The program itself knows nothing of CUDA: on the CPU torch runs its steps, one b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from tt_cnn.virtual.engines.replay import evaluate
-from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, Expression, is_expression
-from tt_cnn.virtual.engines.replay.cuda.memory import Buffers
+from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, is_expression
+from tt_cnn.virtual.engines.replay.cuda.memory import Buffers, region_of
 from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten_for_cuda
 from tt_cnn.virtual.engines.replay.cuda.steps import (
     STEPS,
@@ -25,6 +25,7 @@ from tt_cnn.virtual.engines.replay.cuda.steps import (
 from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3, is_eight, scale_of
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse
+from tt_cnn.virtual.engines.replay.ledger import Ledger, Region
 
 FOREVER = 1 << 60
 WIDEST_TAIL = 64
@@ -47,12 +48,15 @@ class Program:
         self._read: set[int] = set()
         """Nodes that steps look at. All else is near the outputs, and stored in float32."""
         self._buffers = Buffers(self.device)
+        self._ledger = Ledger()
         leaves = sorted((n for n in self._order if n.kind == "input"), key=lambda n: n.params[0])
         for node in self._order:
             if node.kind == "input":
                 self._images[id(node)] = torch.zeros(node.shape, device=self.device)
             elif node.value is not None:
                 self._images[id(node)] = node.value.to(self.device)
+            if id(node) in self._images:
+                self._ledger.step([], (node, region_of(self._images[id(node)])))
         self.inputs = [self._images[id(node)] for node in leaves]
         """In the order of their numbers, float32."""
         self._eights = self._written_in_eight_bits()
@@ -63,6 +67,8 @@ class Program:
         for position, node in enumerate(self._order):
             self._lower(node)
             self._buffers.release(position)
+        for node, region in self._reads(self._results):
+            self._ledger.read(node, region)
 
     def run(self) -> None:
         for step in self.steps:
@@ -201,8 +207,9 @@ class Program:
             self._fill(node)
         elif node.kind == "e4m3":
             if self._eights.get(id(node.source)) is not node:
-                made = Fused(node.source, node)
-                self.steps.append(Copy(made, self.tensor, self._image(node), scale=scale_of(node)))
+                made, y = Fused(node.source, node), self._image(node)
+                self._ledger.step(self._reads([node.source]), (node, region_of(y)))
+                self.steps.append(Copy(made, self.tensor, y, scale=scale_of(node)))
         elif id(node) in self._fused:
             fused = self._fused[id(node)]
             if fused is not None and id(node) not in self._tails:
@@ -223,15 +230,41 @@ class Program:
                 step.take(fused, self.device)
             elif not any(map(self.in_place, targets)):
                 step.columns = self._room(fused.result)[1]
+        self._follow(whole or fused, targets, [y] if eight is None else [y, eight])
         self.steps.append(step)
+
+    def _follow(self, fused: Fused, targets: Sequence[Node], written: Sequence[torch.Tensor]) -> None:
+        """Check what a step reads. A result may take the place of what is added to it, cell by cell."""
+        reads = self._reads([fused.node.source])
+        for other in self._reads([] if fused.other is None else [fused.other]):
+            self._ledger.read(*other)
+            dtype = self.tensor(other[0]).dtype
+            if not any(other[1] == region_of(y) and dtype == y.dtype for y in written):
+                reads.append(other)
+        for target, y in zip(targets, written, strict=True):
+            self._ledger.step(reads, (target, region_of(y)))
+
+    def _reads(self, nodes: Iterable[Node]) -> list[tuple[Node, Region]]:
+        """Where values lie that nodes are made of: views of them are no memory of their own."""
+        found = []
+        for node in nodes:
+            while id(node) not in self._images:
+                node = node.source
+            found.append((node, region_of(self._images[id(node)])))
+        return found
 
     def _fill(self, cat: Node) -> None:
         """Copy the parts of a concatenation that were not written in place."""
         whole, first = self._image(cat), 0
+        parts = []
         for part in cat.inputs:
+            here = whole[:, first : first + part.shape[1]]
             if self._wholes.get(id(part)) != (cat, first):
-                self.steps.append(Copy(Fused(part, part), self.tensor, whole[:, first : first + part.shape[1]]))
+                self._ledger.step(self._reads([part]), (part, region_of(here)))
+                self.steps.append(Copy(Fused(part, part), self.tensor, here))
+            parts.append((part, region_of(here)))
             first += part.shape[1]
+        self._ledger.join(parts, (cat, region_of(whole)))
 
     def _is_view(self, node: Node) -> bool:
         """Whether torch makes the node without a copy from what lies in memory."""
@@ -252,8 +285,12 @@ class Program:
     def _compute(self, node: Node) -> None:
         if not is_expression(node):
             self.steps.append(ByTorch(node, self.tensor, self.keep, self.dtype))
+            reads = self._reads(node.inputs)
             self.keep(node, torch.empty(node.shape, dtype=self.dtype, device=self.device))
+            self._ledger.step(reads, (node, region_of(self.tensor(node))))
             return
         y = self._image(node)
-        expression = Expression(node, lambda one: one is not node and self._in_memory(one), self.tensor, last=True)
-        self.steps.append(Computed(expression, self.tensor, y))
+        within = [one for one in ordered([node]) if one is not node and self._in_memory(one)]
+        step = Computed(node, frozenset(map(id, within)), self.tensor, y)
+        self._ledger.step(self._reads(step.expression.stored), (node, region_of(y)))
+        self.steps.append(step)

@@ -48,7 +48,7 @@ def _unary(x: Tensor, *, name: str, params: tuple[float, ...], unit: VectorUnit)
 def _by_kernels(x: Tensor, node_of: Callable[[RoundingGraph, Node], Node | None]) -> Tensor | None:
     if x.device.type != "cpu" or x.numel() == 0:
         return None
-    graph = RoundingGraph()
+    graph = RoundingGraph(exact=True)
     node = node_of(graph, graph.input(0, tuple(x.shape)))
     if node is None:
         return None

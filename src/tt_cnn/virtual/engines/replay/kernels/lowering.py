@@ -35,7 +35,7 @@ Held = Callable[[], torch.Tensor]
 
 
 class Lowering:
-    """`actions`, run in order, compute the values of all nodes from `values` of the inputs; `results` are the outputs'."""
+    """`actions`, run in order, compute all nodes from `values` of the inputs; `results` give those of the outputs."""
 
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
         self.threads = threads

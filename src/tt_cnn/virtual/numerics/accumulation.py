@@ -1,0 +1,41 @@
+"""Sums of float32 numbers that the host adds up in an order of its own, where the card's order is not followed.
+
+The order that torch takes hangs on how its operands lie in memory. These take them as they lie row by row, so that a
+command gives the same bits in a trace and outside of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tt_cnn.virtual.numerics.primitive import primitive
+
+
+def _reduced(shape: Sequence[int], *, dims: tuple[int, ...], **_: Any) -> tuple[int, ...]:
+    axes = {dim % len(shape) for dim in dims}
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+
+
+def _multiplied(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    return (*torch.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+
+
+@primitive("total", shape=_reduced)
+def total(x: Tensor, *, dims: tuple[int, ...]) -> Tensor:
+    """Sums over some dimensions, which are kept."""
+    return x.contiguous().sum(dims, keepdim=True)
+
+
+def average(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    return total(x, dims=dims) / math.prod(x.shape[dim] for dim in dims)
+
+
+@primitive("product", shape=_multiplied)
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Matrices times matrices."""
+    return a.contiguous() @ b.contiguous()
