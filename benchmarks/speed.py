@@ -2,6 +2,7 @@
 
     python benchmarks/speed.py [--models vanilla_unet,yolov4,resnet50] [--rounds 7] [--check] [--write FILE]
     python benchmarks/speed.py --device cuda ...        on a GPU, see benchmarks/speed_gpu.py
+    python benchmarks/speed.py --against TREE           beside another tree of the project: speed_trees.py
 
 `native` float32 through the traced two-queue pipeline must be at least 0.97 times as fast as the fastest of
 ONNX Runtime, OpenVINO and torch.compile for each, 1.1 times on the geometric mean, and 2 times torch eager;
@@ -23,6 +24,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
+import speed_trees
 import torch
 
 from tt_cnn.bench import Comparison, VirtualCard, compare, create_peer
@@ -167,7 +169,14 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=2, help="pictures a subject and round")
     parser.add_argument("--check", action="store_true", help="exit 1 where a ratio is missed")
     parser.add_argument("--write", type=Path, help="add the table to a Markdown file")
+    parser.add_argument("--against", type=Path, metavar="TREE", help="another tree of this project, in place of peers")
+    parser.add_argument("--engine", default="cpu", help="of both trees, with --against")
     options = parser.parse_args()
+    if options.against is not None:
+        kept = speed_trees.compare(
+            options.against.resolve(), options.models.split(","), options.rounds, options.batches, options.engine
+        )
+        sys.exit(int(options.check and not kept))
     before = machine()
     results = []
     for name in options.models.split(","):

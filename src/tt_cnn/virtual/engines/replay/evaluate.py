@@ -27,7 +27,8 @@ _UNARY: dict[str, Callable[..., torch.Tensor]] = {
     "Sqrt": torch.sqrt, "Neg": torch.neg, "Abs": torch.abs, "Reciprocal": torch.reciprocal, "Floor": torch.floor,
     "Ceil": torch.ceil, "Erf": torch.erf, "Sin": steady(torch.sin), "Cos": steady(torch.cos), "silu": F.silu,
     "mish": F.mish, "HardSwish": F.hardswish, "Softplus": F.softplus, "rsqrt": torch.rsqrt,
-    "hardsigmoid": F.hardsigmoid, "leaky_relu": F.leaky_relu, "elu": F.elu, "clip": torch.clamp, "gelu": lambda x, how: F.gelu(x, approximate=how),
+    "hardsigmoid": F.hardsigmoid, "leaky_relu": F.leaky_relu, "elu": F.elu, "clip": torch.clamp,
+    "gelu": lambda x, how: F.gelu(x, approximate=how),
 }  # fmt: skip
 _UNARY |= {name: PRIMITIVES[name] for name in ("to_bfloat16", "round_away", "round_even", "stored", "flush_denormals")}
 _UNARY |= {"cut": lambda x, bits: PRIMITIVES["cut"](x, bits=bits), "nearest_even": lambda x: rounded(x, None)}

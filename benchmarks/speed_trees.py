@@ -1,0 +1,96 @@
+"""Two trees of this project side by side: replays of each model, in turns, each tree in a process of its own.
+
+    python benchmarks/speed.py --against ../old-tree [--models ...] [--rounds 15]
+
+Prints the time of the other tree over this one's for `native` and `device` numerics: 0.97 is 3 % slower.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+SLOWER = 0.97
+NUMERICS = ("native", "device")
+
+
+class Tree:
+    """A process that runs one model from one tree, when told to."""
+
+    def __init__(self, root: Path, model: str, numerics: str, engine: str) -> None:
+        environment = os.environ | {"PYTHONPATH": str(root / "src"), "TT_CNN_CACHE": str(root / "out" / "speed-cache")}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, model, numerics, engine],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=root,
+        )  # fmt: skip
+        self.told = self._answer()
+
+    def _answer(self) -> dict[str, object]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a measuring process ended with status {self._process.wait()}")
+        answer: dict[str, object] = json.loads(line)
+        return answer
+
+    def seconds(self, pictures: int) -> float:
+        assert self._process.stdin is not None
+        print(pictures, file=self._process.stdin, flush=True)
+        return float(str(self._answer()["seconds"]))
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def compare(other: Path, models: Sequence[str], rounds: int, pictures: int, engine: str) -> bool:
+    """Print the ratios; whether no model is slower than is allowed."""
+    print("| model | numerics | engine | other ms | this ms | other / this |\n|---|---|---|---|---|---|")
+    kept = True
+    for model in models:
+        for numerics in NUMERICS:
+            trees = [Tree(root, model, numerics, engine) for root in (other, HERE)]
+            try:
+                times: list[tuple[float, float]] = []
+                for number in range(rounds):
+                    order = trees if number % 2 else trees[::-1]
+                    found = {id(tree): tree.seconds(pictures) for tree in order}
+                    times.append((found[id(trees[0])], found[id(trees[1])]))
+            finally:
+                for tree in trees:
+                    tree.close()
+            ratio = statistics.median(a / b for a, b in times)
+            kept &= ratio >= SLOWER
+            old, new = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
+            print(
+                f"| {model} | {numerics} | {trees[1].told['engine']} | {old:.1f} | {new:.1f} | {ratio:.3f} |",
+                flush=True,
+            )
+    return kept
+
+
+def serve(model: str, numerics: str, engine: str) -> None:
+    """Run as many pictures as each line of the input says, and tell how long each took."""
+    from tt_cnn.bench import VirtualCard
+    from tt_cnn.models import create_reference, model_entry
+
+    example = model_entry(model).example_input().bfloat16().float()
+    card = VirtualCard(model, create_reference(model), example, numerics=numerics, engine=engine)
+    print(json.dumps({"engine": ", ".join(dict.fromkeys(part.engine for part in card.parts))}), flush=True)
+    for line in sys.stdin:
+        start = time.perf_counter()
+        card.run([example] * int(line))
+        print(json.dumps({"seconds": (time.perf_counter() - start) / int(line)}), flush=True)
+    card.close()
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
