@@ -153,8 +153,11 @@ class Lowering:
         self._compute(node)
 
     def tensor(self, node: Node) -> torch.Tensor:
-        """A node's values as torch sees them, once the actions have run."""
-        return self.images[id(node)].tensor() if id(node) in self.images else self.values[id(node)]
+        """A node's values as torch sees them, once the actions have run.
+
+        What torch has computed may get an image too, for a step: that is filled later.
+        """
+        return self.values[id(node)] if id(node) in self.values else self.images[id(node)].tensor()
 
     # --- actions -------------------------------------------------------------------------------------------------
 
