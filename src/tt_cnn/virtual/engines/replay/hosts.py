@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from tt_cnn.virtual.engines.replay import ordinary
+from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 
 
@@ -40,10 +42,13 @@ class Kernels:
 
 @lru_cache(maxsize=1)
 def serialized(outputs: tuple[Node, ...]) -> bytes:
-    """As ONNX, once for the two engines that want it. It is large: whoever has built engines clears the cache."""
+    """As ONNX, once for the two engines that want it. It is large: whoever has built engines clears the cache.
+
+    Witnesses of what is no ordinary number come after the outputs.
+    """
     from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
 
-    return OnnxModel(outputs).bytes()
+    return OnnxModel((*outputs, *ordinary.witnesses(outputs))).bytes()
 
 
 class OnnxRuntime:
@@ -82,8 +87,32 @@ class OpenVino:
         return [torch.from_numpy(np.asarray(results[i])) for i in range(len(results))]
 
 
+class Ordinary:
+    """An engine for ordinary numbers, with torch for the others; what those are is said in `ordinary.py`.
+
+    It keeps the graph for them, with its weights.
+    """
+
+    def __init__(self, engine: Callable[[Sequence[Node], int], Host], outputs: Sequence[Node], threads: int) -> None:
+        self._engine = engine(outputs, threads)
+        self._graph = list(outputs)
+        self._finite = ordinary.finite(outputs)
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        if not ordinary.are_ordinary(inputs):
+            return self._by_torch(inputs)
+        results = self._engine(inputs)
+        outputs, witnesses = results[: len(self._graph)], results[len(self._graph) :]
+        watched = [y for y, is_finite in zip(outputs, self._finite, strict=True) if is_finite]
+        return outputs if ordinary.are_finite([*witnesses, *watched]) else self._by_torch(inputs)
+
+    def _by_torch(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [y.clone(memory_format=torch.contiguous_format) for y in evaluated(self._graph, inputs)]
+
+
 HOSTS: dict[str, Callable[[Sequence[Node], int], Host]] = {
     "kernels": Kernels,
-    "openvino": OpenVino,
-    "onnxruntime": OnnxRuntime,
+    "openvino": partial(Ordinary, OpenVino),
+    "onnxruntime": partial(Ordinary, OnnxRuntime),
 }
