@@ -40,9 +40,12 @@ static inline bool all_finite(Vector x) {
     return !any;
 }
 
-// e to the x is the result times 2 to the `power` (error below 2 ulp): the whole part of x / ln 2 goes there, and a
-// polynomial does the rest. NaN stays what it is.
-static inline Vector exponential_parts(Vector x, Bits& power) {
+static inline Vector two_to_the(Bits power) { return (Vector)((power + 127) << 23); }
+
+// e to the x: the whole part of x / ln 2 goes to the exponent, a polynomial does the rest (error below 2 ulp). Half of the
+// exponent at a time, since 2 to the 128 is no number, and so that denormals come out. NaN stays what it is.
+static inline Vector exponential(Vector x) {
+    x = smaller(Vector{} + 89.0f, larger(Vector{} - 105.0f, x));
     const Vector magic = Vector{} + 12582912.0f;  // adding it rounds to a whole number
     Vector whole = (x * 1.44269504f + magic) - magic;
     Vector rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;
@@ -52,28 +55,13 @@ static inline Vector exponential_parts(Vector x, Bits& power) {
     p = p * rest + 4.1665795894e-2f;
     p = p * rest + 1.6666665459e-1f;
     p = p * rest + 5.0000001201e-1f;
-    power = __builtin_convertvector(whole, Bits);
-    return p * rest * rest + rest + 1.0f;
-}
-
-static inline Vector two_to_the(Bits power) { return (Vector)((power + 127) << 23); }
-
-// Of all numbers, down to the denormals: half of the power at a time, since 2 to the 128 is no number.
-static inline Vector exponential(Vector x) {
-    Bits power;
-    const Vector p = exponential_parts(smaller(Vector{} + 89.0f, larger(Vector{} - 105.0f, x)), power);
-    return p * two_to_the(power >> 1) * two_to_the(power - (power >> 1));
-}
-
-// Where 1 is added to it: 0 for denormals, and infinity a little early.
-static inline Vector exponential_beside_1(Vector x) {
-    Bits power;
-    const Vector p = exponential_parts(smaller(Vector{} + 89.0f, larger(Vector{} - 88.0f, x)), power);
-    return p * two_to_the(power);
+    p = p * rest * rest + rest + 1.0f;
+    const Bits power = __builtin_convertvector(whole, Bits), half = power >> 1;
+    return p * two_to_the(half) * two_to_the(power - half);
 }
 
 static inline Vector hyperbolic_tangent(Vector x) {
-    const Vector square = x * x, far = 1.0f - 2.0f / (1.0f + exponential_beside_1(2.0f * x));
+    const Vector square = x * x, far = 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
     Vector p = Vector{} - 5.70498872745e-3f;
     p = p * square + 2.06390887954e-2f;
     p = p * square - 5.37397155531e-2f;
@@ -89,10 +77,10 @@ static inline Vector activated(Vector x, int activation, float a, float b) {
         case RELU: return larger(Vector{}, x);
         case LEAKY_RELU: return x < 0.0f ? x * a : x;
         case CLIP: return smaller(Vector{} + b, larger(Vector{} + a, x));
-        case SIGMOID: return 1.0f / (1.0f + exponential_beside_1(-x));
-        case SILU: return x / (1.0f + exponential_beside_1(-x));
+        case SIGMOID: return 1.0f / (1.0f + exponential(-x));
+        case SILU: return x / (1.0f + exponential(-x));
         case MISH: {  // x tanh(ln(1 + e^x)), with the logarithm and the tanh worked out
-            const Vector e = exponential_beside_1(smaller(Vector{} + 20.0f, x));
+            const Vector e = exponential(smaller(Vector{} + 20.0f, x));
             const Vector n = e * e + (e + e);  // one product that goes into one sum: the same bits wherever it stands
             return x * (n / (n + 2.0f));
         }
