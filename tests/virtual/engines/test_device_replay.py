@@ -193,3 +193,33 @@ def test_a_convolution_replays_as_its_command_does(name: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_replays_as_its_commands_do(name: str) -> None:
     check(*NETWORKS[name], least=0.9998)
+
+
+def special_image() -> torch.Tensor:
+    (image,) = images(1)
+    for i, value in enumerate((float("inf"), -float("inf"), float("nan"), 3.3e38, 1e-40, -0.0)):
+        image[0, 5 * i, 3 * i : 3 * i + 2, 4] = value
+    return image
+
+
+ELEMENTWISE: dict[str, tuple[Layer, ...]] = {
+    name: (lambda network, x, name=name: getattr(ttnn, name)(x),)
+    for name in ("relu", "relu6", "silu", "mish", "sigmoid", "tanh", "exp", "reciprocal", "rsqrt", "log")
+} | {
+    "leaky_relu": (lambda network, x: ttnn.leaky_relu(x, 0.1),),
+    "sum of two": (lambda network, x: ttnn.add(x, ttnn.neg(ttnn.relu(x))),),
+    "product of two": (lambda network, x: ttnn.multiply(x, ttnn.relu(x)),),
+}
+
+
+@pytest.mark.parametrize("name", [*CONVOLUTIONS, *NETWORKS, *ELEMENTWISE])
+def test_special_values_are_the_same_with_a_trace_and_without(name: str) -> None:
+    layers = (CONVOLUTIONS[name],) if name in CONVOLUTIONS else (NETWORKS | ELEMENTWISE)[name]
+    for dtype in (ttnn.bfloat16,) if name in CONVOLUTIONS or name in NETWORKS else (ttnn.bfloat16, ttnn.float32):
+        with opened("kernels") as device:
+            network = Network(device, *layers, dtype=dtype)
+            network.replay(images(1)[0])
+            replayed = network.replay(special_image())
+            eager = ttnn.to_torch(network.compute()).float()
+            same = (replayed.view(torch.int32) == eager.view(torch.int32)) | (replayed.isnan() & eager.isnan())
+            assert bool(same.all()), f"{int((~same).sum())} of {same.numel()} differ"

@@ -71,7 +71,11 @@ def test_roundings_of_any_bits(name: str) -> None:
             {"dtype": DataType.BFLOAT4_B, "precise": False},
         ]
     wild = torch.randint(-(2**31), 2**31, (257, 48)).to(torch.int32).view(torch.float32)
-    for x in (wild, torch.randn(300, 4, 32), torch.randn(64, 400).t()[:, :48], torch.randn(3, 10000)):
+    special = torch.tensor(
+        [0.0, -0.0, 1e-45, -1e-40, 2.0**-126, 3.4028234e38, float("inf"), -float("inf"), float("nan")]
+    )
+    mixed = special[torch.randint(0, len(special), (257, 48))]
+    for x in (wild, mixed, torch.randn(300, 4, 32), torch.randn(64, 400).t()[:, :48], torch.randn(3, 10000)):
         for given in parameters:
             found, expected = COMPILED[name](x, **given), PRIMITIVES[name].function(x, **given)
             same = (found.view(torch.int32) == expected.view(torch.int32)) | (found.isnan() & expected.isnan())

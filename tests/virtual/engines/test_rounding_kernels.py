@@ -11,16 +11,20 @@ import torch.nn.functional as F
 from tt_cnn.virtual.engines.replay.capture import graph_of
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.hosts import Kernels
+from tt_cnn.virtual.engines.replay.kernels.alike import OUTSIDE_TRACES
 from tt_cnn.virtual.engines.replay.kernels.fusion import fuse
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
+from tt_cnn.virtual.engines.replay.primitives import _KERNELS as VECTOR_KERNELS
+from tt_cnn.virtual.engines.replay.primitives import HOST_FUNCTIONS
 from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.bits import flush_denormals, keep_mantissa
 from tt_cnn.virtual.numerics.convolution.inner import Piece
 from tt_cnn.virtual.numerics.convolution.quick import Plan, sums
 from tt_cnn.virtual.numerics.convolution.windows import Window
 from tt_cnn.virtual.numerics.packer import pack
-from tt_cnn.virtual.numerics.vector_unit import VectorUnit, run_unary
+from tt_cnn.virtual.numerics.primitive import compiled as outside_traces
+from tt_cnn.virtual.numerics.vector_unit import VectorUnit, run_binary, run_unary
 from tt_cnn.virtual.numerics.vector_unit.unit import round_to_bfloat16_even, stored
 from tt_cnn.virtual.types.enums import DataType
 
@@ -41,6 +45,15 @@ ROUNDINGS: dict[str, Program] = {
 }
 
 
+INF, NAN, MOST = float("inf"), float("nan"), 3.4028234663852886e38
+SPECIALS = torch.tensor(
+    [
+        0.0, -0.0, 1e-45, -1e-45, 1e-40, -1e-40, 2.0**-126, -(2.0**-126), 3.3895e38, MOST, -MOST, INF, -INF, NAN, -NAN,
+        1.0, -127.5, 88.5, -88.5, 1e20, 1e4, -1e4, 20.5, -3.0,
+    ]
+)  # fmt: skip
+
+
 def images(channels: int) -> dict[str, torch.Tensor]:
     """Rows of pixels, channels last: all that a register can hold, and what roundings find hard."""
     torch.manual_seed(0)
@@ -48,8 +61,7 @@ def images(channels: int) -> dict[str, torch.Tensor]:
     normal = torch.randn(shape)
     wild = torch.randint(-(2**31), 2**31, shape).to(torch.int32).view(torch.float32)
     near = torch.randint(-300, 300, shape) / 4.0
-    specials = torch.tensor([0.0, -0.0, 1e-40, -1e-40, 2.0**-126, 3.3895e38, float("inf"), -float("inf"), 1.0, -127.5])
-    mixed = specials[torch.randint(0, len(specials), shape)]
+    mixed = SPECIALS[torch.randint(0, len(SPECIALS), shape)]
     scaled = normal * 2.0 ** torch.randint(-140, 127, (1, HEIGHT, WIDTH, 1))
     return {"normal": normal, "bits": wild, "ties": near, "specials": mixed, "scales": scaled, "zeros": normal * 0}
 
@@ -182,3 +194,47 @@ def test_the_vector_unit_rounds_what_the_host_computes(name: str) -> None:
     expected = run_unary(name, x, unit=unit)
     assert (found == expected).float().mean() > 0.998
     torch.testing.assert_close(found, expected, rtol=2.0**-7, atol=1e-30)
+
+
+@pytest.mark.parametrize("fp32_dest", [False, True])
+@pytest.mark.parametrize("name", [*HOST_FUNCTIONS, *VECTOR_KERNELS, "identity"])
+def test_a_function_has_the_same_bits_within_a_trace_and_outside(name: str, fp32_dest: bool) -> None:
+    """And what is no number is where the function that defines it has it; registers of bfloat16 hold no NaN."""
+    unit = VectorUnit(exact=False, fp32_dest=fp32_dest)
+    for kind in ("bits", "specials", "scales"):
+        x = images(20)[kind]
+        found, _ = compiled(lambda value: run_unary(name, value, unit=unit), x)
+        with outside_traces(OUTSIDE_TRACES):
+            outside = run_unary(name, x, unit=unit)
+        assert same_bits(found, outside), kind
+        defined = run_unary(name, x, unit=unit)
+        assert torch.equal(found.isnan(), defined.isnan()), kind
+        known = ~x.isnan()  # a rounding looks at the bits of a NaN, which are not the same on all machines
+        ends = known & (~defined.isfinite() | (defined.abs() > 3e38))  # one of two neighbours may be infinite
+        assert torch.equal(found[ends].nan_to_num(), defined[ends].nan_to_num()), kind
+        near = (found - defined).abs() <= 2.0**-7 * defined.abs() + 2e-43
+        assert bool(near[known & ~ends].all()), kind
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+@pytest.mark.parametrize("fp32_dest", [False, True])
+def test_sums_of_two_have_the_bits_of_torch(name: str, fp32_dest: bool) -> None:
+    unit = VectorUnit(exact=False, fp32_dest=fp32_dest)
+    for kind, x in images(40).items():
+        found, _ = compiled(lambda value: run_binary(name, value[:, 1:], value[:, :-1], unit=unit), x)
+        assert same_bits(found, run_binary(name, x[:, 1:], x[:, :-1], unit=unit)), kind
+
+
+@pytest.mark.parametrize("outputs", [40, 64])
+@pytest.mark.parametrize("between", [(None,), (DataType.BFLOAT16, DataType.BFLOAT8_B), (DataType.BFLOAT4_B,)])
+def test_columns_that_are_not_there_stay_out_of_rounded_sums(
+    between: tuple[DataType | None, ...], outputs: int
+) -> None:
+    """An infinity times their weights, which are zeros, is NaN."""
+    torch.manual_seed(0)
+    weight = torch.randint(1, 5, (outputs, 32, 1, 1)).float()
+    plan = Plan(Window((1, 1)), 1, pieces(1, 32, 2), between, between)
+    x = torch.randint(1, 21, (1, 9, 11, 32)).float()
+    x[0, 2, 3, 5], x[0, 4, 4, 20], x[0, 6, 7, 30] = INF, -INF, NAN
+    found, _ = compiled(lambda image: sums(image, weight, plan=plan), x)
+    assert same_bits(found, sums(x, weight, plan=plan))

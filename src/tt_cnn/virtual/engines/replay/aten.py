@@ -153,9 +153,12 @@ def index(graph: Graph, x: Node, indices: Sequence[Node | None]) -> Node | None:
 
 
 @aten("upsample_nearest2d.default")
-def upsample_nearest(graph: Graph, x: Node, size: Sequence[int], *_: Any) -> Node | None:
+def upsample_nearest(graph: Graph, x: Node, size: Sequence[int], *scales: float | None) -> Node | None:
+    """Where a scale is said it is what counts, not the quotient of the sizes."""
     times = [a // b for a, b in zip(size, x.shape[2:], strict=True)]
     if [n * k for n, k in zip(x.shape[2:], times, strict=True)] != list(size):
+        return None
+    if any(scale not in (None, times[i]) for i, scale in enumerate(scales)):
         return None
     return graph.repeat(graph.repeat(x, 2, times[0]), 3, times[1])
 
@@ -165,7 +168,7 @@ def upsample_nearest(graph: Graph, x: Node, size: Sequence[int], *_: Any) -> Nod
 _UNARY = {
     "relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "neg": "Neg",
     "abs": "Abs", "reciprocal": "Reciprocal", "floor": "Floor", "ceil": "Ceil", "erf": "Erf", "sin": "Sin",
-    "cos": "Cos", "silu": "silu", "mish": "mish", "hardswish": "HardSwish", "softplus": "Softplus", "rsqrt": "rsqrt",
+    "cos": "Cos", "silu": "silu", "mish": "mish", "hardswish": "HardSwish", "rsqrt": "rsqrt",
     "hardsigmoid": "hardsigmoid",
 }  # fmt: skip
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "pow": "pow"}
@@ -183,10 +186,8 @@ def operand(graph: Graph, x: Any) -> Node:
     return x if isinstance(x, Node) else graph.constant(torch.tensor(float(x)))
 
 
-def _binary(name: str) -> Callable[..., Node | None]:
-    def translate(graph: Graph, a: Any, b: Any, *, alpha: float = 1, **extra: Any) -> Node | None:
-        if extra:
-            return None
+def _binary(name: str) -> Callable[..., Node]:
+    def translate(graph: Graph, a: Any, b: Any, alpha: float = 1) -> Node:
         right = operand(graph, b)
         if alpha != 1:
             right = graph.binary("mul", right, operand(graph, alpha))
@@ -197,29 +198,77 @@ def _binary(name: str) -> Callable[..., Node | None]:
 
 for _torch_name, _name in _BINARY.items():
     aten(*(f"{_torch_name}.{kind}" for kind in ("Tensor", "Scalar", "default")))(_binary(_name))
-aten("pow.Tensor_Scalar", "pow.Tensor_Tensor")(_binary("pow"))
+aten("pow.Tensor_Tensor")(_binary("pow"))
+
+
+@aten("pow.Tensor_Scalar")
+def power(graph: Graph, x: Node, exponent: float) -> Node:
+    """Torch takes roots and products for some, and those of -0 and minus infinity are not the powers."""
+    if exponent in _POWERS:
+        return graph.unary(_POWERS[exponent], x)
+    if exponent == 1:
+        return x
+    if exponent in (2, 3, -2):
+        square = graph.binary("mul", x, x)
+        return square if exponent == 2 else graph.binary("mul", square, x) if exponent == 3 else _inverse(graph, square)
+    return graph.binary("pow", x, operand(graph, exponent))
+
+
+_POWERS = {0.5: "Sqrt", -0.5: "rsqrt", -1: "Reciprocal"}
+
+
+def _inverse(graph: Graph, x: Node) -> Node:
+    return graph.unary("Reciprocal", x)
 
 
 @aten("rsub.Scalar", "rsub.Tensor")
-def rsub(graph: Graph, a: Node, b: Any) -> Node:
-    return graph.binary("sub", operand(graph, b), a)
+def rsub(graph: Graph, a: Node, b: Any, alpha: float = 1) -> Node:
+    return _binary("sub")(graph, b, a, alpha)
 
 
-@aten("clamp.default", "hardtanh.default")
-def clamp(graph: Graph, x: Node, low: float | None = None, high: float | None = None) -> Node:
+@aten("clamp.default")
+def clamp(graph: Graph, x: Node, low: float | None = None, high: float | None = None) -> Node | None:
     if low == 0 and high is None:
         return graph.unary("Relu", x)
-    return graph.unary("clip", x, -math.inf if low is None else float(low), math.inf if high is None else float(high))
+    bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+    return None if any(map(math.isnan, bounds)) else graph.unary("clip", x, *bounds)
+
+
+@aten("hardtanh.default")
+def hardtanh(graph: Graph, x: Node, low: float = -1, high: float = 1) -> Node | None:
+    return clamp(graph, x, low, high)
 
 
 @aten("clamp_min.default")
-def clamp_min(graph: Graph, x: Node, low: float) -> Node:
+def clamp_min(graph: Graph, x: Node, low: float) -> Node | None:
     return clamp(graph, x, low, None)
 
 
 @aten("clamp_max.default")
-def clamp_max(graph: Graph, x: Node, high: float) -> Node:
+def clamp_max(graph: Graph, x: Node, high: float) -> Node | None:
     return clamp(graph, x, None, high)
+
+
+@aten("clamp.Tensor", "clamp_min.Tensor")
+def clamp_by_values(graph: Graph, x: Node, low: Node | None = None, high: Node | None = None) -> Node:
+    x = x if low is None else graph.binary("max", x, low)
+    return x if high is None else graph.binary("min", x, high)
+
+
+@aten("clamp_max.Tensor")
+def clamp_max_by_values(graph: Graph, x: Node, high: Node) -> Node:
+    return clamp_by_values(graph, x, None, high)
+
+
+LARGEST_THRESHOLD = 88.0
+"""Beyond it torch's own softplus is infinite before it becomes linear, which an engine's is not."""
+
+
+@aten("softplus.default")
+def softplus(graph: Graph, x: Node, beta: float = 1, threshold: float = 20) -> Node | None:
+    if beta == 0 or not threshold <= LARGEST_THRESHOLD:
+        return None
+    return graph.unary("Softplus", x, *(() if (beta, threshold) == (1, 20) else (float(beta), float(threshold))))
 
 
 @aten("leaky_relu.default")
@@ -276,7 +325,7 @@ def max_pool(
     dilation: Sequence[int] = (1, 1),
     ceil_mode: bool = False,
 ) -> Node | None:
-    if ceil_mode:
+    if ceil_mode or len(x.shape) != 4:
         return None
     kernel, stride, padding, dilation = (_pair(v) for v in (kernel, stride or kernel, padding, dilation))
     size = _pooled(x.shape[2:], kernel, stride, padding, dilation)
@@ -294,7 +343,7 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Node | None:
-    if ceil_mode:
+    if ceil_mode or len(x.shape) != 4:
         return None
     kernel, stride, padding = (_pair(v) for v in (kernel, stride or kernel, padding))
     size = _pooled(x.shape[2:], kernel, stride, padding, (1, 1))
@@ -327,13 +376,18 @@ def addmm(graph: Graph, bias: Node, a: Node, b: Node, *, beta: float = 1, alpha:
 
 
 @aten("_softmax.default", "softmax.int")
-def softmax(graph: Graph, x: Node, dim: int, *_: Any) -> Node:
-    return graph.softmax(x, dim)
+def softmax(graph: Graph, x: Node, dim: int, dtype: bool | torch.dtype | None = None) -> Node | None:
+    """The one says whether float16 becomes float32, the other has a type of its own."""
+    return graph.softmax(x, dim) if dtype in (None, False, torch.float32) else None
 
 
-def _reduction(name: str) -> Callable[..., Node]:
-    def translate(graph: Graph, x: Node, dims: Any = None, keep: bool = False, **_: Any) -> Node:
-        axes = range(len(x.shape)) if dims is None else [dims] if isinstance(dims, int) else dims
+def _reduction(name: str) -> Callable[..., Node | None]:
+    def translate(
+        graph: Graph, x: Node, dims: Any = None, keep: bool = False, *, dtype: torch.dtype | None = None
+    ) -> Node | None:
+        if dtype not in (None, torch.float32):
+            return None
+        axes = [dims] if isinstance(dims, int) else dims or range(len(x.shape))  # no axis means all of them
         return graph.reduce(name, x, list(axes), keep)
 
     return translate

@@ -158,10 +158,15 @@ def _spread(node: Node, x: torch.Tensor) -> torch.Tensor:
 
 
 def _quantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
+    """No whole number stands for NaN or an infinity: with such among them all values stay as they are."""
+    if not bool(torch.isfinite(x).all()):
+        return x
     return ((x / scale).round() + zero).clamp(0, 255).to(zero.dtype)
 
 
 def _dequantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
+    if x.is_floating_point():
+        return x
     shape = [-1 if (axis,) == node.params else 1 for axis in range(x.dim())]
     return (x.float() - zero.float().reshape(shape)) * scale.reshape(shape)
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from tt_cnn.virtual.engines.replay import ordinary
+from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 
 
@@ -40,16 +42,46 @@ class Kernels:
 
 @lru_cache(maxsize=1)
 def serialized(outputs: tuple[Node, ...]) -> bytes:
-    """As ONNX, once for the two engines that want it. It is large: whoever has built engines clears the cache."""
+    """As ONNX, once for the two engines that want it. It is large: whoever has built engines clears the cache.
+
+    Witnesses of what is no ordinary number come after the outputs.
+    """
     from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
 
-    return OnnxModel(outputs).bytes()
+    return OnnxModel((*outputs, *ordinary.witnesses(outputs))).bytes()
 
 
-class OnnxRuntime:
+class OrdinaryNumbers:
+    """An engine for ordinary numbers, with torch for the others; what those are is said in `ordinary.py`.
+
+    It keeps the graph for them, with its weights. `run` gives the outputs and their witnesses.
+    """
+
+    def __init__(self, outputs: Sequence[Node]) -> None:
+        self._graph = list(outputs)
+        self._finite = ordinary.finite(outputs)
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        if not ordinary.are_ordinary(inputs):
+            return self._by_torch(inputs)
+        results = self.run(inputs)
+        outputs, witnesses = results[: len(self._graph)], results[len(self._graph) :]
+        watched = [y for y, is_finite in zip(outputs, self._finite, strict=True) if is_finite]
+        return outputs if ordinary.are_finite([*witnesses, *watched]) else self._by_torch(inputs)
+
+    def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        raise NotImplementedError
+
+    def _by_torch(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [y.clone(memory_format=torch.contiguous_format) for y in evaluated(self._graph, inputs)]
+
+
+class OnnxRuntime(OrdinaryNumbers):
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
         import onnxruntime
 
+        super().__init__(outputs)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -58,15 +90,16 @@ class OnnxRuntime:
         model = serialized(tuple(outputs))
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
-    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         feeds = {name: x.numpy() for name, x in zip(self._names, inputs, strict=True)}
         return [torch.from_numpy(y) for y in self._session.run(None, feeds)]
 
 
-class OpenVino:
+class OpenVino(OrdinaryNumbers):
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
         import openvino
 
+        super().__init__(outputs)
         core = openvino.Core()
         settings = {
             "INFERENCE_PRECISION_HINT": "f32",
@@ -77,7 +110,7 @@ class OpenVino:
         model = core.read_model(serialized(tuple(outputs)))
         self._request = core.compile_model(model, "CPU", settings).create_infer_request()
 
-    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         results: Any = self._request.infer([x.numpy() for x in inputs], share_inputs=True, share_outputs=False)
         return [torch.from_numpy(np.asarray(results[i])) for i in range(len(results))]
 

@@ -15,7 +15,7 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered
 
 OPSET = 18
 _NATIVE = {"Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Floor", "Ceil", "Erf", "Sin",
-           "Cos", "HardSwish", "Softplus"}  # fmt: skip
+           "Cos", "HardSwish"}  # fmt: skip
 _BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min"}
 _REDUCE = {"mean": "ReduceMean", "sum": "ReduceSum", "amax": "ReduceMax", "amin": "ReduceMin"}
 
@@ -87,7 +87,7 @@ class OnnxModel:
         return self._small[key]
 
     def _scalar(self, value: float) -> str:
-        key = ("scalar", value)
+        key = ("scalar", repr(value))  # 0 and -0 are two
         if key not in self._small:
             self._small[key] = self._initializer(torch.tensor(value))
         return self._small[key]
@@ -144,7 +144,9 @@ class OnnxModel:
         if name == "hardsigmoid":
             return self._add("HardSigmoid", [x], alpha=1 / 6, beta=0.5)
         if name == "gelu":
-            return self._gelu(x)
+            return self._gelu(x) if params == ["none"] else self._gelu_by_tanh(x)
+        if name == "Softplus":
+            return self._softplus(x, *params)
         raise AssertionError(f"no ONNX operation for {name}")
 
     def _mish(self, x: str) -> str:
@@ -155,6 +157,20 @@ class OnnxModel:
         inner = self._add("Erf", [self._add("Div", [x, self._scalar(math.sqrt(2.0))])])
         half = self._add("Mul", [x, self._scalar(0.5)])
         return self._add("Mul", [half, self._add("Add", [inner, self._scalar(1.0)])])
+
+    def _gelu_by_tanh(self, x: str) -> str:
+        cube = self._add("Mul", [self._add("Mul", [x, x]), x])
+        inner = self._add("Add", [x, self._add("Mul", [cube, self._scalar(0.044715)])])
+        curve = self._add("Tanh", [self._add("Mul", [inner, self._scalar(math.sqrt(2.0 / math.pi))])])
+        half = self._add("Mul", [x, self._scalar(0.5)])
+        return self._add("Mul", [half, self._add("Add", [curve, self._scalar(1.0)])])
+
+    def _softplus(self, x: str, beta: float = 1.0, threshold: float = 20.0) -> str:
+        if (beta, threshold) == (1.0, 20.0):
+            return self._add("Softplus", [x])
+        scaled = self._add("Mul", [x, self._scalar(beta)])
+        curve = self._add("Div", [self._add("Softplus", [scaled]), self._scalar(beta)])
+        return self._add("Where", [self._add("Greater", [scaled, self._scalar(threshold)]), x, curve])
 
     def _conv(self, node: Node, *inputs: str) -> str:
         stride, padding, dilation, groups = node.params

@@ -17,19 +17,39 @@ import torch
 
 from tt_cnn.virtual.engines.replay.graph import Node
 
+
+def _larger(a: str, b: str) -> str:
+    """Triton gives the other number for NaN unless told."""
+    return f"tl.maximum({a}, {b}, tl.PropagateNan.ALL)"
+
+
+def _smaller(a: str, b: str) -> str:
+    return f"tl.minimum({a}, {b}, tl.PropagateNan.ALL)"
+
+
+_UP_TO_6 = _smaller(_larger("{0} + 3.0", "0.0"), "6.0")
+_E_TO_20 = f"tl.exp({_smaller('{0}', '20.0')})"
+_MISH = f"({_E_TO_20} * ({_E_TO_20} + 2.0))"
+_SQUARE = "({0} * {0})"
+_NEAR_0 = (
+    f"((((-5.70498872745e-3 * {_SQUARE} + 2.06390887954e-2) * {_SQUARE} - 5.37397155531e-2) * {_SQUARE}"
+    f" + 1.33314422036e-1) * {_SQUARE} - 3.33332819422e-1) * {_SQUARE} * {{0}} + {{0}}"
+)
+"""Of a tanh, where the difference of two numbers near 1 is too coarse."""
 _UNARY = {
-    "Relu": "tl.maximum({0}, 0.0)", "Sigmoid": "1.0 / (1.0 + tl.exp(-{0}))", "Exp": "tl.exp({0})",
-    "Tanh": "1.0 - 2.0 / (1.0 + tl.exp(2.0 * {0}))", "Log": "tl.log({0})", "Sqrt": "tl.sqrt({0})", "Neg": "-{0}",
-    "Abs": "tl.abs({0})", "Reciprocal": "1.0 / {0}", "Floor": "tl.floor({0})", "Ceil": "tl.ceil({0})",
-    "silu": "{0} / (1.0 + tl.exp(-{0}))", "rsqrt": "1.0 / tl.sqrt({0})",
-    "leaky_relu": "tl.where({0} > 0, {0}, {0} * {1})", "clip": "tl.minimum(tl.maximum({0}, {1}), {2})",
-    "HardSwish": "{0} * tl.minimum(tl.maximum({0} + 3.0, 0.0), 6.0) / 6.0",
-    "hardsigmoid": "tl.minimum(tl.maximum({0} + 3.0, 0.0), 6.0) / 6.0",
-    "mish": "{0} * (1.0 - 2.0 / (1.0 + (1.0 + tl.exp(tl.minimum({0}, 20.0))) * (1.0 + tl.exp(tl.minimum({0}, 20.0)))))",
+    "Relu": _larger("{0}", "0.0"), "Sigmoid": "1.0 / (1.0 + tl.exp(-{0}))", "Exp": "tl.exp({0})",
+    "Tanh": f"tl.where({_SQUARE} < 0.390625, {_NEAR_0}, 1.0 - 2.0 / (1.0 + tl.exp(2.0 * {{0}})))",
+    "Log": "tl.log({0})", "Sqrt": "tl.sqrt_rn({0})", "Neg": "-{0}", "Abs": "tl.abs({0})",
+    "Reciprocal": "tl.div_rn(1.0, {0})", "Floor": "tl.floor({0})", "Ceil": "tl.ceil({0})",
+    "silu": "{0} / (1.0 + tl.exp(-{0}))", "rsqrt": "tl.div_rn(1.0, tl.sqrt_rn({0}))",
+    "leaky_relu": "tl.where({0} > 0, {0}, {0} * {1})", "clip": _smaller(_larger("{0}", "{1}"), "{2}"),
+    "HardSwish": f"{{0}} * {_UP_TO_6} / 6.0", "hardsigmoid": f"{_UP_TO_6} / 6.0",
+    "mish": f"{{0}} * ({_MISH} / ({_MISH} + 2.0))",
 }  # fmt: skip
+"""Roots and quotients that round to nearest also take denormals, which the quick ones flush."""
 _BINARY = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "max": "tl.maximum({0}, {1})",
-    "min": "tl.minimum({0}, {1})",
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "tl.div_rn({0}, {1})",
+    "max": _larger("{0}", "{1}"), "min": _smaller("{0}", "{1}"),
 }  # fmt: skip
 VIEWS = ("reshape", "permute", "slice", "expand")
 
@@ -79,7 +99,7 @@ class Expression:
         key = (id(node), index, mask)
         if key not in self._known:
             if node.value is not None and node.value.numel() == 1:
-                return repr(float(node.value))
+                return _number(float(node.value))
             if node.value is not None or self._is_stored(node):
                 text = self._load(node, index, mask)
             else:
@@ -98,7 +118,8 @@ class Expression:
     # --- kinds of nodes ------------------------------------------------------------------------------------------
 
     def _unary(self, node: Node, index: tuple[Any, ...], mask: str) -> str:
-        return _UNARY[node.params[0]].format(self._value(node.source, index, mask), *map(float, node.params[1:]))
+        numbers = [_number(float(one)) for one in node.params[1:]]
+        return _UNARY[node.params[0]].format(self._value(node.source, index, mask), *numbers)
 
     def _binary(self, node: Node, index: tuple[Any, ...], mask: str) -> str:
         values = []
@@ -168,7 +189,7 @@ class Expression:
             own.append(0 if size == 1 else moved)
         inside = self._named(" & ".join(conditions))
         both = self._named(f"{mask} & {inside}")
-        return f"tl.where({inside}, {self._value(node.source, tuple(own), both)}, float('{fill}'))"
+        return f"tl.where({inside}, {self._value(node.source, tuple(own), both)}, {_number(fill)})"
 
     # --- running it ----------------------------------------------------------------------------------------------
 
@@ -220,9 +241,18 @@ def kernel(out, size, {names}, PDL: tl.constexpr, BLOCK: tl.constexpr):
 """
 
 
-def _either(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[Any, Any], torch.Tensor]:
-    """With numbers in the place of tensors."""
-    return lambda a, b: function(torch.as_tensor(a, dtype=torch.float32), torch.as_tensor(b, dtype=torch.float32))
+def _number(value: float) -> str:
+    return repr(value) if math.isfinite(value) else f"float('{value}')"
+
+
+def _either(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """With numbers in the place of tensors; what to do with NaN need not be told to torch."""
+
+    def run(*operands: Any) -> torch.Tensor:
+        a, b = (torch.as_tensor(one, dtype=torch.float32) for one in operands[:2])
+        return function(a, b)
+
+    return run
 
 
 def _torch_load(p: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -232,7 +262,8 @@ def _torch_load(p: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor) -> to
 
 
 _TORCH = SimpleNamespace(
-    exp=torch.exp, log=torch.log, sqrt=torch.sqrt, abs=torch.abs, floor=torch.floor, ceil=torch.ceil,
-    maximum=_either(torch.maximum), minimum=_either(torch.minimum),
+    exp=torch.exp, log=torch.log, sqrt_rn=torch.sqrt, abs=torch.abs, floor=torch.floor, ceil=torch.ceil,
+    maximum=_either(torch.maximum), minimum=_either(torch.minimum), div_rn=_either(torch.div),
+    PropagateNan=SimpleNamespace(ALL=None),
     where=lambda c, a, b: torch.where(c, *(torch.as_tensor(one, dtype=torch.float32) for one in (a, b))),
 )  # fmt: skip

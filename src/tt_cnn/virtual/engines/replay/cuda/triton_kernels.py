@@ -21,13 +21,14 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 @triton.jit
 def activate(v, ACTIVATION: tl.constexpr, a, b):
-    """ACTIVATION is a name of the graph's; `a` and `b` are its parameters."""
+    """ACTIVATION is a name of the graph's; `a` and `b` are its parameters. Triton's minima and maxima give the other
+    number for NaN unless told."""
     if ACTIVATION == "Relu":
-        v = tl.maximum(v, 0.0)
+        v = tl.maximum(v, 0.0, tl.PropagateNan.ALL)
     elif ACTIVATION == "leaky_relu":
         v = tl.where(v > 0, v, v * a)
     elif ACTIVATION == "clip":
-        v = tl.minimum(tl.maximum(v, a), b)
+        v = tl.minimum(tl.maximum(v, a, tl.PropagateNan.ALL), b, tl.PropagateNan.ALL)
     elif ACTIVATION == "Sigmoid":
         v = 1.0 / (1.0 + tl.exp(-v))
     elif ACTIVATION == "silu":
@@ -39,17 +40,24 @@ def activate(v, ACTIVATION: tl.constexpr, a, b):
     elif ACTIVATION == "Exp":
         v = tl.exp(v)
     elif ACTIVATION == "Tanh":
-        v = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * v))
+        far = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * v))
+        square = v * v
+        near = -5.70498872745e-3 * square + 2.06390887954e-2
+        near = (near * square - 5.37397155531e-2) * square + 1.33314422036e-1
+        near = (near * square - 3.33332819422e-1) * square * v + v
+        v = tl.where(square < 0.390625, near, far)  # near 0 the difference of two numbers near 1 is too coarse
     return v
 
 
 @triton.jit
 def stored(v, y, factor):
-    """As `y` holds it; float16 and e4m3 take what is too large for them as their largest."""
+    """As `y` holds it; float16 and e4m3 take what is too large for them as their largest. NaN stays, and so does an
+    infinity in float16; e4m3 has none."""
     if y.dtype.element_ty == tl.float16:
-        v = tl.minimum(tl.maximum(v, -65504.0), 65504.0)
+        limited = tl.minimum(tl.maximum(v, -65504.0, tl.PropagateNan.ALL), 65504.0, tl.PropagateNan.ALL)
+        v = tl.where(tl.abs(v) == float("inf"), v, limited)
     elif y.dtype.element_ty == tl.float8e4nv:
-        v = tl.minimum(tl.maximum(v * factor, -448.0), 448.0)
+        v = tl.minimum(tl.maximum(v * factor, -448.0, tl.PropagateNan.ALL), 448.0, tl.PropagateNan.ALL)
     return v.to(y.dtype.element_ty)
 
 
@@ -205,7 +213,8 @@ def convolution(
             acc += added
         target = y + image * y_image + row * y_row + column * y_pixel
         if TAIL:
-            acc *= tl.load(tail + channel, mask=known, other=0.0)[None, :]
+            weights_of_tail = tl.load(tail + channel, mask=known, other=0.0)
+            acc = tl.where(known[None, :], acc * weights_of_tail[None, :], 0.0)  # columns that are not there may be NaN
             sums = tl.sum(tl.reshape(acc, (BM, TAPS, BN // TAPS)), axis=2)
             sums = activate(sums + tail_bias, TAIL_ACTIVATION, tail_a, tail_b)
             target = target[:, None] + (tl.arange(0, TAPS) * tap_pixel)[None, :]
@@ -261,7 +270,7 @@ def window(
                 one = tl.load(start + r * x_row + c * x_pixel, mask=ok, other=0.0).to(tl.float32)
                 one = tl.where(ok, one, lowest)  # e4m3 has no infinity
                 if KIND == "max":
-                    v = tl.maximum(v, one)
+                    v = tl.maximum(v, one, tl.PropagateNan.ALL)
                 else:
                     v += one
                     count += ok.to(tl.float32)

@@ -86,7 +86,7 @@ static void finish_quickly(const Pixel* pixels, int count, const float* sums, in
         for (int c = 0; c < columns; c += LANES) {
             Vector sum = load(sums + c);
             if (other) sum += load(pixels[r].other + first + c);
-            store(pixels[r].y + first + c, relu ? larger(sum, Vector{}) : sum);
+            store(pixels[r].y + first + c, relu ? larger(Vector{}, sum) : sum);
         }
 }
 
@@ -141,10 +141,12 @@ static void add_scaled(float scale, const float* products, const float* start, s
         }
 }
 
-// What happens to the sums of some rows between two pieces of the inner dimension.
-static void round_sums(const Step& s, Vector* sums, int rows, int vectors) {
-    if (vectors == WIDE) return run_stages(s.between, s.between_count, sums, rows * WIDE, 1, nullptr, 0, LANES);
-    for (int v = 0; v < vectors; v++) run_stages(s.between, s.between_count, sums + v, rows, WIDE, nullptr, 0, LANES);
+// What happens to the sums of some rows between two pieces of the inner dimension. Columns that are not there count as
+// zeros: with an infinity in the image their sums are NaN.
+static void round_sums(const Step& s, Vector* sums, int rows, int columns) {
+    if (columns == PANEL) return run_stages(s.between, s.between_count, sums, rows * WIDE, 1, nullptr, 0, LANES);
+    for (int c = 0; c < columns; c += LANES, sums++)
+        run_stages(s.between, s.between_count, sums, rows, WIDE, nullptr, 0, std::min(LANES, columns - c));
 }
 
 // How work is cut: into parts of the panels times parts of the tiles.
@@ -208,7 +210,7 @@ static void convolution(const Step& s, const Team& team) {
                     } else {
                         PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL, ahead);
                     }
-                    if (block.rounds && !evenly) round_sums(s, (Vector*)to, rows, vectors);
+                    if (block.rounds && !evenly) round_sums(s, (Vector*)to, rows, columns);
                     if (ends) add_bias(s.bias + panel * PANEL, to, rows, vectors);
                     if (ends && !s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }

@@ -83,7 +83,7 @@ static inline void put_many(const Step& s, float* const* y, const float* const* 
         const bool relu = s.activation == RELU;
         if (s.other)
             for (int i = 0; i < n; i++) sums[i * apart] += load(other[i]);
-        for (int i = 0; i < n; i++) store(y[i], relu ? larger(sums[i * apart], Vector{}) : sums[i * apart]);
+        for (int i = 0; i < n; i++) store(y[i], relu ? larger(Vector{}, sums[i * apart]) : sums[i * apart]);
     } else {
         for (int i = 0; i < n; i++) put(s, y[i], other[i], sums[i * apart], count, channel);
     }

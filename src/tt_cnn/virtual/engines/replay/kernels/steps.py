@@ -90,22 +90,26 @@ class Weights(ctypes.Structure):
 
 def direct_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
     """(out, in, height, width) as panels of (height * width * in) rows."""
-    return _packed(weight, math.prod(weight.shape[1:]), False, threads)
+    packed = allocate(math.prod(weight.shape[1:]) * -(-weight.shape[0] // LANES) * LANES)
+    _pack(weight, packed, False, threads)
+    return packed
 
 
 def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
-    """The 3x3 kernels at their 36 points, each a matrix (in, out) in panels."""
-    return _packed(weight, POINTS * weight.shape[1], True, threads)
+    """The 3x3 kernels at their 36 points, each a matrix (in, out) in panels; behind them the kernels as they are."""
+    points = POINTS * weight.shape[1] * (-(-weight.shape[0] // LANES) * LANES)
+    packed = allocate(points * (POINTS + 9) // POINTS)
+    _pack(weight, packed[:points], True, threads)
+    _pack(weight, packed[points:], False, threads)
+    return packed
 
 
-def _packed(weight: torch.Tensor, rows: int, winograd: bool, threads: int) -> torch.Tensor:
+def _pack(weight: torch.Tensor, packed: torch.Tensor, winograd: bool, threads: int) -> None:
     weight = weight.float()
-    packed = allocate(rows * -(-weight.shape[0] // LANES) * LANES)
     sizes, distances = (ctypes.c_int64 * 4)(*weight.shape), (ctypes.c_int64 * 4)(*weight.stride())
     told = Weights(values=weight.data_ptr(), sizes=sizes, distances=distances)
     to = ctypes.c_void_p(packed.data_ptr())
     library().pack_weights(ctypes.byref(told), ctypes.c_int64(winograd), to, ctypes.c_int64(threads))
-    return packed
 
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:

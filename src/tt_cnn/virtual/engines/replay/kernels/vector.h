@@ -22,12 +22,30 @@ static inline void store_some(float* to, Vector value, int count) {
     else memcpy(to, &value, sizeof(float) * count);
 }
 
+// Of two numbers; the second where one of them is NaN, so a bound stands first to let NaN pass.
 static inline Vector smaller(Vector a, Vector b) { return a < b ? a : b; }
 static inline Vector larger(Vector a, Vector b) { return a > b ? a : b; }
 
-// e to the x: the whole part of x / ln 2 goes to the exponent, a polynomial does the rest (error below 2 ulp).
+// The larger, or NaN where either is.
+static inline Vector larger_or_nan(Vector a, Vector b) {
+    const Vector found = larger(a, b);
+    return a == a ? found : a;
+}
+
+static inline bool all_finite(Vector x) {
+    const Bits wrong = (x - x) != 0.0f;  // of infinities and NaN it is NaN
+    uint64_t words[sizeof wrong / sizeof(uint64_t)], any = 0;
+    memcpy(words, &wrong, sizeof wrong);
+    for (uint64_t word : words) any |= word;
+    return !any;
+}
+
+static inline Vector two_to_the(Bits power) { return (Vector)((power + 127) << 23); }
+
+// e to the x: the whole part of x / ln 2 goes to the exponent, a polynomial does the rest (error below 2 ulp). Half of the
+// exponent at a time, since 2 to the 128 is no number, and so that denormals come out. NaN stays what it is.
 static inline Vector exponential(Vector x) {
-    x = smaller(larger(x, Vector{} - 87.0f), Vector{} + 88.0f);
+    x = smaller(Vector{} + 89.0f, larger(Vector{} - 105.0f, x));
     const Vector magic = Vector{} + 12582912.0f;  // adding it rounds to a whole number
     Vector whole = (x * 1.44269504f + magic) - magic;
     Vector rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;
@@ -38,36 +56,36 @@ static inline Vector exponential(Vector x) {
     p = p * rest + 1.6666665459e-1f;
     p = p * rest + 5.0000001201e-1f;
     p = p * rest * rest + rest + 1.0f;
-    Bits exponent = (__builtin_convertvector(whole, Bits) + 127) << 23;
-    return p * (Vector)exponent;
+    const Bits power = __builtin_convertvector(whole, Bits), half = power >> 1;
+    return p * two_to_the(half) * two_to_the(power - half);
 }
 
-// A value as it is: compilers fuse a product into a sum where it stands in one place and not in another.
-static inline Vector settled(Vector x) {
-#ifdef __AVX512F__
-    __asm__("" : "+v"(x));
-#else
-    __asm__("" : "+m"(x));  // a vector is several registers here, which the compiler can only name in memory
-#endif
-    return x;
+static inline Vector hyperbolic_tangent(Vector x) {
+    const Vector square = x * x, far = 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
+    Vector p = Vector{} - 5.70498872745e-3f;
+    p = p * square + 2.06390887954e-2f;
+    p = p * square - 5.37397155531e-2f;
+    p = p * square + 1.33314422036e-1f;
+    p = p * square - 3.33332819422e-1f;
+    return square < 0.390625f ? p * square * x + x : far;  // near 0 the difference of two numbers near 1 is too coarse
 }
 
 enum Activation { NONE, RELU, LEAKY_RELU, CLIP, SIGMOID, SILU, MISH, EXP, TANH };
 
 static inline Vector activated(Vector x, int activation, float a, float b) {
     switch (activation) {
-        case RELU: return larger(x, Vector{});
-        case LEAKY_RELU: return x > 0.0f ? x : x * a;
-        case CLIP: return smaller(larger(x, Vector{} + a), Vector{} + b);
+        case RELU: return larger(Vector{}, x);
+        case LEAKY_RELU: return x < 0.0f ? x * a : x;
+        case CLIP: return smaller(Vector{} + b, larger(Vector{} + a, x));
         case SIGMOID: return 1.0f / (1.0f + exponential(-x));
         case SILU: return x / (1.0f + exponential(-x));
         case MISH: {  // x tanh(ln(1 + e^x)), with the logarithm and the tanh worked out
-            Vector e = exponential(smaller(x, Vector{} + 20.0f));
-            const Vector n = settled(e * (e + 2.0f));
-            return x * n / (n + 2.0f);
+            const Vector e = exponential(smaller(Vector{} + 20.0f, x));
+            const Vector n = e * e + (e + e);  // one product that goes into one sum: the same bits wherever it stands
+            return x * (n / (n + 2.0f));
         }
         case EXP: return exponential(x);
-        case TANH: return 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
+        case TANH: return hyperbolic_tangent(x);
         default: return x;
     }
 }

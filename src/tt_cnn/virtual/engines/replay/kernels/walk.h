@@ -12,8 +12,8 @@ static void walk(const Step& s, const Team& team) {
     double squares = 0;
     int64_t sampled = 0;
     for (int64_t row = 0; row < rows; row += step, sampled++)
-        for (int64_t c = 0; c < C; c++) squares += (double)s.x[row * s.x_pixel + c] * s.x[row * s.x_pixel + c];
-    const float typical = (float)__builtin_sqrt(squares / (double)(sampled * columns)), length = (float)s.a;
+        for (int64_t c = 0; c < C; c++) squares += s.x[row * s.x_pixel + c] * s.x[row * s.x_pixel + c];
+    const float typical = __builtin_sqrtf((float)squares / (float)(sampled * columns)), length = (float)s.a;
     constexpr int64_t AT_ONCE = 64;
     for (int64_t i; (i = team.next()) * AT_ONCE < rows;)
         for (int64_t row = i * AT_ONCE; row < std::min(rows, (i + 1) * AT_ONCE); row++) {

@@ -43,7 +43,8 @@ static void depthwise(const Step& s, const Team& team) {
 }
 
 static void max_pool(const Step& s, const Team& team) {
-    over_windows(s, team, Vector{} - 3.4e38f, [](Vector sum, Vector value, int, int, int) { return larger(sum, value); });
+    over_windows(s, team, Vector{} - __builtin_inff(),
+                 [](Vector sum, Vector value, int, int, int) { return larger_or_nan(sum, value); });
 }
 
 static void average_pool(const Step& s, const Team& team) {

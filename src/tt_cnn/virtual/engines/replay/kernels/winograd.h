@@ -79,6 +79,28 @@ static void to_points(const Step& s, int tile, int at, const Points& V) {
     }
 }
 
+// One pixel's sums of sixteen channels, by the weights as they are, which lie behind those at the points.
+static Vector plain_sum(const Step& s, int n, int y, int x, int channel) {
+    const int C = (int)s.channels, columns = (int)((s.out_channels + LANES - 1) / LANES) * LANES;
+    const int panel = channel / PANEL * PANEL, width = std::min(PANEL, columns - panel);
+    const float* weights = s.weights + (size_t)TILE * columns * C + (size_t)panel * 9 * C + channel - panel;
+    Vector sum = {};
+    for (int place = 0; place < 9; place++) {
+        const int64_t from_y = y + place / 3 - s.top, from_x = x + place % 3 - s.left;
+        if (from_y < 0 || from_y >= s.height || from_x < 0 || from_x >= s.width) continue;
+        const float* from = s.x + ((n * s.height + from_y) * s.width + from_x) * s.x_pixel;
+        for (int c = 0; c < C; c++) sum += from[c] * load(weights + (size_t)(place * C + c) * width);
+    }
+    return sum;
+}
+
+// An infinity, a NaN or an overflow is in all results of a tile, also in those whose windows it is not in: what is not
+// finite is added up plainly. Nothing that is so can come out finite.
+static __attribute__((noinline)) void replace_infinite(const Step& s, int n, int y0, int x0, int channel, Vector* result) {
+    for (int i = 0; i < 16; i++)
+        if (!all_finite(result[i])) result[i] = plain_sum(s, n, y0 + i / 4, x0 + i % 4, channel);
+}
+
 // Results of the channels from `first` on, as many as M has.
 static void from_points(const Step& s, int tile, int at, const Points& M, int first) {
     const int across = (int)(s.out_width + 3) / 4, down = (int)(s.out_height + 3) / 4;
@@ -98,6 +120,10 @@ static void from_points(const Step& s, int tile, int at, const Points& M, int fi
         }
 #pragma GCC unroll 6
         for (int i = 0; i < 4; i++) backward(half + i * 6, result + i * 4);
+        Vector rows[4];
+        for (int i = 0; i < 4; i++) rows[i] = (result[i * 4] + result[i * 4 + 1]) + (result[i * 4 + 2] + result[i * 4 + 3]);
+        if (__builtin_expect(!all_finite((rows[0] + rows[1]) + (rows[2] + rows[3])), 0))
+            replace_infinite(s, n, y0, x0, c, result);
         float* to[16];
         const float* other[16];
         int kept = 0;

@@ -1,0 +1,85 @@
+"""Ordinary numbers: what OpenVINO and ONNX Runtime take as torch does, and how it shows that there are others.
+
+Both lose what is no ordinary number: in a fused Relu, in pools and maxima NaN becomes a number, and minus infinity the
+smallest one. Operations that keep them would not be fused, and every replay would pay for what hardly ever happens.
+So a replay is ordinary until something shows otherwise, and torch runs those that are not:
+
+* an input with NaN, an infinity or a number beyond `LARGEST`, from which sums may overflow;
+* a *witness* that is not finite: the sum of the values of an operation that makes infinities or NaN from ordinary
+  numbers, such as a logarithm, computed by the engine beside its outputs;
+* an output that is not finite, though nothing before it makes such values: something overflowed after all.
+
+What is not seen is an overflow within the graph, from inputs up to `LARGEST`, of which nothing is left in any output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from tt_cnn.virtual.engines.replay.graph import Node, ordered
+
+LARGEST = 2.0**20
+"""Images and features are far below; 32 orders of magnitude are left for what a network makes of them."""
+
+_LOSING = {"Relu", "clip", "hardsigmoid", "HardSwish", "Exp", "max", "min", "div", "amax", "amin"}
+"""Functions that lose such values on one of the engines. OpenVINO divides by multiplying with the reciprocal, which is
+infinite for a denormal, and its exponentials are infinite from 88.4 on."""
+_LOSING_KINDS = {"max_pool", "softmax", "quantize"}
+_MAKING = {"Log", "Reciprocal", "Sqrt", "rsqrt", "Exp", "div", "pow"}
+"""Functions that make such values from ordinary ones."""
+_LEAST_DIVISOR = 2.0**-60
+
+
+def witnesses(outputs: Sequence[Node]) -> list[Node]:
+    """Sums to compute beside the outputs, of all values that are made and may be lost afterwards."""
+    order = ordered(outputs)
+    before_a_loss: set[int] = set()
+    for node in reversed(order):
+        if _loses(node) or id(node) in before_a_loss:
+            before_a_loss.update(id(one) for one in node.inputs)
+    made = [node for node in order if _makes(node) and (_loses(node) or id(node) in before_a_loss)]
+    return [Node("reduce", (node,), ("sum", tuple(range(len(node.shape)))), (1,) * len(node.shape)) for node in made]
+
+
+def finite(outputs: Sequence[Node]) -> list[bool]:
+    """Which outputs are finite for ordinary inputs, unless something overflows."""
+    wild: set[int] = set()
+    for node in ordered(outputs):
+        if _makes(node) or any(id(one) in wild for one in node.inputs):
+            wild.add(id(node))
+    return [id(node) not in wild for node in outputs]
+
+
+def are_ordinary(values: Sequence[torch.Tensor]) -> bool:
+    for value in values:
+        if value.numel():
+            low, high = value.aminmax()  # of NaN both are
+            if not (low >= -LARGEST and high <= LARGEST):
+                return False
+    return True
+
+
+def are_finite(values: Sequence[torch.Tensor]) -> bool:
+    """Or not: the sum of very large ones may overflow too."""
+    return all(bool(torch.isfinite(value.sum())) for value in values)
+
+
+def _loses(node: Node) -> bool:
+    return node.kind in _LOSING_KINDS or (node.kind in ("unary", "binary", "reduce") and node.params[0] in _LOSING)
+
+
+def _makes(node: Node) -> bool:
+    if node.kind == "pad":
+        return not abs(node.params[2]) <= LARGEST
+    if any(one.value is not None and not _is_finite(one.value) for one in node.inputs):
+        return True
+    if node.kind not in ("unary", "binary") or node.params[0] not in _MAKING:
+        return False
+    divisor = node.inputs[1].value if node.params == ("div",) else None
+    return divisor is None or not bool((divisor.abs() >= _LEAST_DIVISOR).all())
+
+
+def _is_finite(value: torch.Tensor) -> bool:
+    return not value.is_floating_point() or bool(torch.isfinite(value).all())
