@@ -161,7 +161,7 @@ def test_parts_of_a_concatenation_are_written_in_place() -> None:
         return [F.conv2d(both, torch.ones(8, 64, 1, 1)), z + 1]
 
     host = agrees(program, torch.randn(1, 16, 12, 12))
-    images = {image.buffer.shape[3] for image in host._lowering.images.values()}
+    images = {image.buffer.shape[3] for image in host._lowering._images.values()}
     assert 64 in images
 
 
