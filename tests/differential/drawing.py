@@ -29,15 +29,16 @@ JUMPING = (
     "logit", "deg2rad", "rad2deg",
 )  # fmt: skip
 WITH_NUMBER = (
-    "leaky_relu({0}, {1})", "clamp({0}, -0.5, {1})", "relu_max({0}, {1})", "relu_min({0}, {1})", "elu({0}, {1})",
+    "leaky_relu({0}, {1})", "clamp({0}, -0.5, {1})", "relu_max({0}, {1})", "relu_min({0}, {1})", "elu({0}, alpha={1})",
     "add({0}, {1})", "multiply({0}, {1})", "subtract({0}, {1})", "rsub({0}, {1})", "maximum({0}, {1})",
-    "minimum({0}, {1})", "div({0}, {1})", "hardtanh({0}, -{1}, {1})", "add({0}, 0.0)", "multiply({0}, 1.0)",
-    "subtract({0}, 0.0)", "softplus({0}, beta={1}, threshold=10.0)", "celu({0}, {1})", "softshrink({0}, {1})",
+    "minimum({0}, {1})", "div({0}, {1})", "hardtanh({0}, min_val=-{1}, max_val={1})", "add({0}, 0.0)",
+    "multiply({0}, 1.0)", "subtract({0}, 0.0)", "softplus({0}, beta={1}, threshold=10.0)", "celu({0}, alpha={1})",
+    "softshrink({0}, lambd={1})",
 )  # fmt: skip
 JUMPING_WITH_NUMBER = (
     "gt({0}, {1})", "lt({0}, {1})", "ge({0}, {1})", "le({0}, {1})", "eq({0}, 1.0)", "ne({0}, 0.0)", "pow({0}, 2.0)",
     "pow({0}, 3)", "rdiv({0}, {1})", "heaviside({0}, {1})", "threshold({0}, {1}, 0.25)", "remainder({0}, {1})",
-    "fmod({0}, {1})", "hardshrink({0}, {1})",
+    "fmod({0}, {1})", "hardshrink({0}, lambd={1})",
 )  # fmt: skip
 BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "squared_difference", "rsub", "add", "multiply")
 JUMPING_BINARY = (

@@ -20,45 +20,37 @@ from tests.differential.checking import (
     opened,
     too_far,
 )
-from tests.differential.drawing import Taste
 from tests.differential.program import Program, Source
-from tests.differential.run import Tally, examine, programs, shown
+from tests.differential.run import TASTES, Tally, programs, run, shown
 from tests.differential.shrinking import script, shrunk, still_fails
 
 ENGINES = (DEVICE, *NATIVE, STEPS, ALIKE, EXACT)
-QUICK = {"kernels": 60, "openvino": 15, "onnxruntime": 25, "steps": 40, "torch": 30, "cpu": 12}
-"""Programs of each engine in the tests that CI runs."""
-LONG = 10_000
-SMALL = Taste(largest=1 << 11, length=(2, 6))
-"""`exact` numerics follows every rounding: what is large takes long."""
+GROUPS = {"device": ([DEVICE], 120), "native": ([*NATIVE, STEPS, ALIKE], 60), "exact": ([EXACT], 30)}
+"""By numerics, with the programs in the tests that CI runs."""
+LONG = {"device": 5000, "native": 4000, "exact": 1000}
 
 
-@pytest.fixture(autouse=True)
-def run(setting: Setting, seeds: range) -> Tally:
-    tally, taste = Tally(), SMALL if setting is EXACT else None
-    for program in programs(seeds, setting, taste):
-        examine(program, setting, tally)
-    return tally
+def assert_none_wrong(tallies: dict[Setting, Tally]) -> None:
+    for setting, tally in tallies.items():
+        print(f"{setting}: {tally}")
+        assert not tally.differences, shown(*tally.differences[0], setting)
+        assert not tally.faults, f"{setting}, seed {tally.faults[0][0].seed}: {tally.faults[0][1]}"
 
 
-def assert_none_wrong(tally: Tally, setting: Setting) -> None:
-    print(f"{setting}: {tally}")
-    assert not tally.differences, shown(*tally.differences[0], setting)
-    assert not tally.faults, f"seed {tally.faults[0][0].seed}: {tally.faults[0][1]}"
-
-
-@pytest.mark.parametrize("setting", ENGINES, ids=str)
-def test_replays_of_random_programs_equal_eager(setting: Setting) -> None:
-    tally = run(setting, range(QUICK[setting.engine]))
-    assert_none_wrong(tally, setting)
-    assert tally.programs > 0.7 * QUICK[setting.engine], "too many programs are left out to say something"
+@pytest.mark.parametrize("numerics", GROUPS)
+def test_replays_of_random_programs_equal_eager(numerics: str) -> None:
+    settings, count = GROUPS[numerics]
+    tallies = run(settings, range(count), TASTES.get(numerics))
+    assert_none_wrong(tallies)
+    for tally in tallies.values():
+        assert tally.programs > 0.7 * count, "too many programs are left out to say something"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("setting", ENGINES, ids=str)
-def test_replays_of_ten_thousand_random_programs_equal_eager(setting: Setting) -> None:
-    share = LONG * QUICK[setting.engine] // sum(QUICK[one.engine] for one in ENGINES)
-    assert_none_wrong(run(setting, range(100_000, 100_000 + share)), setting)
+@pytest.mark.parametrize("numerics", GROUPS)
+def test_replays_of_ten_thousand_random_programs_equal_eager(numerics: str) -> None:
+    seeds = range(100_000, 100_000 + LONG[numerics])
+    assert_none_wrong(run(GROUPS[numerics][0], seeds, TASTES.get(numerics)))
 
 
 # --- faults that were found, by name -------------------------------------------------------------------------------
@@ -95,7 +87,9 @@ def test_state_is_added_to_once_with_inputs_of_whole_numbers(setting: Setting) -
 
 
 @pytest.mark.parametrize("setting", ENGINES, ids=str)
-@pytest.mark.parametrize("call", ["softplus(i0)", "softplus(i0, beta=2.0, threshold=1.0)", "gelu(i0)", "elu(i0, 0.5)"])
+@pytest.mark.parametrize(
+    "call", ["softplus(i0)", "softplus(i0, beta=2.0, threshold=1.0)", "gelu(i0)", "elu(i0, alpha=0.5)"]
+)
 def test_functions_with_parameters_are_captured_with_them(setting: Setting, call: str) -> None:
     check(program(f"y = ttnn.{call}"), setting)
 
@@ -147,7 +141,7 @@ def _runs(one: Program) -> bool:
 
 
 def test_programs_are_the_same_for_the_same_seed() -> None:
-    first, again = (next(iter(programs(range(3, 4), DEVICE))) for _ in range(2))
+    first, again = (next(iter(programs(range(3, 4), "device"))) for _ in range(2))
     assert first == again
 
 

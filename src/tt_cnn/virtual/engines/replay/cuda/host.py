@@ -12,6 +12,7 @@ import torch
 
 from tt_cnn.virtual.engines.replay.cuda import launch
 from tt_cnn.virtual.engines.replay.cuda.program import Program
+from tt_cnn.virtual.engines.replay.cuda.recording import recorded
 from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Step
 from tt_cnn.virtual.engines.replay.cuda.tuning import Tuner, library, replayed, signature
 from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3
@@ -78,14 +79,8 @@ class CudaGraph:
         self._launch(early)
         for _ in range(WARM_UPS):
             self.program.run()
-        graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(self.program.device)
-        graph.capture_begin(capture_error_mode="thread_local")
-        try:
-            self.program.run()
-        finally:
-            graph.capture_end()
-        return graph, self.program.outputs()
+        return recorded(self.program.run), self.program.outputs()
 
     def _has_room(self) -> bool:
         """Whether no step's values come near to the largest number; looked at before their memory is used again."""

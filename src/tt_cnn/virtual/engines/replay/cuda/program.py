@@ -6,6 +6,7 @@ The program itself knows nothing of CUDA: on the CPU torch runs its steps, one b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -21,6 +22,7 @@ from tt_cnn.virtual.engines.replay.cuda.steps import (
     Convolution,
     Copy,
     Step,
+    lies_channels_last,
 )
 from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3, is_eight, scale_of
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
@@ -64,7 +66,9 @@ class Program:
         self._tails = self._convolutions_to_one_channel()
         self._stored = self._nodes_with_memory()
         self._last_use = self._last_uses()
+        self._position = 0
         for position, node in enumerate(self._order):
+            self._position = position
             self._lower(node)
             self._buffers.release(position)
         for node, region in self._reads(self._results):
@@ -217,7 +221,28 @@ class Program:
         elif id(node) in self._stored and not self._is_view(node):
             self._compute(node)
 
+    def _channels_last(self, node: Node) -> Node:
+        """A node with these values whose image lies as kernels take it; inputs, and what torch computes, may not."""
+        made_here = id(node) in self._images and not self._brought(node)
+        if made_here and lies_channels_last(self.tensor(node)):
+            return node
+        copy = Node("copy", (node,), (), node.shape)
+        y = self._buffers.image(node.shape, self.dtype, self._position)
+        self._images[id(copy)] = y
+        self._ledger.step(self._reads([node]), (copy, region_of(y)))
+        self.steps.append(Copy(Fused(node, copy), self.tensor, y))
+        return copy
+
+    def _brought(self, node: Node) -> bool:
+        """Whether a step brings the memory of a node's values: how they lie there is known when it has run."""
+        return any(isinstance(step, ByTorch) and step.node is node for step in self.steps)
+
     def _step(self, fused: Fused) -> None:
+        if fused.other is not None:
+            fused.other = self._channels_last(fused.other)
+        if fused.node.kind == "reduce":
+            source = self._channels_last(fused.node.source)
+            fused = replace(fused, node=replace(fused.node, inputs=(source,)))
         whole = self._fused.get(id(fused.node.source)) if self._tails.get(id(fused.node.source)) is fused else None
         targets = self._targets(fused.result)
         scale = scale_of(targets[-1]) if targets[-1].kind == "e4m3" else 1.0

@@ -51,7 +51,7 @@ class Step:
 
     @property
     def other(self) -> torch.Tensor | None:
-        return None if self.fused.other is None else self.tensor(self.fused.other)
+        return None if self.fused.other is None else channels_last(self.tensor(self.fused.other))
 
     @property
     def activation(self) -> tuple[str, tuple[float, ...]]:
@@ -108,6 +108,10 @@ class Window(Step):
 
 
 class Mean(Step):
+    @property
+    def x(self) -> torch.Tensor:
+        return channels_last(super().x)
+
     def by_torch(self) -> None:
         self.finish(self.x.float().mean((2, 3), keepdim=True))
 
@@ -257,6 +261,17 @@ class ByTorch:
         self.keep(
             self.node, evaluate.value_of(self.node, [self.tensor(one).to(self.dtype) for one in self.node.inputs])
         )
+
+
+def channels_last(image: torch.Tensor) -> torch.Tensor:
+    """An image as kernels take it that know no distance between channels."""
+    if not lies_channels_last(image):
+        raise ValueError(f"an image of shape {tuple(image.shape)} lies {image.stride()}, not with its channels last")
+    return image
+
+
+def lies_channels_last(image: torch.Tensor) -> bool:
+    return image.stride(1) == 1 or image.shape[1] == 1
 
 
 def _activation(fused: Fused) -> tuple[str, tuple[float, ...]]:

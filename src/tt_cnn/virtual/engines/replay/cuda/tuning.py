@@ -26,6 +26,7 @@ from tt_cnn.virtual.engines.replay.cuda.launch import (
     convolution_arguments,
     grid_of,
 )
+from tt_cnn.virtual.engines.replay.cuda.recording import recorded
 from tt_cnn.virtual.engines.replay.cuda.steps import Convolution
 
 log = logging.getLogger("tt_cnn.virtual")
@@ -230,13 +231,7 @@ class Tuner:
             else:
                 launches = [launcher(step, way[0])]
             launches[0]()
-            graph = torch.cuda.CUDAGraph()
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                for i in range(LAUNCHES):
-                    launches[i % len(launches)]()
-            finally:
-                graph.capture_end()
+            graph = recorded(lambda: [launches[i % len(launches)]() for i in range(LAUNCHES)])
             return min(replayed(graph) for _ in range(REPLAYS)) / LAUNCHES
         except (RuntimeError, triton.TritonError) as error:
             log.info("%s with %s does not run: %s", signature(step, False), way, str(error)[:200])
