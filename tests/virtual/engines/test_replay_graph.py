@@ -237,3 +237,47 @@ def test_any_chain_of_layout_operations_agrees_with_torch(data: st.DataObject) -
         return [result, start + 0.25]
 
     agrees(program, x)
+
+
+ARGUMENTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "hardtanh": F.hardtanh,
+    "hardtanh, own bounds": lambda x: F.hardtanh(x, -2, 0.5),
+    "softplus": F.softplus,
+    "softplus, steep": lambda x: F.softplus(x, 2.0, 3.0),
+    "softplus, downwards": lambda x: F.softplus(x, -0.5),
+    "gelu": F.gelu,
+    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "elu": lambda x: F.elu(x, 0.5),
+    "leaky_relu": F.leaky_relu,
+    "scaled addend": lambda x: torch.add(x, 2, alpha=3) + torch.sub(x, x, alpha=0.5) + torch.rsub(x, 2, alpha=3),
+    "clamp by tensors": lambda x: x.clamp(torch.zeros(4, 1, 1), torch.linspace(0, 1, 6)).clamp_max(torch.tensor(0.7)),
+    "clamp from above": lambda x: x.clamp(2, -1),
+    "sum of all": lambda x: x.sum(dim=[]) + x.sum(0) + x.amax(),
+    "powers": lambda x: x**2 + x**3 + x.abs() ** 0.5 + x.abs() ** -0.5 + x**-1 + x**-2 + 2**x + x.abs() ** 1.5,
+    "mean as float32": lambda x: x.mean(1, dtype=torch.float32) + x.softmax(1, dtype=torch.float32).amin(1),
+    "average with a divisor": lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=5),
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_of_functions_count(name: str, host: str) -> None:
+    agrees(lambda x: [ARGUMENTS[name](x)], torch.linspace(-4, 4, 96).reshape(1, 4, 4, 6), host=host)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.softplus(x, 1.0, 100.0),  # torch's own overflows before it becomes linear
+        lambda x: x.clamp(min=math.nan),
+        lambda x: x.mean(1, dtype=torch.float64),
+        lambda x: x.sum(dtype=torch.float64),
+        lambda x: torch.div(x, 3, rounding_mode="floor"),
+        lambda x: F.interpolate(x[:, :, :3, :3], scale_factor=2.3),  # 6 of 3 pixels, not each of them twice
+        lambda x: F.max_pool2d(x[0], 2),
+        lambda x: F.selu(x),
+    ],
+)
+def test_arguments_without_a_node_are_said_to_have_none(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(NotExpressible):
+        graph_of(lambda x: [function(x)], [torch.zeros(1, 4, 4, 6)])

@@ -258,3 +258,15 @@ def test_an_overflow_shows_in_what_should_be_finite(engine: str, by_torch: list[
     x = torch.full((1, 4, 3, 3), 1000.0)
     agrees(engine, lambda x: [F.conv2d(x, torch.full((4, 4, 1, 1), 1e36))], x)
     assert len(by_torch) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("value", [INF, NAN])
+def test_weights_that_are_not_finite_meet_the_padding(engine: str, value: float) -> None:
+    x, row = torch.randn(1, 16, 13, 13), torch.randn(20)
+    row[3] = value
+    for shape, groups in (((32, 16, 3, 3), 1), ((8, 16, 1, 1), 1), ((16, 1, 3, 3), 16)):
+        kernel = weight(*shape)
+        kernel[1, 0, 0, 0] = value
+        agrees(engine, lambda x, k=kernel, n=groups: [F.conv2d(x, k, padding=k.shape[2] // 2, groups=n)], x)
+    agrees(engine, lambda x: [F.relu(F.conv2d(x, weight(20, 16, 1, 1), row))], x)

@@ -67,6 +67,8 @@ def are_finite(values: Sequence[torch.Tensor]) -> bool:
 
 
 def _loses(node: Node) -> bool:
+    if node.kind == "conv":  # torch multiplies the padding too, which shows where a weight is not finite
+        return _makes(node)
     return node.kind in _LOSING_KINDS or (node.kind in ("unary", "binary", "reduce") and node.params[0] in _LOSING)
 
 

@@ -129,7 +129,7 @@ def is_step(node: Node) -> bool:
     if len(node.shape) != 4:
         return False
     if node.kind == "conv":
-        constant = all(one.value is not None for one in node.inputs[1:])
+        constant = all(one.value is not None for one in node.inputs[1:]) and _is_finite(node.inputs[1])
         return constant and (node.params[3] == 1 or node.params[3] == node.source.shape[1] == node.shape[1])
     if node.kind == "conv_transpose":  # without overlap
         stride, padding, (dilation, more), groups = node.params
@@ -141,7 +141,7 @@ def is_step(node: Node) -> bool:
     if node.kind == "repeat":
         return node.params[0][:2] == (1, 1)
     if node.kind == "sums":
-        return node.inputs[1].value is not None
+        return _is_finite(node.inputs[1])
     if node.kind == "walk":
         return True
     if _is_stage(node):
@@ -152,6 +152,11 @@ def is_step(node: Node) -> bool:
     if node.kind == "reduce":
         return node.params == ("mean", (2, 3))
     return False
+
+
+def _is_finite(weight: Node) -> bool:
+    """Weights that are not would make NaN of the padding, which steps leave out of their sums where they can."""
+    return weight.value is not None and bool(torch.isfinite(weight.value).all())
 
 
 def concatenated(order: Sequence[Node], fused: Mapping[int, Fused | None]) -> dict[int, tuple[Node, int]]:

@@ -1,8 +1,5 @@
 // Sums of products, rows times columns, in registers.
 #pragma once
-#ifdef __AVX512BF16__
-#include <immintrin.h>
-#endif
 #include "vector.h"
 
 // `sum` plus the products of two pairs of bfloat16 numbers in each lane, or plus those of two numbers.

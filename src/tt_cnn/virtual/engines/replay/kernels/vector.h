@@ -3,6 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
 
 typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t Bits __attribute__((vector_size(64), aligned(4), may_alias));
@@ -33,11 +36,18 @@ static inline Vector larger_or_nan(Vector a, Vector b) {
 }
 
 static inline bool all_finite(Vector x) {
-    const Bits wrong = (x - x) != 0.0f;  // of infinities and NaN it is NaN
-    uint64_t words[sizeof wrong / sizeof(uint64_t)], any = 0;
-    memcpy(words, &wrong, sizeof wrong);
-    for (uint64_t word : words) any |= word;
-    return !any;
+    const Vector zero = x - x;  // of infinities and NaN it is NaN
+#if defined(__AVX512F__)
+    return !_mm512_cmp_ps_mask((__m512)zero, (__m512)zero, _CMP_UNORD_Q);
+#elif defined(__AVX__)
+    __m256 halves[2];
+    memcpy(halves, &zero, sizeof zero);
+    return !_mm256_movemask_ps(_mm256_cmp_ps(halves[0], halves[1], _CMP_UNORD_Q));
+#else
+    for (int i = 0; i < LANES; i++)
+        if (zero[i] != zero[i]) return false;
+    return true;
+#endif
 }
 
 static inline Vector two_to_the(Bits power) { return (Vector)((power + 127) << 23); }

@@ -4,32 +4,42 @@
 
 // --- windows channel by channel --------------------------------------------------------------------------------------
 
-template <class Take>
-static void over_windows(const Step& s, const Team& team, Vector start, Take take) {
+// The pixels of a window that are inside the image, and their numbers in the kernel.
+struct Inside {
+    const float* pixels[256];
+    int which[256], count;
+
+    // Their channels from `c` on, one pixel after the other.
+    template <class Take>
+    Vector folded(int c, int lanes, Vector sum, Take take) const {
+        for (int i = 0; i < count; i++)
+            sum = take(sum, lanes == LANES ? load(pixels[i] + c) : load_some(pixels[i] + c, lanes), which[i]);
+        return sum;
+    }
+};
+
+template <class Reduce>
+static void over_windows(const Step& s, const Team& team, Reduce reduce) {
     const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
     for (int row; (row = (int)team.next()) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
         for (int x = 0; x < s.out_width; x++) {
-            const float* pixels[256];
-            int which[256], count = 0;
+            Inside inside;
+            inside.count = 0;
             for (int ky = 0; ky < s.kernel_h; ky++)
                 for (int kx = 0; kx < s.kernel_w; kx++) {
                     const int64_t iy = y * s.stride_h + ky * s.dilation_h - s.top, ix = x * s.stride_w + kx * s.dilation_w - s.left;
                     if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
-                    pixels[count] = s.x + ((n * s.height + iy) * s.width + ix) * s.x_pixel;
-                    which[count++] = ky * (int)s.kernel_w + kx;
+                    inside.pixels[inside.count] = s.x + ((n * s.height + iy) * s.width + ix) * s.x_pixel;
+                    inside.which[inside.count++] = ky * (int)s.kernel_w + kx;
                 }
             float* out = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel;
             const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
             for (int c = 0; c < C; c += LANES) {
                 const int lanes = std::min(LANES, C - c);
-                Vector sum = start;
-                for (int i = 0; i < count; i++) {
-                    const Vector value = lanes == LANES ? load(pixels[i] + c) : load_some(pixels[i] + c, lanes);
-                    sum = take(sum, value, which[i], c, lanes);
-                }
+                Vector sum = reduce(inside, c, lanes);
                 if (s.bias) sum += load_some(s.bias + c, lanes);
-                if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : count);
+                if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : inside.count);
                 put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
             }
         }
@@ -37,18 +47,31 @@ static void over_windows(const Step& s, const Team& team, Vector start, Take tak
 }
 
 static void depthwise(const Step& s, const Team& team) {
-    over_windows(s, team, Vector{}, [&](Vector sum, Vector value, int at, int c, int lanes) {
-        return sum + value * load_some(s.weights + at * s.out_channels + c, lanes);
+    over_windows(s, team, [&](const Inside& inside, int c, int lanes) {
+        return inside.folded(c, lanes, Vector{}, [&](Vector sum, Vector value, int at) {
+            return sum + value * load_some(s.weights + at * s.out_channels + c, lanes);
+        });
     });
 }
 
+// Quickly, with a sum that tells whether there was a NaN to look for.
 static void max_pool(const Step& s, const Team& team) {
-    over_windows(s, team, Vector{} - __builtin_inff(),
-                 [](Vector sum, Vector value, int, int, int) { return larger_or_nan(sum, value); });
+    over_windows(s, team, [](const Inside& inside, int c, int lanes) {
+        const Vector lowest = Vector{} - __builtin_inff();
+        Vector total = {};
+        const Vector most = inside.folded(c, lanes, lowest, [&](Vector sum, Vector value, int) {
+            total += value;
+            return larger(sum, value);
+        });
+        if (__builtin_expect(all_finite(total), 1)) return most;
+        return inside.folded(c, lanes, lowest, [](Vector sum, Vector value, int) { return larger_or_nan(sum, value); });
+    });
 }
 
 static void average_pool(const Step& s, const Team& team) {
-    over_windows(s, team, Vector{}, [](Vector sum, Vector value, int, int, int) { return sum + value; });
+    over_windows(s, team, [](const Inside& inside, int c, int lanes) {
+        return inside.folded(c, lanes, Vector{}, [](Vector sum, Vector value, int) { return sum + value; });
+    });
 }
 
 // --- pixel by pixel --------------------------------------------------------------------------------------------------
