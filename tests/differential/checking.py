@@ -29,6 +29,9 @@ class Float64(engines.Engine):
     def upload(self, host: torch.Tensor) -> torch.Tensor:
         return host.double() if host.is_floating_point() else host
 
+    def pack(self, value: torch.Tensor, dtype: Any) -> torch.Tensor:
+        return value.double() if dtype.is_float else super().pack(value, dtype)
+
 
 class _StepsOnCpu:
     """A host as `hosts.py` has them: the GPU's program, each of its steps run by torch."""

@@ -27,7 +27,7 @@ from tt_cnn.virtual.engines.replay.cuda.steps import (
 from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3, is_eight, scale_of
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse
-from tt_cnn.virtual.engines.replay.ledger import Ledger, Region
+from tt_cnn.virtual.engines.replay.ledger import Ledger, Region, value_of
 
 FOREVER = 1 << 60
 WIDEST_TAIL = 64
@@ -58,7 +58,7 @@ class Program:
             elif node.value is not None:
                 self._images[id(node)] = node.value.to(self.device)
             if id(node) in self._images:
-                self._ledger.step([], (node, region_of(self._images[id(node)])))
+                self._ledger.step([], (node, value_of(node)))
         self.inputs = [self._images[id(node)] for node in leaves]
         """In the order of their numbers, float32."""
         self._eights = self._written_in_eight_bits()
@@ -223,8 +223,8 @@ class Program:
 
     def _channels_last(self, node: Node) -> Node:
         """A node with these values whose image lies as kernels take it; inputs, and what torch computes, may not."""
-        made_here = id(node) in self._images and not self._brought(node)
-        if made_here and lies_channels_last(self.tensor(node)):
+        ((memory, _),) = self._reads([node])
+        if not self._brought(memory) and lies_channels_last(self.tensor(node)):
             return node
         copy = Node("copy", (node,), (), node.shape)
         y = self._buffers.image(node.shape, self.dtype, self._position)
@@ -275,7 +275,8 @@ class Program:
         for node in nodes:
             while id(node) not in self._images:
                 node = node.source
-            found.append((node, region_of(self._images[id(node)])))
+            leaf = node.kind == "input" or node.value is not None
+            found.append((node, value_of(node) if leaf else region_of(self._images[id(node)])))
         return found
 
     def _fill(self, cat: Node) -> None:

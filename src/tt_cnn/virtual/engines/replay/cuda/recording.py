@@ -10,7 +10,7 @@ import torch
 
 
 def recorded(launch: Callable[[], Any]) -> torch.cuda.CUDAGraph:
-    """Nothing is garbage collected meanwhile: a device that is dropped waits for its streams, which breaks a capture."""
+    """Nothing is garbage collected meanwhile: a dropped device waits for its streams, which breaks a capture."""
     graph = torch.cuda.CUDAGraph()
     collecting = gc.isenabled()
     gc.disable()
