@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -80,13 +81,24 @@ class Replay:
         self._variable: list[Cell] = []
         self._known: dict[int, tuple[Cell, list[torch.Tensor] | None]] = {}
         self._same_on_all_chips = False
+        self._also: deque[Cell] = deque()
 
     def note_values(self) -> None:
         """Remember what the commands would read now, when all before the capture is done."""
         self._known = {id(cell): (cell, cell.values) for cell in _read_first(self.commands)}
 
+    def also_fill(self, cell: Cell) -> None:
+        """From the next replay on a buffer holds a cell that was left empty so far. Never blocks."""
+        self._also.append(cell)
+
+    def _add_outputs(self) -> None:
+        while self._also:
+            self.outputs = [*self.outputs, self._also.popleft()]
+            self.parts = []
+
     def __call__(self) -> None:
         with self._lock:
+            self._add_outputs()
             changed = [cell for cell, values in self._known.values() if cell.values is not values]
             if changed:
                 for cell in changed:
