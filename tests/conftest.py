@@ -87,6 +87,30 @@ class _Move(_Plus):
         return [output]
 
 
+class _Bump(Operation):
+    """x + 1 in place."""
+
+    def arguments(self, x: Any) -> Call:
+        return Call([x])
+
+    def plan(self, planner: Any, x: Any) -> list[Any]:
+        planner.step("TestBump", "Factory", planner.grid, [x], [x])
+        return [x]
+
+    def numbers(self, context: Any, x: torch.Tensor) -> list[torch.Tensor]:
+        return [x + 1]
+
+
+class _Wide(_Plus):
+    """x + 1, with circular buffers in all of L1."""
+
+    def plan(self, planner: Any, x: Any, temporary: bool) -> list[Any]:
+        output = planner.allocate(x.spec)
+        buffer = CircularBuffer(planner.card.l1_size - planner.card.l1_base - 64, planner.grid)
+        planner.step("TestWide", "Factory", planner.grid, [x], [output], [buffer])
+        return [output]
+
+
 class _View(Operation):
     """The same memory as another tensor."""
 
@@ -107,7 +131,15 @@ class _Broken(_Plus):
         raise ArithmeticError("broken numbers")
 
 
-_TOYS = {"plus": _Plus, "into": _Into, "move": _Move, "view": _View, "broken": _Broken}
+_TOYS = {
+    "plus": _Plus,
+    "into": _Into,
+    "move": _Move,
+    "bump": _Bump,
+    "wide": _Wide,
+    "view": _View,
+    "broken": _Broken,
+}
 
 
 class Toys:
@@ -116,6 +148,8 @@ class Toys:
     plus: Operation
     into: Operation
     move: Operation
+    bump: Operation
+    wide: Operation
     view: Operation
     broken: Operation
 

@@ -27,8 +27,9 @@ from tt_cnn.virtual.plan_cache import PlanCache
 from tt_cnn.virtual.queues import Command, Event, Job, Queue, Timer, current_queue, timed
 from tt_cnn.virtual.repeats import Repeats
 from tt_cnn.virtual.shard_grid import check_shard_grid
-from tt_cnn.virtual.storage import Buffer, Guard, LiveBuffer
+from tt_cnn.virtual.storage import Buffer, Cell, Dropped, Guard, LiveBuffer
 from tt_cnn.virtual.trace import MeshTraceId, Trace
+from tt_cnn.virtual.trace_memory import Loose, TraceMemory
 from tt_cnn.virtual.types.enums import Arch, BufferType
 from tt_cnn.virtual.types.geometry import CoreCoord, CoreGrid, MeshShape
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -83,11 +84,14 @@ class MeshDevice:
         self.repeats = Repeats()
         self.traces: dict[int, Trace] = {}
         self.capturing: Trace | None = None
-        self.lock = Guard(self.take_back)
+        self.loose = Loose(self.traces)
+        self.lock = Guard(self._collected)
         self.closed = False
         self.allocations = 0
         self.live: dict[int, LiveBuffer] = {}
         """Buffers in use by their serial, the newest last."""
+        self.cells: dict[int, Cell] = {}
+        """Of the same buffers."""
         self.advises = True
         """Errors say what would fit, found by planning."""
         self.no_dispatch = False
@@ -183,18 +187,15 @@ class MeshDevice:
             here = Place(need.buffer_type, self.memory.allocate(need), need.bank_bytes)
             for listener in self.memory_listeners:
                 listener("allocate", here, spec, made_by)
-            buffer = self.adopt(here, spec, made_by)
-            if self.capturing is not None:
-                buffer.cell = self.capturing.given_back.pop((here, spec), buffer.cell)
-            return buffer
+            return self.adopt(here, spec, made_by)
 
-    def adopt(self, here: Place, spec: Spec, made_by: str) -> Buffer:
-        """A buffer for memory that a placement has already taken."""
-        buffer = Buffer(self, here, spec)
+    def adopt(self, here: Place, spec: Spec, made_by: str, captured: bool = False) -> Buffer:
+        """A buffer for memory that a placement has already taken; `captured` for the result of a trace's command."""
         self.allocations += 1
-        buffer.serial = self.allocations
-        buffer.made_by = made_by
+        cell = Cell(here, spec) if captured else self.loose.cell_for(here, spec, self.capturing)
+        buffer = Buffer(self, cell, self.allocations, made_by)
         self.live[buffer.serial] = LiveBuffer(here, spec, made_by)
+        self.cells[buffer.serial] = cell
         if self.traces and self.capturing is None and not self._warned_active_trace:
             self._warned_active_trace = True
             log.warning(
@@ -202,6 +203,16 @@ class MeshDevice:
                 "buffers may be corrupted once a trace is executed if they are not released before then."
             )
         return buffer
+
+    def let_go(self, serial: int, cell: Cell) -> None:
+        """A buffer no longer holds its cell."""
+        if self.live.pop(serial, None) is not None:
+            del self.cells[serial]
+            self.loose.let_go(cell, self.capturing)
+
+    def _collected(self, dropped: Dropped) -> None:
+        self.let_go(*dropped)
+        self.take_back(dropped.cell.place)
 
     def take_back(self, here: Place, by: str = "") -> None:
         """Memory that a buffer has given up."""
@@ -238,6 +249,10 @@ class MeshDevice:
             )
         return self.queues[index]
 
+    def captures(self, queue: int) -> bool:
+        """What is enqueued there now does not run: a trace is captured, or commands are only planned."""
+        return self.no_dispatch or (self.capturing is not None and self.capturing.queue == queue)
+
     def enqueue(self, command: Command, wait: bool = False) -> int:
         """Hand a command to its queue, or to the trace that is being captured there. Returns its tick on the queue."""
         tick = 0
@@ -255,6 +270,8 @@ class MeshDevice:
                 wait = False
             else:
                 tick = self.hazards.enqueue(command.queue, command, command.accesses)
+                if self.loose.cells:
+                    self.loose.written_over(command)
                 if not wait:
                     self.queues[command.queue].submit(self._job(command))
             for listener in self.listeners:
@@ -335,7 +352,7 @@ class MeshDevice:
                     f"CQ {self.capturing.queue} is already being used for tracing tid {int(self.capturing.id)}"
                 )
             self._last_trace += 1
-            self.capturing = Trace(MeshTraceId(self._last_trace), queue.index)
+            self.capturing = Trace(MeshTraceId(self._last_trace), queue.index, TraceMemory(self.allocations))
             return self.capturing.id
 
     def end_trace(self, trace_id: MeshTraceId, cq_id: int | None) -> None:
@@ -349,9 +366,12 @@ class MeshDevice:
             )
             assert trace is not None
             self.capturing = None
-            trace.close(self.allocations, self.engine)
-            traces.reserve(self, trace)
-            self.traces[int(trace.id)] = trace
+            try:
+                trace.close(self.cells.values(), self.allocations, self.engine)
+                traces.reserve(self, trace)
+                self.traces[int(trace.id)] = trace
+            finally:
+                self.loose.forget()
             assert trace.replay is not None
             job = self.engine.captured(trace.replay)
             if job is not None:
@@ -367,11 +387,10 @@ class MeshDevice:
                 raise CardError(
                     f"Trace instance {int(trace_id)} must exist on Mesh device {self._id}'s active sub-device manager 0"
                 )
-            if self.hazards.on:
-                traces.check_live_buffers(self, trace)
+            trace.memory.check(self, trace)
             command = trace.command_on(queue.index)
             self.hazards.enqueue(queue.index, command, command.accesses)
-            trace.fill()
+            trace.memory.replayed(self, trace)
             for listener in self.listeners:
                 listener(command)
             if not blocking:
@@ -385,6 +404,7 @@ class MeshDevice:
             trace = self.traces.pop(int(trace_id), None)
             if trace is not None and trace.place is not None and trace.place.buffer_type is BufferType.TRACE:
                 self.memory.free(BufferType.TRACE, trace.place.address)
+            self.loose.forget()
             if not self.traces:
                 self._warned_active_trace = False
 
@@ -398,8 +418,10 @@ class MeshDevice:
             self.closed = True
             self.capturing = None
             self.traces.clear()
+            self.loose.forget()
             self.program_cache.programs.clear()
             self.live.clear()
+            self.cells.clear()
         _stop(self.queues)
         give_back()
         for queue in self.queues:

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from tt_cnn.virtual.errors import HazardError
 from tt_cnn.virtual.types.enums import BufferType
@@ -180,9 +180,18 @@ class HazardChecker:
         if self.mode == "raise":
             raise HazardError(text)
         if self.mode == "warn":
-            if len(self.found) < 1000:
-                self.found.append(text)
+            self._note(text)
             warnings.warn(text, HazardWarning, stacklevel=6)
+
+    def refuse(self, text: str) -> NoReturn:
+        """A read of values that nobody knows: in every mode an error, since any number would be a wrong one."""
+        if self.mode == "warn":
+            self._note(text)
+        raise HazardError(text)
+
+    def _note(self, text: str) -> None:
+        if len(self.found) < 1000:
+            self.found.append(text)
 
     # --- the map of memory --------------------------------------------------------------------------------------
 

@@ -149,6 +149,16 @@ class Plan:
     def steps(self) -> list[Step]:
         return [a for a in self.actions if isinstance(a, Step)]
 
+    @cached_property
+    def only_written(self) -> frozenset[int]:
+        """Buffers of the call's tensors that it writes and does not read: what was in them does not matter."""
+        read: set[int] = set()
+        written: set[int] = set()
+        for step in self.steps:
+            read.update(slot.buffer for slot in step.inputs if slot.buffer not in written)
+            written.update(slot.buffer for slot in step.outputs)
+        return frozenset(slot.buffer for slot in self.inputs if slot.buffer in written - read)
+
 
 @dataclass(frozen=True)
 class FreeMemory:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tt_cnn.virtual.plan import Plan, Step
 from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.storage import Cell
+from tt_cnn.virtual.trace_memory import reads_of
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.device import MeshDevice
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 class _Repeat(NamedTuple):
     command: Command
     plan: Plan
+    reads: tuple[Cell, ...]
+    """Without those that it only writes."""
     specs: tuple[Spec, ...]
     """Of the tensors: others may look at the same memory."""
     memory: int
@@ -46,7 +50,7 @@ class Repeats:
         for tensor, spec in zip(tensors, known.specs, strict=True):
             if tensor.spec is not spec:
                 return None
-        for cell in known.command.reads:
+        for cell in known.reads:
             if not cell.written:
                 return None
         return known
@@ -57,4 +61,4 @@ class Repeats:
             if len(self._known) >= self.LIMIT:
                 self._known.clear()
             specs = tuple(tensor.spec for tensor in tensors)
-            self._known[key] = _Repeat(command, plan, specs, device.memory.version)
+            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, device.memory.version)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,26 +39,60 @@ CARRIER: dict[DataType, torch.dtype] = {
 }
 
 
+class Contents(Enum):
+    """What is known of a cell's values, counting the commands that are enqueued."""
+
+    NOTHING = "nothing has written them"
+    WRITTEN = "they were written"
+    FORMER = "they are those of the buffer that lay there before, which a trace uses"
+    LOST = "something else was written over them"
+
+
 class Cell:
     """The values behind one device buffer. Commands hold cells, so data outlives an early deallocation."""
 
-    __slots__ = ("values", "written")
+    __slots__ = ("contents", "lost_to", "place", "spec", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, place: Place, spec: Spec) -> None:
+        self.place = place
+        self.spec = spec
         self.values: list[torch.Tensor] | None = None
-        self.written = False
-        """A command that writes it was enqueued."""
+        self.contents = Contents.NOTHING
+        self.lost_to = ""
+        """Who wrote over the values, in words."""
+
+    @property
+    def written(self) -> bool:
+        return self.contents is Contents.WRITTEN
+
+    def will_be_written(self) -> None:
+        """A command that writes it is enqueued."""
+        self.contents = Contents.WRITTEN
+
+    def __str__(self) -> str:
+        return f"a tensor of shape {self.spec.shape}"
 
     def read(self, spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:
         """The values under a spec; memory that was never written reads as zeros here."""
         if self.values is None:
-            zeros = torch.zeros(tuple(spec.padded_shape), dtype=CARRIER[spec.dtype], device=device)
-            return [zeros] * chips
+            return zeros(spec, chips, device)
         shape = tuple(spec.padded_shape)
         if device.type == "cuda" and not torch._C._len_torch_dispatch_stack():  # nor is a trace being compiled
             for value in self.values:
                 used_here(value)
         return [v if tuple(v.shape) == shape else v.reshape(shape) for v in self.values]
+
+
+def zeros(spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:
+    """What memory without values reads as."""
+    return [torch.zeros(tuple(spec.padded_shape), dtype=CARRIER[spec.dtype], device=device)] * chips
+
+
+class Dropped(NamedTuple):
+    """What is left of a buffer that was garbage collected."""
+
+    serial: int
+    cell: Cell
 
 
 class Guard:
@@ -67,10 +102,10 @@ class Guard:
     while the books are open waits until they are closed again.
     """
 
-    def __init__(self, take_back: Callable[[Place], None]) -> None:
+    def __init__(self, take_back: Callable[[Dropped], None]) -> None:
         self._lock = threading.RLock()
         self._depth = 0
-        self._dropped: deque[Place] = deque()
+        self._dropped: deque[Dropped] = deque()
         self._take_back = take_back
 
     def __enter__(self) -> None:
@@ -91,9 +126,9 @@ class Guard:
         while self._dropped:
             self._take_back(self._dropped.popleft())
 
-    def drop(self, place: Place) -> None:
+    def drop(self, dropped: Dropped) -> None:
         """Take memory back: now where that is possible, else as soon as the books are closed. Never blocks."""
-        self._dropped.append(place)
+        self._dropped.append(dropped)
         if self._lock.acquire(blocking=False):
             try:
                 if not self._depth:
@@ -114,28 +149,37 @@ class LiveBuffer(NamedTuple):
 class Buffer:
     """Memory of the card held by tensors; given back when the last of them is gone, or when told to."""
 
-    def __init__(self, device: MeshDevice, place: Place, spec: Spec) -> None:
+    def __init__(self, device: MeshDevice, cell: Cell, serial: int, made_by: str) -> None:
         self.device = device
-        self.place = place
-        self.spec = spec
-        self.cell = Cell()
+        self.cell = cell
+        self.place = cell.place
+        self.spec = cell.spec
         self.owners = 0
         self.allocated = True
         self.freed_by = ""
-        self.serial = 0
-        self.made_by = ""
+        self.serial = serial
+        self.made_by = made_by
 
     @property
     def written(self) -> bool:
-        return self.cell.written
+        return self.cell.contents is Contents.WRITTEN
 
     def will_be_written(self, queue: int) -> None:
-        """A command that writes it is enqueued; in a trace it is filled by the first replay."""
-        if not self.cell.written:
-            self.cell.written = True
-            trace = self.device.capturing
-            if trace is not None and trace.queue == queue:
-                trace.fills.append(self.cell)
+        """A command that writes it is enqueued; in a trace it is the replays that write it."""
+        if not self.written and not self.device.captures(queue):
+            self.cell.will_be_written()
+
+    def check_readable(self, reader: str, what: str) -> None:
+        """Say so where nothing has written it; refuse where nobody knows what is in it."""
+        hazards = self.device.hazards
+        if self.cell.contents is Contents.LOST:
+            hazards.refuse(
+                f"{reader} reads {what} at {self.place.buffer_type.name} address {self.place.address}, but "
+                f"{self.cell.lost_to} wrote over it.\n"
+                f"  write it again before it is read, or allocate it before begin_trace_capture"
+            )
+        elif not self.written:
+            hazards.never_written(reader, what)
 
     def free(self, by: str) -> None:
         """Give the memory back. Doing it twice is harmless, as on the card."""
@@ -148,14 +192,11 @@ class Buffer:
         """Its memory is no longer its own."""
         self.allocated = False
         self.freed_by = by
-        self.device.live.pop(self.serial, None)
-        if self.device.capturing is not None:
-            self.device.capturing.given_back[self.place, self.spec] = self.cell
+        self.device.let_go(self.serial, self.cell)
 
     def __del__(self) -> None:
         if self.allocated:
-            self.device.live.pop(self.serial, None)
-            self.device.lock.drop(self.place)
+            self.device.lock.drop(Dropped(self.serial, self.cell))
 
 
 class PendingRead:

@@ -8,8 +8,7 @@ buffers and cores.
 from __future__ import annotations
 
 import logging
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,12 @@ from tt_cnn.virtual.hazards import Access, Accesses
 from tt_cnn.virtual.placement import Place, PlacedStep
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
+from tt_cnn.virtual.trace_memory import TraceMemory
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import div_up, round_up
-from tt_cnn.virtual.types.tensor_spec import Spec
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.device import MeshDevice
-    from tt_cnn.virtual.storage import Buffer
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -56,38 +54,27 @@ class MeshTraceId:
 class Trace:
     id: MeshTraceId
     queue: int
+    memory: TraceMemory
     commands: list[Command] = field(default_factory=list)
-    fills: list[Cell] = field(default_factory=list)
-    """Cells that were empty before: what is in them comes with the first replay."""
-    written: list[weakref.ref[Buffer]] = field(default_factory=list)
-    """Buffers that its commands write."""
     replay: Callable[[], None] | None = None
     """What a replay runs, made by the engine when the capture ends."""
-    given_back: dict[tuple[Place, Spec], Cell] = field(default_factory=dict)
-    """Cells of buffers freed during the capture. A model may free its input; the caller then allocates the input again,
-    at the address that the trace reads, before the capture ends: that is the same memory, so the same cell."""
     size: int = 0
     place: Place | None = None
     accesses: Accesses = field(default_factory=Accesses)
-    checked: int = 0
-    """Buffers up to this serial do not lie where the replay writes."""
     _replays: dict[int, Command] = field(default_factory=dict)
 
-    def close(self, allocations: int, engine: Engine) -> None:
-        kept = [buffer for known in self.written if (buffer := known()) is not None and buffer.allocated]
-        self.replay = engine.replay(self.commands, list({id(b.cell): b.cell for b in kept}.values()))
+    def close(self, live: Iterable[Cell], allocations: int, engine: Engine) -> None:
+        """The capture has ended; `live` are the cells of all buffers in use."""
+        self.memory.close(self.commands, live, allocations)
+        self.replay = engine.replay(self.commands, list(self.memory.outputs.values()))
         self.size = estimate_size([s for c in self.commands for s in c.steps])
-        self.checked = allocations
         self.accesses = Accesses(_merged([a for c in self.commands for a in c.accesses]))
-        for cell in self.fills:
-            cell.written = False
-        self.given_back.clear()
 
-    def fill(self) -> None:
-        if self.fills:
-            for cell in self.fills:
-                cell.written = True
-            self.fills.clear()
+    def also_fill(self, cell: Cell) -> None:
+        """Replays leave values in one more cell. Those that run the commands one by one do so for all of them."""
+        compiled = getattr(self.replay, "also_fill", None)
+        if compiled is not None:
+            compiled(cell)
 
     def command_on(self, queue: int) -> Command:
         """The replay as one command, the same every time."""
@@ -142,32 +129,3 @@ def reserve(device: MeshDevice, trace: Trace) -> None:
         int(trace.id),
         trace.size,
     )
-
-
-def check_live_buffers(device: MeshDevice, trace: Trace) -> None:
-    """What was allocated after the capture may lie where the replay writes. Each buffer is looked at once."""
-    if device.allocations == trace.checked:
-        return
-    recent = []
-    for serial in reversed(device.live):
-        if serial <= trace.checked:
-            break
-        recent.append(device.live[serial])
-    for place, _, made_by in recent:
-        access = _written_over(trace, place)
-        if access is not None:
-            device.hazards.report(
-                f"replaying trace {int(trace.id)} writes {access.what} at {access.kind.name} address {access.start}, "
-                f"where a tensor allocated after the capture lives (address {place.address}, {place.bank_bytes} B a "
-                f"bank{f', made by {made_by}' if made_by else ''}).\n"
-                f"  allocate it before begin_trace_capture, or deallocate it before execute_trace"
-            )
-    trace.checked = device.allocations
-
-
-def _written_over(trace: Trace, place: Place) -> Access | None:
-    end = place.address + place.bank_bytes
-    for access in trace.accesses:
-        if access.write and access.kind is place.buffer_type and access.start < end and place.address < access.end:
-            return access
-    return None

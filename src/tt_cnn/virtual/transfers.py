@@ -12,7 +12,7 @@ from tt_cnn.virtual.conversion import pad_to, unpad
 from tt_cnn.virtual.device import MeshDevice, values_on
 from tt_cnn.virtual.errors import CardError, fatal
 from tt_cnn.virtual.queues import Command, Latch
-from tt_cnn.virtual.storage import CARRIER, Buffer, Cell, HostStorage, PendingRead
+from tt_cnn.virtual.storage import Buffer, HostStorage, PendingRead, zeros
 from tt_cnn.virtual.tensor import Tensor, provides
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
@@ -77,10 +77,10 @@ def _read(tensor: Tensor, buffer: Buffer, host: HostStorage, blocking: bool, cq_
     queue = device.queue(cq_id)
     device.no_capture(queue, "Reads are not supported during trace capture.")
     if not buffer.written and not device.no_dispatch:
-        device.hazards.never_written(f"ttnn.{name}", f"a tensor of shape {tensor.shape}")
+        buffer.check_readable(f"ttnn.{name}", f"a tensor of shape {tensor.shape}")
     engine, chips, cell, spec = device.engine, device.chips, buffer.cell, tensor.spec
     if device.no_dispatch:
-        host.values = Cell().read(spec, chips, torch.device("cpu"))
+        host.values = zeros(spec, chips, torch.device("cpu"))
     done = Latch()
     pending = PendingRead(device, done)
 
@@ -175,8 +175,7 @@ def allocate_tensor_on_host(*args: Any, **kwargs: Any) -> Tensor:
     """A host tensor to read a device tensor into."""
     spec, device = _spec_of(_arguments(args, kwargs, "allocate_tensor_on_host"))
     chips = device.chips if isinstance(device, MeshDevice) else 1
-    zeros = torch.zeros(tuple(spec.padded_shape), dtype=CARRIER[spec.dtype])
-    return Tensor.on_host(spec, HostStorage([zeros] * chips))
+    return Tensor.on_host(spec, HostStorage(zeros(spec, chips, torch.device("cpu"))))
 
 
 def deallocate(tensor: Tensor, force: bool = True) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -175,6 +174,8 @@ class Operation:
             key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
             repeat = device.repeats.find(device, key, call.tensors)
             if repeat is not None:
+                for cell in repeat.command.writes:
+                    cell.will_be_written()
                 device.enqueue(repeat.command)
                 return self.results([call.tensors[slot.id] for slot in repeat.plan.outputs], call)
             numbering = _number(buffers)
@@ -191,10 +192,13 @@ class Operation:
                     "before capturing a trace.See the operation's hash signature for arguments that must match.",
                     f"  call ttnn.{self.name} once with these arguments before ttnn.begin_trace_capture",
                 )
+            captured = device.captures(queue)
+            if not captured:  # what a trace reads may be written until it is replayed
+                self._check_readable(call, plan, buffers)
             placement = self._place(device, call, numbering, plan, inputs)
-            outputs = self._outputs(device, call, plan, placement.places, buffers)
-            for slot in plan.consumed:
+            for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
+            outputs = self._outputs(device, call, plan, placement.places, buffers, captured)
             command = self._enqueue(device, queue, call, plan, outputs, buffers, cached, placement)
             if command is not None:
                 device.repeats.keep(device, key, command, plan, call.tensors)
@@ -228,8 +232,21 @@ class Operation:
             )
             raise
 
+    def _check_readable(self, call: Call, plan: Plan, buffers: list[Any]) -> None:
+        if not plan.steps:
+            return  # a view
+        for tensor, slot, buffer in zip(call.tensors, plan.inputs, buffers, strict=True):
+            if not buffer.written and slot.buffer not in plan.only_written:
+                buffer.check_readable(f"ttnn.{self.name}", f"a tensor of shape {tensor.shape}")
+
     def _outputs(
-        self, device: MeshDevice, call: Call, plan: Plan, places: dict[int, Place], buffers: list[Any]
+        self,
+        device: MeshDevice,
+        call: Call,
+        plan: Plan,
+        places: dict[int, Place],
+        buffers: list[Any],
+        captured: bool,
     ) -> list[Tensor]:
         """Tensors on new buffers; on an input's buffer where the plan returns a view of it or writes in place."""
         by_number = {slot.buffer: buffer for slot, buffer in zip(plan.inputs, buffers, strict=True)}
@@ -239,7 +256,7 @@ class Operation:
                 outputs.append(call.tensors[slot.id])
                 continue
             if slot.buffer not in by_number:
-                by_number[slot.buffer] = device.adopt(places[slot.buffer], slot.spec, self.name)
+                by_number[slot.buffer] = device.adopt(places[slot.buffer], slot.spec, self.name, captured)
             outputs.append(Tensor.on_device(slot.spec, by_number[slot.buffer]))
         return outputs
 
@@ -257,15 +274,8 @@ class Operation:
         if not plan.steps:
             return None  # a view: nothing is dispatched
         written = [t._buffer for t in outputs if t._buffer is not None]
-        captured = device.no_dispatch or (device.capturing is not None and device.capturing.queue == queue)
-        for tensor, buffer in zip(call.tensors, buffers, strict=True):
-            if captured or buffer.written or any(buffer is w for w in written):
-                continue  # what a trace reads may be written until it is replayed
-            device.hazards.never_written(f"ttnn.{self.name}", f"a tensor of shape {tensor.shape}")
         for buffer in written:
             buffer.will_be_written(queue)
-        if captured and device.capturing is not None:
-            device.capturing.written.extend(weakref.ref(buffer) for buffer in written)
         command = Command(
             f"ttnn.{self.name}",
             queue,

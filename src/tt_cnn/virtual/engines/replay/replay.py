@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -99,6 +100,7 @@ class Replay:
         self._state: list[tuple[Cell, list[torch.Tensor] | None]] = []
         """What they read first and then write, until the first replay with an input makes inputs of it."""
         self._same_on_all_chips = False
+        self._also: deque[Cell] = deque()
 
     def note_values(self) -> None:
         """Remember what the commands would read now, when all before the capture is done.
@@ -110,8 +112,18 @@ class Replay:
         self._known = {id(cell): (cell, cell.values) for cell in first if id(cell) not in written}
         self._state = [(cell, cell.values) for cell in first if id(cell) in written]
 
+    def also_fill(self, cell: Cell) -> None:
+        """From the next replay on a buffer holds a cell that was left empty so far. Never blocks."""
+        self._also.append(cell)
+
+    def _add_outputs(self) -> None:
+        while self._also:
+            self.outputs = [*self.outputs, self._also.popleft()]
+            self.parts = []
+
     def __call__(self) -> None:
         with self._lock:
+            self._add_outputs()
             self._look_for_inputs()
             if not self._variable or not self._same_on_all_chips:
                 _run(self.commands)
