@@ -10,14 +10,13 @@ import torch
 
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.cuda.host import CudaGraph
-from tt_cnn.virtual.engines.replay.cuda.statistics import Measurement, create_measurement
+from tt_cnn.virtual.engines.replay.eight_bit.beside import LearningBeside
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
-from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
 from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, _runner, values_of
+from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, _runner
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
@@ -48,36 +47,14 @@ class CudaReplay(Replay):
         return "cuda", CudaGraph(nodes, inputs)
 
 
-class Fp8Replay(LearningReplay, CudaReplay):
-    """In 16 bits until it has learnt which convolutions may be in 8.
-
-    Inputs are looked at while the replay in 8 bits runs already. There are no witnesses within it: the host would have
-    to wait for its end, and the GPU for the host. Scales of e4m3 numbers leave room for values up to twice as large.
-    """
+class Fp8Replay(LearningBeside, CudaReplay):
+    """In 16 bits until it has learnt which convolutions may be in 8."""
 
     rounding = Fp8Rounding
-    _measurement: Measurement | None
 
     def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell], precision: EightBits) -> None:
         super().__init__(commands, outputs)
         self.precision = precision
-
-    def _compile(self) -> list[Part]:
-        self._measurement = None
-        return super()._compile()
-
-    def _look_at_inputs(self) -> str:
-        inputs = [value for cell, _ in self._ranges for value in values_of(cell)]
-        if self._measurement is None:
-            self._measurement = create_measurement(inputs)
-        self._measurement.start(inputs)
-        return ""
-
-    def _look_at_results(self) -> str:
-        assert self._measurement is not None
-        ranges = [known for cell, known in self._ranges for _ in values_of(cell)]
-        found = zip(ranges, self._measurement.wait(), strict=True)
-        return next(filter(None, (known.unlike(numbers) for known, numbers in found)), "")
 
     def _in_eight_bits(self, part: Part, guard: float) -> Part:
         run = part.run

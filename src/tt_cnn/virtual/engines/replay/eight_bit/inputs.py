@@ -13,10 +13,20 @@ from dataclasses import dataclass
 
 import torch
 
-RUN = 16
-"""Neighbours in a run. Pixels lie one after the other, with channels last."""
-NAMES = ("least value", "largest value", "mean", "deviation", "roughness", "deviation of a run", "roughness of a run")
-"""What is measured. Roughness is the mean step from a pixel to the next."""
+RUN, RUNS = 16, 1 << 13
+"""Neighbours in a run, and how many runs are looked at, evenly spread; of the least and the largest value all are."""
+NAMES = (
+    "least value",
+    "largest value",
+    "mean",
+    "deviation",
+    "deviation within lines",
+    "roughness",
+    "deviation of a run",
+    "roughness of a run",
+)
+"""What is measured. Roughness is the mean step from a pixel to the next. Lines are channels, or rows of pixels: tiles
+are padded with channels of zeros, beside which the others seem to deviate much, whatever is in them."""
 
 BEYOND = 0.25
 """How far values may lie outside the samples' range, in units of that range: the outermost values are few, and cutting
@@ -29,16 +39,34 @@ SHIFT = 0.25
 
 def statistics(value: torch.Tensor) -> torch.Tensor:
     """The numbers of `NAMES`, on the value's device; what is not finite makes some of them not finite."""
-    rows = value.float().reshape(-1, value.shape[-1] if value.dim() else 1)
-    if len(rows) < RUN:  # a vector: neighbours lie along it
-        rows = rows.reshape(-1, 1)
-    length = min(RUN, len(rows))
-    runs = rows[: len(rows) // length * length].reshape(-1, length, rows.shape[1])
-    variances, means = torch.var_mean(runs, 1, correction=0)
-    steps = (runs[:, 1:] - runs[:, :-1]).abs().sum(1) / max(1, length - 1)
-    deviation = (variances.mean() + means.var(correction=0)).sqrt()
-    found = (*rows.aminmax(), means.mean(), deviation, steps.mean(), variances.amax().sqrt(), steps.amax())
-    return torch.stack(found)
+    runs = _runs(value).float()
+    means = runs.mean(-1)
+    variances = (runs - means[..., None]).square_().mean(-1)
+    steps = (runs[..., 1:] - runs[..., :-1]).abs_().sum(-1) / max(1, runs.shape[-1] - 1)
+    deviations = [(variances.mean() + spread).sqrt() for spread in (means.var(correction=0), _within(means))]
+    ends = [end.float() for end in value.aminmax()]
+    return torch.stack((*ends, means.mean(), *deviations, steps.mean(), variances.amax().sqrt(), steps.amax()))
+
+
+def _within(means: torch.Tensor) -> torch.Tensor:
+    return means.var(1, correction=0).mean()
+
+
+def _runs(value: torch.Tensor) -> torch.Tensor:
+    """Runs of neighbours: (lines, runs, pixels). Pixels lie along the longer of the last two axes, as in images with
+    channels first or last."""
+    if value.dim() < 2:
+        value = value.reshape(1, -1)
+    if value.shape[-1] < value.shape[-2]:
+        pixels = value.reshape(-1, value.shape[-1])
+        length = min(RUN, len(pixels))
+        runs = pixels[: len(pixels) // length * length].reshape(-1, length, pixels.shape[1])
+        return runs[:: max(1, len(runs) * pixels.shape[1] // RUNS)].permute(2, 0, 1).contiguous()
+    length = min(RUN, value.shape[-1])
+    lines = value.reshape(-1, value.shape[-1])[:, : value.shape[-1] // length * length]
+    runs = lines.reshape(len(lines), -1, length)
+    step = max(1, runs.shape[0] * runs.shape[1] // RUNS)
+    return runs[::step] if runs.shape[0] > runs.shape[1] else runs[:, ::step]
 
 
 @dataclass(frozen=True)
@@ -72,15 +100,15 @@ class InputRange:
     def of_statistics(cls, found: Sequence[Sequence[float]]) -> InputRange:
         """From the samples' numbers, a row each."""
         seen = [(min(column), max(column)) for column in zip(*found, strict=True)]
-        (least, _), (_, largest), means, deviations = seen[:4]
+        (least, _), (_, largest), means, deviations, within = seen[:5]
         room = BEYOND * (largest - least)
         shift = means[1] - means[0] + SHIFT * deviations[1]
         limits = [
             (least - room, math.inf),
             (-math.inf, largest + room),
             (means[0] - shift, means[1] + shift),
-            (deviations[0] / TIMES, deviations[1] * TIMES),
-            *((0.0, high * TIMES) for _, high in seen[4:]),
+            *((low / TIMES, high * TIMES) for low, high in (deviations, within)),
+            *((0.0, high * TIMES) for _, high in seen[5:]),
         ]
         names = zip(NAMES, limits, seen, strict=True)
         return cls(tuple(Band(name, _below(low), _above(high), ends) for name, (low, high), ends in names))

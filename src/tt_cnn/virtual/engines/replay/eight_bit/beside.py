@@ -1,4 +1,4 @@
-"""The numbers of a replay's inputs, measured on the GPU while the replay runs."""
+"""Inputs on a GPU, looked at while their replay runs already: the GPU has work while the host decides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from tt_cnn.virtual.engines.replay.eight_bit.inputs import statistics
+from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
+from tt_cnn.virtual.engines.replay.replay import Part, values_of
 
 
 def measured(inputs: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -28,8 +30,7 @@ class Measurement:
 
 
 class GpuMeasurement(Measurement):
-    """One CUDA graph on a stream of its own, beside the replay, and one copy to pinned memory. Only that is waited for:
-    what was launched before on the replay's stream goes on, so the GPU has work while the host decides."""
+    """One CUDA graph on a stream of its own and one copy to pinned memory. Only that is waited for."""
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
         super().__init__()
@@ -67,3 +68,29 @@ class GpuMeasurement(Measurement):
 
 def create_measurement(inputs: Sequence[torch.Tensor]) -> Measurement:
     return GpuMeasurement(inputs) if inputs and inputs[0].is_cuda else Measurement()
+
+
+class LearningBeside(LearningReplay):
+    """Launches a replay in 8 bits, and another without them where its inputs turn out to be unlike the samples.
+
+    There are no witnesses within it: the host would have to wait for its end, and the GPU for the host.
+    """
+
+    _measurement: Measurement | None
+
+    def _compile(self) -> list[Part]:
+        self._measurement = None
+        return super()._compile()
+
+    def _look_at_inputs(self) -> str:
+        inputs = [value for cell, _ in self._ranges for value in values_of(cell)]
+        if self._measurement is None:
+            self._measurement = create_measurement(inputs)
+        self._measurement.start(inputs)
+        return ""
+
+    def _look_at_results(self) -> str:
+        assert self._measurement is not None
+        ranges = [known for cell, known in self._ranges for _ in values_of(cell)]
+        found = zip(ranges, self._measurement.wait(), strict=True)
+        return next(filter(None, (known.unlike(numbers) for known, numbers in found)), "")
