@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-RUN, RUNS = 16, 1 << 13
+RUN, RUNS = 16, 1 << 11
 """Neighbours in a run, and how many runs are looked at, evenly spread; of the least and the largest value all are."""
 NAMES = (
     "least value",
