@@ -10,8 +10,8 @@ import torch
 
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.cuda.host import CudaGraph
+from tt_cnn.virtual.engines.replay.eight_bit.beside import LearningBeside
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
-from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
 from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
@@ -40,7 +40,7 @@ class CudaReplay(Replay):
         return "cuda", CudaGraph(nodes, inputs)
 
 
-class Fp8Replay(LearningReplay, CudaReplay):
+class Fp8Replay(LearningBeside, CudaReplay):
     """In 16 bits until it has learnt which convolutions may be in 8."""
 
     rounding = Fp8Rounding

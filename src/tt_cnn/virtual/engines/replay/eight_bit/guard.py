@@ -51,12 +51,20 @@ class EightBit:
     """Why all of it stays as it was; empty where it does not."""
     plain: str = "float32"
     """What is computed in that is not in 8 bits."""
+    outside: int = 0
+    """Replays since then that ran without 8 bits, their inputs being unlike the samples."""
+    reason: str = ""
+    """Why the last of them was."""
 
     def __str__(self) -> str:
         if self.refused:
             return f"all in {self.plain}: {self.refused}"
         count = self.layers - len(self.kept)
-        return f"{count} of {self.layers} layers in 8 bits, PCC {self.pcc:.6f} against float32 (guard {self.guard:g})"
+        told = f"{count} of {self.layers} layers in 8 bits, PCC {self.pcc:.6f} against float32 (guard {self.guard:g})"
+        if not self.outside:
+            return told
+        replays = "1 replay" if self.outside == 1 else f"{self.outside} replays"
+        return f"{told}; {replays} ran in {self.plain}: inputs outside the calibrated range ({self.reason})"
 
 
 class Search:

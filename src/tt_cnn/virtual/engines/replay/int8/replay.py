@@ -12,6 +12,7 @@ from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.choice import quicker, quickest
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit, Search
 from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
+from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched, witnesses_of
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
@@ -39,19 +40,20 @@ class Int8Replay(LearningReplay):
 
         def compiled(nodes: Sequence[Node]) -> Host:
             """The engine is chosen for all layers in 8 bits, and kept for fewer."""
-            threads = torch.get_num_threads()
+            threads, watched = torch.get_num_threads(), [*nodes, *witnesses_of(nodes)]
             if not names:
-                name, host = quickest(nodes, run.samples[0], threads, eight_bit_hosts(self.host))
+                name, host = quickest(watched, run.samples[0], threads, eight_bit_hosts(self.host))
                 names.append(name)
-                return host
-            return HOSTS[names[0]](nodes, threads)
+                return Watched(host, len(nodes))
+            return Watched(HOSTS[names[0]](watched, threads), len(nodes))
 
         try:
             found, host = Search(run.nodes, run.samples, run.host, compiled, guard, self.rounding).run()
         except Exception as error:  # of the engines, each with its own kinds; float32 runs
             log.warning("a trace stays in float32, 8 bits failed: %s", error)
             found, host = EightBit(0, guard, refused=f"8 bits failed: {error}"), None
-        if host is not None:
+        if isinstance(host, Watched):
+            host.learn()
             ours, plain = quicker(host, run.host, run.samples[0])
             log.info("8 bits on %s: %.1f ms, float32 on %s: %.1f ms", names[0], ours * 1e3, part.engine, plain * 1e3)
             if ours >= plain:
