@@ -13,6 +13,7 @@ import torch
 from tests.differential.program import Program, Running, values_of
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines import engine as engines
+from tt_cnn.virtual.engines.replay.cuda.guarded import GuardedReplay
 from tt_cnn.virtual.engines.replay.cuda.program import Program as CudaProgram
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.replay import Replay
@@ -48,16 +49,16 @@ class _StepsOnCpu:
         ]
 
 
-class _StepsReplay(Replay):
-    def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Any]:
-        return "steps", _StepsOnCpu(nodes)
+class _StepsReplay(GuardedReplay):
+    def _graph(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor], room: float) -> Any:
+        return _StepsOnCpu(nodes)
 
 
 class Steps(engines.Engine):
     """How replays on a GPU are put together, without a GPU: which step reads and writes which memory."""
 
     def replay(self, commands: Sequence[Any], outputs: Sequence[Any]) -> Any:
-        return _StepsReplay(commands, outputs, "cuda")
+        return _StepsReplay(commands, outputs)
 
     def captured(self, replay: Any) -> Any:
         return replay.note_values

@@ -380,7 +380,7 @@ class OnCpuReplay(LearningBeside):
         assert isinstance(run, OnHost) and isinstance(run.host, OnCpu)
         found, host = in_fp8(run.nodes, run.samples, run.host, OnCpu, guard)
         assert host is not None
-        return replace(part, run=OnHost(host, run.sources, run.outputs), eight_bit=found)
+        return replace(part, run=OnHost(host, run.sources, run.shapes, run.outputs), eight_bit=found)
 
 
 @pytest.fixture

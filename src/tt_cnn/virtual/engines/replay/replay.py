@@ -126,11 +126,11 @@ class Replay:
             self._add_outputs()
             self._look_for_inputs()
             if not self._variable or not self._same_on_all_chips:
-                _run(self.commands)
+                run_commands(self.commands)
             elif self.parts or self._compile_whole():
                 self._run_parts()
             else:
-                _run(self.commands)  # this is the replay; what lies between the parts has values now
+                run_commands(self.commands)  # this is the replay; what lies between the parts has values now
                 self.parts = self._in_parts()
 
     def _look_for_inputs(self) -> None:
@@ -231,7 +231,7 @@ class Replay:
         def program(*values: torch.Tensor) -> list[torch.Tensor]:
             for cell, value in zip(sources, values, strict=True):
                 cell.values = [value] * len(values_of(cell))
-            _run(commands)
+            run_commands(commands)
             return [values_of(cell)[0] for cell in outputs]
 
         kept = [(cell, cell.values) for cell in (*sources, *(w for c in commands for w in c.writes))]
@@ -247,10 +247,10 @@ class Replay:
 
 
 def _runner(commands: Sequence[Command]) -> Callable[[], None]:
-    return lambda: _run(commands)
+    return lambda: run_commands(commands)
 
 
-def _run(commands: Sequence[Command]) -> None:
+def run_commands(commands: Sequence[Command]) -> None:
     for command in commands:
         command.run()
 
@@ -270,6 +270,21 @@ def _read_first(commands: Sequence[Command]) -> list[Cell]:
 def values_of(cell: Cell) -> list[torch.Tensor]:
     assert cell.values is not None
     return cell.values
+
+
+def written_by(parts: Sequence[Part]) -> list[Cell]:
+    """The cells that parts write."""
+    cells = [
+        run.outputs if isinstance(run := part.run, OnHost) else [cell for one in part.commands for cell in one.writes]
+        for part in parts
+    ]
+    return list({id(cell): cell for some in cells for cell in some}.values())
+
+
+def restore(held: Sequence[tuple[Cell, list[torch.Tensor] | None]]) -> None:
+    """Give cells back what they held."""
+    for cell, values in held:
+        cell.values = values
 
 
 def _same_on_all_chips(constants: Iterable[list[torch.Tensor] | None]) -> bool:

@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,15 +209,21 @@ class Expression:
         names = ", ".join(f"p{i}" for i in range(len(self.stored)))
         text = _KERNEL.format(names=names, body="\n    ".join(self.lines), result=self.result)
         name = f"expression_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        path = folder / f"{name}.py"
-        if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module.kernel
+        return _kernel(name, text, folder)
+
+
+@cache
+def _kernel(name: str, text: str, folder: Path) -> Any:
+    """Made once: loading a kernel is not allowed while a CUDA graph is captured."""
+    path = folder / f"{name}.py"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
 
 
 _KERNEL = """import triton

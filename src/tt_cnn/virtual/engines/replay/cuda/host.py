@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from tt_cnn.virtual.engines.replay.cuda import launch
+from tt_cnn.virtual.engines.replay.cuda.guarded import ROOM
 from tt_cnn.virtual.engines.replay.cuda.program import Program
 from tt_cnn.virtual.engines.replay.cuda.recording import recorded
 from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Step
@@ -21,8 +22,6 @@ from tt_cnn.virtual.engines.replay.graph import Node
 log = logging.getLogger("tt_cnn.virtual")
 
 WARM_UPS, REPLAYS = 2, 10
-ROOM = 16.0
-"""Float16 is taken where its largest number is so many times as large as any value of the first inputs'."""
 
 
 class CudaGraph:
@@ -32,14 +31,18 @@ class CudaGraph:
     """
 
     def __init__(
-        self, outputs: Sequence[Node], inputs: Sequence[torch.Tensor], dtype: torch.dtype | None = None
+        self,
+        outputs: Sequence[Node],
+        inputs: Sequence[torch.Tensor],
+        dtype: torch.dtype | None = None,
+        room: float = ROOM,
     ) -> None:
         device = inputs[0].device
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream), torch.no_grad():
             self._prepare(outputs, inputs, dtype or torch.float16)
-            if dtype is None and not self._has_room():
+            if dtype is None and not self._has_room(room):
                 self._prepare(outputs, inputs, torch.bfloat16)
             captured = [self._captured(early) for early in (False, True)]
             times = [_seconds(graph) for graph, _ in captured]
@@ -52,6 +55,10 @@ class CudaGraph:
             static.copy_(value)
         self.graph.replay()
         return [one.to(torch.float32, memory_format=torch.contiguous_format, copy=True) for one in self._outputs]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.program.dtype
 
     def seconds(self) -> float:
         """Of a replay by itself."""
@@ -82,7 +89,7 @@ class CudaGraph:
         torch.cuda.synchronize(self.program.device)
         return recorded(self.program.run), self.program.outputs()
 
-    def _has_room(self) -> bool:
+    def _has_room(self, room: float) -> bool:
         """Whether no step's values come near to the largest number; looked at before their memory is used again."""
         largest = torch.zeros((), device=self.program.device)
         for step in self.program.steps:
@@ -91,7 +98,7 @@ class CudaGraph:
                 continue
             value = self.program.tensor(step.node if isinstance(step, ByTorch) else step.result)
             largest = torch.maximum(largest, value.abs().amax().float())  # what is not a number stays
-        return bool(largest * ROOM <= torch.finfo(self.program.dtype).max)
+        return bool(largest * room <= torch.finfo(self.program.dtype).max)
 
     def _tune(self) -> None:
         """Find out how each convolution runs quickest."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from tt_cnn.virtual.engines.precision import EightBits
+from tt_cnn.virtual.engines.replay.cuda.guarded import GuardedReplay
 from tt_cnn.virtual.engines.replay.cuda.host import CudaGraph
 from tt_cnn.virtual.engines.replay.eight_bit.beside import LearningBeside
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
@@ -16,19 +17,16 @@ from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay
+from tt_cnn.virtual.engines.replay.replay import OnHost, Part
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
 log = logging.getLogger("tt_cnn.virtual")
 
 
-class CudaReplay(Replay):
-    """Compiles as those on the CPU do, with one host. Its commands run one by one where torch has no kernel of 16 bits
-    for something that has none of ours, or where the GPU has no room for the replay's own memory."""
-
-    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> None:
-        super().__init__(commands, outputs, "cuda")
+class CudaReplay(GuardedReplay):
+    """Its commands run one by one where torch has no kernel of 16 bits for something that has none of ours, or where
+    the GPU has no room for the replay's own memory."""
 
     @property
     def graphs(self) -> list[CudaGraph]:
@@ -36,8 +34,8 @@ class CudaReplay(Replay):
         hosts = [part.run.host for part in self.parts if isinstance(part.run, OnHost)]
         return [host for host in hosts if isinstance(host, CudaGraph)]
 
-    def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
-        return "cuda", CudaGraph(nodes, inputs)
+    def _graph(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor], room: float) -> Host:
+        return CudaGraph(nodes, inputs, room=room)
 
 
 class Fp8Replay(LearningBeside, CudaReplay):

@@ -17,7 +17,7 @@ from tt_cnn.virtual.engines.replay.eight_bit.rewrite import Rounding
 from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import Host
-from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, values_of
+from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, restore, values_of, written_by
 from tt_cnn.virtual.storage import Cell
 
 log = logging.getLogger("tt_cnn.virtual")
@@ -103,11 +103,17 @@ class LearningReplay(Replay):
             super()._run_parts()
             why = self._look_at_results()
             if why:
-                _restore(before)
+                restore(before)
         if why:
-            for part in self._plain:
-                part.run()
+            self._run_plain()
             self._tell(why)
+
+    def _run_plain(self) -> None:
+        parts, self.parts = self.parts, self._plain
+        try:
+            super()._run_parts()
+        finally:
+            self.parts = parts
 
     def _look_at_inputs(self) -> str:
         """Why they are unlike the samples, before anything runs; empty where they are not, or it is not known yet."""
@@ -161,7 +167,7 @@ class LearningReplay(Replay):
                     part.run()
                 worst = max(worst, loss([x for cell in self.outputs for x in values_of(cell)], wanted))
         finally:
-            _restore(held)
+            restore(held)
         return 1 - worst
 
 
@@ -194,19 +200,6 @@ def _look_inside(parts: Sequence[Part]) -> str:
     """Why what ran last is unlike the samples within the parts; empty where it is not. All are asked, so all forget."""
     hosts = [part.run.host for part in parts if isinstance(part.run, OnHost)]
     return next(filter(None, [host.unlike() for host in hosts if isinstance(host, Watched)]), "")
-
-
-def _restore(held: Sequence[tuple[Cell, list[torch.Tensor] | None]]) -> None:
-    for cell, values in held:
-        cell.values = values
-
-
-def written_by(parts: Sequence[Part]) -> list[Cell]:
-    cells = [
-        run.outputs if isinstance(run := part.run, OnHost) else [cell for one in part.commands for cell in one.writes]
-        for part in parts
-    ]
-    return list({id(cell): cell for some in cells for cell in some}.values())
 
 
 def distinct(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -1,0 +1,89 @@
+"""Replays in 16 bits that run their commands where inputs are not what 16 bits are for."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+
+import torch
+
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.hosts import Host
+from tt_cnn.virtual.engines.replay.measurement import Measurement, create_measurement
+from tt_cnn.virtual.engines.replay.replay import OnHost, Replay, restore, run_commands, values_of, written_by
+from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.storage import Cell
+
+ROOM = 16.0
+"""Float16 is taken where its largest number is so many times as large as any value of the first inputs'."""
+LARGER = 4.0
+"""Inputs may be so many times as large as those that a replay was compiled for: their squares still have room in
+float16, which was taken for values 16 times as large."""
+
+
+def ends(value: torch.Tensor) -> torch.Tensor:
+    """The least and the largest value; of NaN both are."""
+    return torch.stack(value.aminmax())
+
+
+class GuardedReplay(Replay):
+    """Compiles as replays on the CPU do, with one host.
+
+    Kernels of 16 bits are for ordinary numbers: some multiply pixels beside a window by 0, which infinities show, and
+    float16 ends at 65504. Inputs are looked at while the replay runs already. Where they are not finite, or much
+    larger than those it was compiled for, its commands run after it and leave the results.
+    """
+
+    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> None:
+        super().__init__(commands, outputs, "cuda")
+        self._largest = 0.0
+        """Of the inputs that parts were compiled for."""
+        self._outgrown = False
+        self._ends: Measurement | None = None
+
+    def _look_for_inputs(self) -> None:
+        super()._look_for_inputs()
+        if self._outgrown:
+            self.parts, self._outgrown = [], False
+
+    def _run_parts(self) -> None:
+        inputs = [value for cell in self._variable for value in values_of(cell) if value.is_floating_point()]
+        if not inputs or all(part.engine == "torch" for part in self.parts):
+            return super()._run_parts()
+        if self._ends is None:
+            self._ends = create_measurement(ends, inputs)
+        self._ends.start(inputs)
+        before = [(cell, cell.values) for cell in written_by(self.parts)]
+        super()._run_parts()
+        largest = largest_of(self._ends.wait())
+        if not largest <= self._limit():
+            restore(before)
+            run_commands(self.commands)
+            if math.isfinite(largest):
+                self._largest, self._outgrown = largest, True
+
+    def _limit(self) -> float:
+        hosts = [part.run.host for part in self.parts if isinstance(part.run, OnHost)]
+        narrow = any(getattr(host, "dtype", None) == torch.float16 for host in hosts)
+        return LARGER * self._largest if narrow else sys.float_info.max
+
+    def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
+        return "cuda", self._graph(nodes, inputs, ROOM * self._growth() ** 2)
+
+    def _graph(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor], room: float) -> Host:
+        """What runs the nodes, in float16 only where values leave so much room. Its `dtype` says which it took."""
+        raise NotImplementedError
+
+    def _growth(self) -> float:
+        """How many times as large as the present inputs others were."""
+        values = [value for cell in self._variable for value in values_of(cell) if value.is_floating_point()]
+        now = largest_of([ends(value).tolist() for value in values])
+        self._largest = max(self._largest, now if math.isfinite(now) else 0.0)
+        return self._largest / now if 0.0 < now < self._largest else 1.0
+
+
+def largest_of(rows: Sequence[Sequence[float]]) -> float:
+    """The largest magnitude; NaN where one is."""
+    numbers = [abs(number) for row in rows for number in row]
+    return math.nan if any(map(math.isnan, numbers)) else max(numbers, default=0.0)
