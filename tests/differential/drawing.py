@@ -201,8 +201,8 @@ class Drawing:
         return self.attempt(f"{name} = {call}", name, Info(exact, image))
 
     def pick(self, test: Callable[[str], bool] = lambda name: True) -> str | None:
-        """A tensor, the latest more often."""
-        names = [name for name in self.infos if test(name)]
+        """A tensor, the latest more often. One without axes says little."""
+        names = [name for name in self.infos if self.shape(name) and test(name)]
         if not names:
             return None
         return names[-1] if self.random.random() < 0.5 else self.random.choice(names)

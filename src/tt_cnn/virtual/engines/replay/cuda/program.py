@@ -222,9 +222,8 @@ class Program:
             self._compute(node)
 
     def _channels_last(self, node: Node) -> Node:
-        """A node with these values whose image lies as kernels take it; inputs, and what torch computes, may not."""
-        ((memory, _),) = self._reads([node])
-        if not self._brought(memory) and lies_channels_last(self.tensor(node)):
+        """A node with these values whose image lies as kernels take it; inputs and views may not."""
+        if lies_channels_last(self.tensor(node)):
             return node
         copy = Node("copy", (node,), (), node.shape)
         y = self._buffers.image(node.shape, self.dtype, self._position)
@@ -232,10 +231,6 @@ class Program:
         self._ledger.step(self._reads([node]), (copy, region_of(y)))
         self.steps.append(Copy(Fused(node, copy), self.tensor, y))
         return copy
-
-    def _brought(self, node: Node) -> bool:
-        """Whether a step brings the memory of a node's values: how they lie there is known when it has run."""
-        return any(isinstance(step, ByTorch) and step.node is node for step in self.steps)
 
     def _step(self, fused: Fused) -> None:
         if fused.other is not None:
@@ -310,10 +305,9 @@ class Program:
 
     def _compute(self, node: Node) -> None:
         if not is_expression(node):
-            self.steps.append(ByTorch(node, self.tensor, self.keep, self.dtype))
-            reads = self._reads(node.inputs)
-            self.keep(node, torch.empty(node.shape, dtype=self.dtype, device=self.device))
-            self._ledger.step(reads, (node, region_of(self.tensor(node))))
+            y = self._image(node)
+            self._ledger.step(self._reads(node.inputs), (node, region_of(y)))
+            self.steps.append(ByTorch(node, self.tensor, y, self.dtype))
             return
         y = self._image(node)
         within = [one for one in ordered([node]) if one is not node and self._in_memory(one)]

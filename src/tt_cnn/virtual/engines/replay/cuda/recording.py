@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -18,8 +19,11 @@ def recorded(launch: Callable[[], Any]) -> torch.cuda.CUDAGraph:
         graph.capture_begin(capture_error_mode="thread_local")
         try:
             launch()
-        finally:
-            graph.capture_end()
+        except BaseException:
+            with suppress(RuntimeError):  # it only says that something failed before
+                graph.capture_end()
+            raise
+        graph.capture_end()
     finally:
         if collecting:
             gc.enable()

@@ -277,6 +277,9 @@ def library(step: Convolution, name: str, keep: Callable[[Any, torch.Tensor], No
             value = torch.cudnn_convolution_relu(step.x, step.weight, *rest)
         else:
             value = torch.cudnn_convolution_add_relu(step.x, step.weight, other, 1.0, *rest)
-        keep(step.fused.result, value)
+        if (value.stride(), value.dtype) == (step.y.stride(), step.y.dtype):
+            keep(step.fused.result, value)
+        else:
+            step.y.copy_(value)
 
     return fused
