@@ -206,11 +206,10 @@ def after_torch(step: Convolution, pdl: bool) -> None:
 
 
 def computed(step: Computed, folder: Path, pdl: bool) -> Callable[[], Any]:
-    size = step.y.numel()
+    kernel, size = step.expression.by_triton(folder), step.y.numel()
 
     def launch() -> None:
-        expression = step.expression
-        kernel, parameters = expression.by_triton(folder), step.parameters(expression)
+        parameters = step.parameters
         kernel[(-(-size // 256),)](step.y, size, *parameters, PDL=pdl, BLOCK=256, num_warps=4, launch_pdl=pdl)
 
     return launch

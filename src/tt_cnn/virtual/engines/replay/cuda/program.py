@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 
 from tt_cnn.virtual.engines.replay import evaluate
-from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, is_expression
+from tt_cnn.virtual.engines.replay.cuda.expressions import VIEWS, Expression, is_expression
 from tt_cnn.virtual.engines.replay.cuda.memory import Buffers, region_of
 from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten_for_cuda
 from tt_cnn.virtual.engines.replay.cuda.steps import (
@@ -89,7 +89,7 @@ class Program:
         return evaluate.value_of(node, [self.tensor(node.source)])
 
     def keep(self, node: Node, value: torch.Tensor) -> None:
-        """Say where a node's values are, for steps that bring memory of their own."""
+        """Say where a node's values are, for steps that bring memory of their own; they lie there as was planned."""
         self._images[id(node)] = value
 
     def in_place(self, node: Node) -> bool:
@@ -310,7 +310,6 @@ class Program:
             self.steps.append(ByTorch(node, self.tensor, y, self.dtype))
             return
         y = self._image(node)
-        within = [one for one in ordered([node]) if one is not node and self._in_memory(one)]
-        step = Computed(node, frozenset(map(id, within)), self.tensor, y)
-        self._ledger.step(self._reads(step.expression.stored), (node, region_of(y)))
-        self.steps.append(step)
+        expression = Expression(node, lambda one: one is not node and self._in_memory(one), self.tensor, last=True)
+        self._ledger.step(self._reads(expression.stored), (node, region_of(y)))
+        self.steps.append(Computed(expression, self.tensor, y))

@@ -223,9 +223,7 @@ class Convolution(Step):
 class Computed:
     """A node as a function of the place in it."""
 
-    result: Node
-    stored: frozenset[int]
-    """The ids of nodes that have values in memory."""
+    expression: Expression
     tensor: Callable[[Node], torch.Tensor]
     y: torch.Tensor
     run: Callable[[], Any] = field(init=False)
@@ -234,16 +232,15 @@ class Computed:
         self.run = self.by_torch
 
     @property
-    def expression(self) -> Expression:
-        """Of values as they lie now: a step that brings memory of its own may lay them otherwise than was planned."""
-        return Expression(self.result, lambda one: id(one) in self.stored, self.tensor, last=True)
+    def result(self) -> Node:
+        return self.expression.node
 
-    def parameters(self, expression: Expression) -> list[torch.Tensor]:
-        return [self.tensor(node) for node in expression.stored]
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        return [self.tensor(node) for node in self.expression.stored]
 
     def by_torch(self) -> None:
-        expression = self.expression
-        cells = expression.by_torch(self.parameters(expression)).expand(math.prod(self.result.shape))
+        cells = self.expression.by_torch(self.parameters).expand(math.prod(self.result.shape))
         flat = self.y.permute(0, 2, 3, 1) if self.y.dim() == 4 else self.y
         flat.copy_(cells.view(flat.shape))
 
