@@ -113,8 +113,8 @@ class Drawing:
         for _ in range(self.random.randint(0, 2)):
             alike = {"shape": self.shape(first), "image": self.image_like(first)} if self.random.random() < 0.5 else {}
             self.source(role="input", **alike)
-        if self.random.random() < 0.25:
-            self.source(role="state")
+        if self.random.random() < 0.4:
+            self.source(role="state", shape=self.shape(first), image=self.image_like(first), dtype=self.dtype(first))
         wanted, tries = self.random.randint(*self.taste.length), 0
         chosen = self.taste.families or self.random.choice(STYLES)
         families = [f for f in FAMILIES if not chosen or f in chosen]
@@ -274,11 +274,15 @@ def _fits(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 def in_place(draw: Drawing) -> None:
     """On the state, on an input (which is written again before the next replay), or on something of the trace's own."""
-    a = draw.pick(lambda n: not n.startswith("c") and draw.is_float(n))
-    b = None if a is None else draw.pick(lambda n: draw.is_float(n) and draw.shape(n) == draw.shape(a))
+    state = [n for n in draw.infos if n.startswith("s")]
+    if state and draw.random.random() < 0.5:
+        a: str | None = state[0]
+    else:
+        a = draw.pick(lambda n: not n.startswith("c") and draw.is_float(n))
+    b = None if a is None else draw.pick(lambda n: n != a and draw.dtype(n) == draw.dtype(a) and _same(draw, n, a))
     if a is None or b is None:
         return
-    pick = draw.random.random()
+    pick = draw.random.random() if draw.is_float(a) else 0.0
     # what grows with every replay would soon be infinite
     names = ("add_", "subtract_", "rsub_") if a.startswith("s") else ("add_", "subtract_", "multiply_", "rsub_")
     if pick < 0.6:
@@ -293,6 +297,10 @@ def in_place(draw: Drawing) -> None:
         for name, tensor in draw.names.items():  # views of it are changed too
             if name in draw.infos and tensor._buffer is draw.names[a]._buffer:
                 draw.infos[name] = replace(draw.infos[name], exact=False)
+
+
+def _same(draw: Drawing, one: str, other: str) -> bool:
+    return draw.shape(one) == draw.shape(other)
 
 
 def freed(draw: Drawing) -> None:
@@ -671,6 +679,7 @@ STYLES: tuple[tuple[str, ...], ...] = (
     (),
     ("unary", "binary"),
     ("unary", "binary", "in_place", "freed", "rearrangement", "joining"),
+    ("in_place", "ordering", "selection", "integers", "unary", "binary"),
     ("convolution", "transposed_convolution", "pool", "upsampling", "binary", "unary", "joining"),
     ("rearrangement", "joining", "binary", "reduction", "normalization", "product"),
 )
