@@ -34,7 +34,7 @@ BEYOND = 0.25
 them off there costs little."""
 TIMES = 1.6
 """By how much deviations and roughness may leave what samples had; of fresh pictures beside four samples it is 1.4."""
-SHIFT = 0.25
+SHIFT = 0.5
 """How far the mean may lie beyond the samples' means and as far again as those are apart, in units of a deviation."""
 
 
