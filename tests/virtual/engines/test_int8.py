@@ -167,12 +167,19 @@ def test_what_is_no_number_in_float_does_not_count() -> None:
     assert Loss([[row] for row in rows])([wrong], [rows[0]]) == 1.0
 
 
+def test_steps_leave_room_for_inputs_that_reach_further() -> None:
+    values = torch.linspace(0, 1, 64)
+    node = Node("input", (), (0,), tuple(values.shape))
+    scale, zero = steps_for(list(Calibration([node], [[values]], [node]).observations.values()))
+    assert 1.3 < scale * 255 <= 1.5 and zero == 0
+
+
 def test_steps_cut_off_what_is_rare() -> None:
     values = torch.linspace(-1, 1, 1 << 16)
     values[7] = 1.15
     node = Node("input", (), (0,), tuple(values.shape))
     scale, zero = steps_for(list(Calibration([node], [[values]], [node]).observations.values()))
-    assert 2.0 < scale * 255 < 2.1 and 0 < zero < 255
+    assert 2.0 < scale * 255 < 3.0 and 0 < zero < 255  # all of it, and half as much again, would be 3.2
 
 
 # --- replays ---------------------------------------------------------------------------------------------------------

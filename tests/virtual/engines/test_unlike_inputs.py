@@ -20,7 +20,7 @@ from tt_cnn.virtual.engines.replay.cuda.steps import Convolution
 from tt_cnn.virtual.engines.replay.eight_bit.beside import LearningBeside
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 from tt_cnn.virtual.engines.replay.eight_bit.inputs import NAMES, InputRange, statistics
-from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Ball, Watched, witnesses_of
+from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Ball, Watched, Witness, witnesses_of
 from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
@@ -85,7 +85,6 @@ UNLIKE: dict[str, Change] = {
     "shuffled": shuffled,
     "stripes": stripes,
     "a patch of noise": lambda x: with_patch(x, noise(x)),
-    "a patch of its least value": lambda x: with_patch(x, torch.full_like(x, float(x.min()))),
     "nan": lambda x: with_values(x, nan),
     "inf": lambda x: with_values(x, inf),
     "-inf": lambda x: with_values(x, -inf),
@@ -95,6 +94,7 @@ OTHERS: dict[str, Change] = {
     "shifted by 1": lambda x: x + x.std(),
     "shifted by -1": lambda x: x - x.std(),
     "upside down": lambda x: x.flip(2),
+    "a patch of its least value": lambda x: with_patch(x, torch.full_like(x, float(x.min()))),
     "negative": torch.neg,
     "half": lambda x: 0.5 * x,
     "blurred": lambda x: F.avg_pool2d(x, 5, 1, 2, count_include_pad=False),
@@ -463,13 +463,27 @@ def test_witnesses_are_small_and_spread_over_the_graph() -> None:
         eight = Node("quantize", (node, scale, zero), (), node.shape)
         node = Node("dequantize", (eight, scale, zero), (), node.shape)
     found = witnesses_of([node])
-    assert [one.source.shape[-1] for one in found] == [8] * 4 and all(one.shape == (2, 4, 1, 1) for one in found)
+    assert [one.node.source.shape[-1] for one in found] == [8] * 4
+    assert all(one.node.shape == (2, 4, 1, 1) and not one.whole for one in found)
+    assert (found[0].low, found[0].high) == (0.0, pytest.approx(25.5))
+
+
+def test_of_a_vector_all_that_is_cut_off_is_known() -> None:
+    """Within the ball of samples that lie far apart, and still beyond what rounding leaves."""
+    x = Node("input", (), (0,), (1, 2, 1, 1))
+    host = Watched(lambda inputs: evaluated([x, x], inputs), 1, [Witness(x, 0.0, 2.0, True)])
+    for values in ([1.0, 0.0], [2.0, 0.0]):
+        host([torch.tensor(values).reshape(x.shape)])
+    host.learn()
+    for values, alike in (([2.0, 1.0], True), ([2.02, 1.0], True), ([2.5, 1.0], False), ([2.0, -0.5], False)):
+        host([torch.tensor(values).reshape(x.shape)])
+        assert bool(host.unlike()) is not alike
 
 
 def test_a_watched_graph_hands_on_its_own_outputs() -> None:
     x = Node("input", (), (0,), (2, 3, 4, 4))
     nodes = [Node("unary", (x,), ("Relu",), x.shape), Node("reduce", (x,), ("amax", (2, 3)), (2, 3, 1, 1))]
-    host = Watched(lambda inputs: evaluated(nodes, inputs), 1)
+    host = Watched(lambda inputs: evaluated(nodes, inputs), 1, [Witness(nodes[1], -9.0, 9.0, False)])
     random = torch.Generator().manual_seed(0)
     for _ in range(4):
         assert len(host([torch.randn(2, 3, 4, 4, generator=random)])) == 1

@@ -27,8 +27,6 @@ from tt_cnn.virtual.engines.replay.hosts import Host
 
 log = logging.getLogger("tt_cnn.virtual")
 
-ROOM = 0.75
-"""Samples may lose so much of what the guard allows; other inputs may lose more than they."""
 ATTEMPTS = 5
 """So many numbers of layers are tried at most, each time half way between too many and too few."""
 
@@ -81,7 +79,7 @@ class Search:
         attempts: int = ATTEMPTS,
     ) -> None:
         self.outputs, self.samples, self.compiled, self.guard = outputs, samples, compiled, guard
-        self.allowed, self.attempts = ROOM * (1 - guard), attempts
+        self.allowed, self.attempts = rounding.room * (1 - guard), attempts
         self.expected = [plain(sample) for sample in samples]
         self.loss = Loss(self.expected)
         self.rounding = rounding(outputs, samples[:-1])

@@ -26,14 +26,15 @@ NAMES = (
     "roughness of a run",
 )
 """What is measured. Roughness is the mean step from a pixel to the next. Lines are channels, or rows of pixels: tiles
-are padded with channels of zeros, beside which the others seem to deviate much, whatever is in them."""
+are padded with channels of zeros, which do not count for the mean, and beside which the others seem to deviate much,
+whatever is in them."""
 
 BEYOND = 0.25
 """How far values may lie outside the samples' range, in units of that range: the outermost values are few, and cutting
 them off there costs little."""
 TIMES = 1.6
 """By how much deviations and roughness may leave what samples had; of fresh pictures beside four samples it is 1.4."""
-SHIFT = 0.25
+SHIFT = 0.5
 """How far the mean may lie beyond the samples' means and as far again as those are apart, in units of a deviation."""
 
 
@@ -43,13 +44,12 @@ def statistics(value: torch.Tensor) -> torch.Tensor:
     means = runs.mean(-1)
     variances = (runs - means[..., None]).square_().mean(-1)
     steps = (runs[..., 1:] - runs[..., :-1]).abs_().sum(-1) / max(1, runs.shape[-1] - 1)
-    deviations = [(variances.mean() + spread).sqrt() for spread in (means.var(correction=0), _within(means))]
+    spreads = means.var(correction=0), means.var(1, correction=0).mean()
+    deviations = [(variances.mean() + spread).sqrt() for spread in spreads]
+    filled = (means.abs() + variances).amax(1).count_nonzero().clamp_min(1)  # the lines that are not padding
+    mean = means.mean(1).sum() / filled
     ends = [end.float() for end in value.aminmax()]
-    return torch.stack((*ends, means.mean(), *deviations, steps.mean(), variances.amax().sqrt(), steps.amax()))
-
-
-def _within(means: torch.Tensor) -> torch.Tensor:
-    return means.var(1, correction=0).mean()
+    return torch.stack((*ends, mean, *deviations, steps.mean(), variances.amax().sqrt(), steps.amax()))
 
 
 def _runs(value: torch.Tensor) -> torch.Tensor:

@@ -24,6 +24,8 @@ class Rounding:
 
     plain = "float32"
     """What layers compute in that are not in 8 bits."""
+    room = 0.75
+    """Samples may lose so much of what the guard allows; other inputs may lose more than they."""
     adds = False
     """Residual adds take rounded values too, where there are any."""
 

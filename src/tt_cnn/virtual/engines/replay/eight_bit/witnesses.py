@@ -25,20 +25,44 @@ LEAST = 0.05
 """That unit, at least, in units of the mean: samples that are nearly the same would make it nothing."""
 
 
-def witnesses_of(outputs: Sequence[Node]) -> list[Node]:
-    """The largest of each channel of some values that an 8-bit graph rounds; inputs are looked at by themselves."""
-    sources = [node.inputs[0] for node in ordered(outputs) if node.kind == "quantize"]
-    sources = [one for one in sources if one.kind != "input" and len(one.shape) > 1]
-    quarters = [sources[len(sources) * i // COUNT : len(sources) * (i + 1) // COUNT] for i in range(COUNT)]
-    return [_largest(min(quarter, key=lambda node: math.prod(node.shape))) for quarter in quarters if quarter]
+CUT = 0.03
+"""How much of a vector may be cut off by rounding, in units of its length, where samples lose less: all that follows,
+such as a classifier's scores, comes of it."""
+LEVELS = 255
 
 
-def _largest(node: Node) -> Node:
+@dataclass(frozen=True)
+class Witness:
+    """The largest of each channel of a value that is rounded, and the range that rounding leaves of it."""
+
+    node: Node
+    low: float
+    high: float
+    whole: bool
+    """A channel has one number only, as after a pool of all pixels: nothing is hidden behind its largest."""
+
+    def cut(self, rows: torch.Tensor) -> float:
+        """The largest share of a row that rounding cuts off."""
+        beyond = (rows - rows.clamp(self.low, self.high)).norm(dim=1)
+        return float((beyond / rows.norm(dim=1).clamp_min(torch.finfo(rows.dtype).tiny)).max())
+
+
+def witnesses_of(outputs: Sequence[Node]) -> list[Witness]:
+    """Some of the values that an 8-bit graph rounds; inputs are looked at by themselves."""
+    rounded = [node for node in ordered(outputs) if node.kind == "quantize"]
+    rounded = [node for node in rounded if node.source.kind != "input" and len(node.shape) > 1]
+    quarters = [rounded[len(rounded) * i // COUNT : len(rounded) * (i + 1) // COUNT] for i in range(COUNT)]
+    return [_witness(min(quarter, key=lambda node: math.prod(node.shape))) for quarter in quarters if quarter]
+
+
+def _witness(node: Node) -> Witness:
     """Of each channel: the second axis of an image, the last of rows."""
     image = len(node.shape) == 4 and node.shape[1] > 1
     axes = (2, 3) if image else tuple(range(len(node.shape) - 1))
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(node.shape))
-    return Node("reduce", (node,), ("amax", axes), shape)
+    scale, zero = (float(one.value) for one in node.inputs[1:] if one.value is not None)
+    largest = Node("reduce", (node.source,), ("amax", axes), shape)
+    return Witness(largest, -zero * scale, (LEVELS - zero) * scale, shape == node.shape)
 
 
 @dataclass(frozen=True)
@@ -64,10 +88,11 @@ class Ball:
 class Watched:
     """A compiled 8-bit graph whose last outputs are witnesses: it hands on the others, and remembers those."""
 
-    def __init__(self, host: Host, outputs: int) -> None:
-        self._host, self._outputs = host, outputs
+    def __init__(self, host: Host, outputs: int, witnesses: Sequence[Witness]) -> None:
+        self._host, self._outputs, self._witnesses = host, outputs, witnesses
         self._seen: list[list[torch.Tensor]] = []
         self._balls: list[Ball] = []
+        self._cuts: list[float] = []
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         results = self._host(inputs)
@@ -76,11 +101,17 @@ class Watched:
 
     def learn(self) -> None:
         """All that ran so far were samples."""
-        self._balls = [Ball.around(torch.cat(rows)) for rows in zip(*self._seen, strict=True)]
+        known = [torch.cat(rows) for rows in zip(*self._seen, strict=True)]
+        self._balls = [Ball.around(rows) for rows in known]
+        self._cuts = [max(CUT, one.cut(rows)) for one, rows in zip(self._witnesses, known, strict=True)]
         self._seen = []
 
     def unlike(self) -> str:
         """Why what ran since the last question is not like the samples; empty where it is."""
         seen, self._seen = self._seen, []
-        pairs = ((ball, one) for chip in seen for ball, one in zip(self._balls, chip, strict=True))
-        return "" if all(ball.holds(one) for ball, one in pairs) else "values within the network leave their range"
+        alike = all(self._alike(number, rows) for chip in seen for number, rows in enumerate(chip))
+        return "" if alike else "values within the network leave their range"
+
+    def _alike(self, number: int, rows: torch.Tensor) -> bool:
+        witness = self._witnesses[number]
+        return self._balls[number].holds(rows) and (not witness.whole or witness.cut(rows) <= self._cuts[number])

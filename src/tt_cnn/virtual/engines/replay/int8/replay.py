@@ -40,12 +40,13 @@ class Int8Replay(LearningReplay):
 
         def compiled(nodes: Sequence[Node]) -> Host:
             """The engine is chosen for all layers in 8 bits, and kept for fewer."""
-            threads, watched = torch.get_num_threads(), [*nodes, *witnesses_of(nodes)]
+            threads, witnesses = torch.get_num_threads(), witnesses_of(nodes)
+            watched = [*nodes, *(one.node for one in witnesses)]
             if not names:
                 name, host = quickest(watched, run.samples[0], threads, eight_bit_hosts(self.host))
                 names.append(name)
-                return Watched(host, len(nodes))
-            return Watched(HOSTS[names[0]](watched, threads), len(nodes))
+                return Watched(host, len(nodes), witnesses)
+            return Watched(HOSTS[names[0]](watched, threads), len(nodes), witnesses)
 
         try:
             found, host = Search(run.nodes, run.samples, run.host, compiled, guard, self.rounding).run()

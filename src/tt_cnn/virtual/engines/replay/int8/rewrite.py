@@ -18,6 +18,7 @@ LARGEST = 127
 class Int8Rounding(Rounding):
     """Residual adds take 8 bits too, so that engines need not keep what is added a second time."""
 
+    room = 0.5  # what is cut off differs from input to input
     adds = True
 
     @staticmethod

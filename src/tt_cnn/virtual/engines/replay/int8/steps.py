@@ -11,18 +11,22 @@ from tt_cnn.virtual.engines.replay.eight_bit.calibration import Observation
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 """How much of the largest value is tried as the end of the range."""
 LEVELS = 255
+GROWTH = 1.5
+"""By how much other inputs' largest values may exceed those of the samples, whose number is small: steps are fitted to
+such inputs. Where they were fitted to the samples alone, fresh inputs lost several times as much as the samples did."""
 
 
 def steps_for(observations: Sequence[Observation]) -> tuple[float, int]:
     """Scale and zero point of 8-bit steps for values that share them: those with the least mean squared error.
 
-    A wide range has coarse steps, a narrow one cuts off what lies beyond it. Zero is always a step, for padding.
+    A wide range has coarse steps, a narrow one cuts off what lies beyond it, on other inputs more than on samples. Zero
+    is always a step, for padding.
     """
-    low, high = min(o.low for o in observations), max(o.high for o in observations)
+    low, high = GROWTH * min(o.low for o in observations), GROWTH * max(o.high for o in observations)
     if low == high:
         return 1.0, 0
     values = torch.cat([one for o in observations for one in o.picked])
-    peaks = torch.cat([one for o in observations for one in o.peaks])
+    peaks = GROWTH * torch.cat([one for o in observations for one in o.peaks])
     count = sum(o.count for o in observations)
     best = (float("inf"), 1.0, 0)
     for clip in CLIPS:
