@@ -121,19 +121,25 @@ def opened(setting: Setting) -> Iterator[Any]:
 
 def eager(program: Program, device: Any) -> Outputs:
     """The results of calls one after the other, on new inputs each time."""
-    running, found = Running(program, ttnn, device), []
+    running, found = _warm(program, device), []
     for i in range(REPLAYS):
         running.write(i)
         found.append(values_of(running.call()))
     return found
 
 
+def _warm(program: Program, device: Any) -> Running:
+    """With its programs compiled and its weights prepared, which a first call does."""
+    running = Running(program, ttnn, device)
+    running.write(0)
+    running.call()
+    running.reset()
+    return running
+
+
 def replayed(program: Program, device: Any, parts: list[Any] | None = None) -> Outputs:
     """The results of a trace's replays on the same inputs. `parts` is told how the last one was run."""
-    running, found = Running(program, ttnn, device), []
-    running.write(0)
-    running.call()  # compiles programs and prepares weights
-    running.reset()
+    running, found = _warm(program, device), []
     trace = ttnn.begin_trace_capture(device, cq_id=0)
     try:
         results = running.call()

@@ -179,8 +179,9 @@ def _quick_product(x: Tensor, w: Tensor, fidelity: MathFidelity) -> Tensor:
 
 @primitive("round_away")
 def round_away(x: Tensor) -> Tensor:
-    """To bfloat16, ties away from zero; denormals and -0 to +0."""
-    return flush_denormals(as_float((as_int(x.contiguous()) + 0x8000) & -0x10000)) + 0.0
+    """To bfloat16, ties away from zero; denormals and -0 to +0. NaN stays, whatever its bits are."""
+    rounded = flush_denormals(as_float((as_int(x.contiguous()) + 0x8000) & -0x10000)) + 0.0
+    return torch.where(x.isnan(), x, rounded)
 
 
 def _nearest_away(x: Tensor) -> Tensor:

@@ -15,6 +15,8 @@ All of it agrees with the recorded values (corpus `values/`: typecast, unary and
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -57,17 +59,18 @@ def to_blocks(x: Tensor, *, dtype: DataType, precise: bool, inplace: bool = Fals
 
 
 def _round_mantissa(x: Tensor, mantissa_bits: int, inplace: bool) -> Tensor:
-    """Round to nearest with ties away from zero: half a unit is added to the magnitude, which lies in the low bits."""
+    """Round to nearest with ties away from zero: half a unit is added to the magnitude, which lies in the low bits.
+
+    NaN becomes inf before that: in those with all bits set it would reach the sign.
+    """
     dropped = 23 - mantissa_bits
-    bits = as_int(x)
-    bits = bits.add_(1 << (dropped - 1)) if inplace else bits + (1 << (dropped - 1))
-    return as_float(bits.bitwise_and_(-1 << dropped))
+    bits = as_int((x.nan_to_num_ if inplace else x.nan_to_num)(math.inf, math.inf, -math.inf))
+    return as_float(bits.add_(1 << (dropped - 1)).bitwise_and_(-1 << dropped))
 
 
 def _clean(x: Tensor) -> Tensor:
-    """Denormals and -0 to +0, NaN to inf; in place."""
-    torch.ops.aten.hardshrink.out(x, _LARGEST_DENORMAL, out=x)
-    return x.nan_to_num_(nan=float("inf"), posinf=float("inf"), neginf=float("-inf"))
+    """Denormals and -0 to +0; in place."""
+    return torch.ops.aten.hardshrink.out(x, _LARGEST_DENORMAL, out=x)
 
 
 def _pack_blocks(x: Tensor, keep: int, saturate: bool) -> Tensor:
@@ -76,7 +79,7 @@ def _pack_blocks(x: Tensor, keep: int, saturate: bool) -> Tensor:
     A block that holds an inf keeps its infs and loses the rest, as the exponent 255 is theirs. Blocks of numbers below
     2 ** -119 are rounded as if they held that number: their true quantum is denormal.
     """
-    x = x.contiguous().nan_to_num_(nan=float("inf"), posinf=float("inf"), neginf=float("-inf"))
+    x = x.contiguous()
     power = as_float(block_exponents(x).clamp_(min=8 << 23, max=254 << 23))
     blocks = x.view(*x.shape[:-1], -1, BLOCK)
     quantum = power * 2.0**-6

@@ -140,7 +140,7 @@ def _sums(node: Node, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     stride, (top, left, bottom, right), dilation, pieces, between, *_ = node.params
     kernel = (weight.shape[2], weight.shape[3])
     plan = Plan(Window(kernel, stride, (top, bottom, left, right), dilation), 1, pieces, between, ())
-    return _as_image(node, sums(x.permute(0, 2, 3, 1), weight, plan=plan))
+    return _as_image(node, sums.function(x.permute(0, 2, 3, 1), weight, plan=plan))
 
 
 def _walk(node: Node, x: torch.Tensor) -> torch.Tensor:

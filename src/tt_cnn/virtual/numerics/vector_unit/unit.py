@@ -109,8 +109,9 @@ def round_to_bfloat16(x: Tensor) -> Tensor:
 
 @primitive("round_even")
 def round_to_bfloat16_even(x: Tensor) -> Tensor:
+    """NaN stays, whatever its bits are."""
     bits = as_int(x.contiguous())
-    return as_float((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000)
+    return torch.where(x.isnan(), x, as_float((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000))
 
 
 def _constant(value: Lane) -> Lane:

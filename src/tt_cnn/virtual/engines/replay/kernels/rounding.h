@@ -6,25 +6,29 @@
 
 constexpr int32_t MAGNITUDE = 0x7FFFFFFF, INFINITE = 0x7F800000, SMALLEST = 0x00800000;
 
-// Half a unit is added to the magnitude: to nearest, ties away from zero.
+// Half a unit is added to the magnitude: to nearest, ties away from zero. Of a NaN with all bits set it reaches the sign.
 static inline Bits round_mantissa(Vector x, int bits) {
     const int dropped = 23 - bits;
     return (Bits)((Words)x + (1u << (dropped - 1))) & (-1 << dropped);
 }
 
+static inline Vector nan_to_infinity(Vector x) { return x == x ? x : (Vector)(Bits{} + INFINITE); }
+
 static inline Vector to_bfloat16(Vector x) {  // denormals and -0 to +0, NaN to inf
-    const Bits bits = round_mantissa(x, 7), size = bits & MAGNITUDE;
-    return (Vector)(size > INFINITE ? Bits{} + INFINITE : size >= SMALLEST ? bits : Bits{});
+    const Bits bits = round_mantissa(nan_to_infinity(x), 7);
+    return (Vector)((bits & MAGNITUDE) >= SMALLEST ? bits : Bits{});
 }
 
 static inline Vector round_away(Vector x) {  // the same with NaN kept
     const Bits bits = round_mantissa(x, 7);
-    return (Vector)((bits & MAGNITUDE) >= SMALLEST ? bits : Bits{}) + 0.0f;
+    const Vector rounded = (Vector)((bits & MAGNITUDE) >= SMALLEST ? bits : Bits{}) + 0.0f;
+    return x == x ? rounded : x;
 }
 
 static inline Vector round_even(Vector x) {
     const Words bits = (Words)x;
-    return (Vector)((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000u);
+    const Vector rounded = (Vector)((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000u);
+    return x == x ? rounded : x;
 }
 
 static inline Vector nearest_even(Vector x) {  // the host's own conversion, which looks for NaN
@@ -60,8 +64,7 @@ static inline Bits largest(Bits x) {  // of all lanes, in all lanes
 
 template <int early, bool saturate, bool narrow>
 static inline Vector to_blocks(Vector x) {
-    Bits bits = round_mantissa(x, early);
-    bits = (bits & MAGNITUDE) > INFINITE ? Bits{} + INFINITE : bits;
+    const Bits bits = round_mantissa(nan_to_infinity(x), early);
     Bits power = largest(bits & MAGNITUDE) & INFINITE;
     power = power < (8 << 23) ? Bits{} + (8 << 23) : power > (254 << 23) ? Bits{} + (254 << 23) : power;
     const Vector to_steps = (Vector)(((254 + 6) << 23) - power);  // 64 / power, a power of two again
