@@ -187,6 +187,20 @@ def used_here(value: torch.Tensor) -> None:
         value.record_stream(own.work)
 
 
+def _from_host(value: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
+    value.of_host = host  # type: ignore[attr-defined]
+    return value
+
+
+def on_host(value: torch.Tensor) -> torch.Tensor | None:
+    """The same values in the host's memory, where they were uploaded and nothing has been computed with them since: the
+    host can look at them without waiting for the GPU. They are given only once."""
+    host: torch.Tensor | None = getattr(value, "of_host", None)
+    if host is not None:
+        value.of_host = None  # type: ignore[attr-defined]
+    return host
+
+
 def in_host_memory(value: torch.Tensor) -> torch.Tensor:
     """A host tensor's values where a card reads them best: in pinned memory while there is an engine on a GPU."""
     return value.pin_memory() if _on_gpus else value
@@ -339,8 +353,8 @@ class CudaEngine(Engine):
         """On a queue through pinned memory, which torch keeps until the copy is done. Others are not ordered with
         the queues: what they upload is there when this returns, and stays until all queues are done with it."""
         if self._streams is not None:
-            return host.pin_memory().to(self.device, non_blocking=True)
-        value = host.to(self.device)
+            return _from_host(host.pin_memory().to(self.device, non_blocking=True), host)
+        value = _from_host(host.to(self.device), host)
         torch.cuda.current_stream(self.device).synchronize()
         for queue in self._queues:
             value.record_stream(queue.work)

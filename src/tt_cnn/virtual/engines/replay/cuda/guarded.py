@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
+from tt_cnn.virtual.engines.engine import on_host
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.measurement import Measurement, create_measurement
@@ -24,15 +25,24 @@ float16, which was taken for values 16 times as large."""
 
 def ends(value: torch.Tensor) -> torch.Tensor:
     """The least and the largest value; of NaN both are."""
-    return torch.stack(value.aminmax())
+    return torch.stack(value.aminmax()) if value.numel() else value.new_zeros(2)
+
+
+def known_ends(value: torch.Tensor) -> list[float] | None:
+    """Of values that came from the host and are the same still. They are looked at once."""
+    host = on_host(value)
+    if host is not None:
+        value.ends = ends(host).tolist()  # type: ignore[attr-defined]
+    found: list[float] | None = getattr(value, "ends", None)
+    return found
 
 
 class GuardedReplay(Replay):
     """Compiles as replays on the CPU do, with one host.
 
     Kernels of 16 bits are for ordinary numbers: some multiply pixels beside a window by 0, which infinities show, and
-    float16 ends at 65504. Inputs are looked at while the replay runs already. Where they are not finite, or much
-    larger than those it was compiled for, its commands run after it and leave the results.
+    float16 ends at 65504. Where inputs are not finite, or much larger than those it was compiled for, its commands run.
+    What came from the host is looked at there; other inputs on the GPU, while the replay runs already.
     """
 
     def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> None:
@@ -51,6 +61,22 @@ class GuardedReplay(Replay):
         inputs = [value for cell in self._variable for value in values_of(cell) if value.is_floating_point()]
         if not inputs or all(part.engine == "torch" for part in self.parts):
             return super()._run_parts()
+        rows = [known_ends(value) for value in inputs]
+        if None not in rows:
+            largest = largest_of([row for row in rows if row is not None])
+            if largest <= self._limit():
+                return super()._run_parts()
+        else:
+            largest = self._run_and_look(inputs)
+            if largest <= self._limit():
+                return None
+        run_commands(self.commands)
+        if math.isfinite(largest):
+            self._largest, self._outgrown = largest, True
+        return None
+
+    def _run_and_look(self, inputs: Sequence[torch.Tensor]) -> float:
+        """Launch the replay, and look at its inputs meanwhile. Where they are too large, all cells are as before it."""
         if self._ends is None:
             self._ends = create_measurement(ends, inputs)
         self._ends.start(inputs)
@@ -59,9 +85,7 @@ class GuardedReplay(Replay):
         largest = largest_of(self._ends.wait())
         if not largest <= self._limit():
             restore(before)
-            run_commands(self.commands)
-            if math.isfinite(largest):
-                self._largest, self._outgrown = largest, True
+        return largest
 
     def _limit(self) -> float:
         hosts = [part.run.host for part in self.parts if isinstance(part.run, OnHost)]
