@@ -44,7 +44,7 @@ class Source:
 
 def _special(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Here and there a number that is none."""
-    odd = torch.tensor([float("nan"), float("inf"), float("-inf"), 1e-40, -1e-39, 0.0, -0.0, 3e38, 1e-38])
+    odd = torch.tensor([float("nan"), float("inf"), float("-inf"), 1e-40, -1e-39, 0.0, -0.0, 1e30, 1e-38])
     picked = odd[torch.randint(0, len(odd), x.shape, generator=generator)]
     return torch.where(torch.rand(x.shape, generator=generator) < 0.02, picked, x)
 
