@@ -59,10 +59,11 @@ class OrdinaryNumbers:
 
     def __init__(self, outputs: Sequence[Node]) -> None:
         self._graph = list(outputs)
+        self._never = ordinary.has_others(outputs)
         self._finite = ordinary.finite(outputs)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        if not ordinary.are_ordinary(inputs):
+        if self._never or not ordinary.are_ordinary(inputs):
             return self._by_torch(inputs)
         results = self.run(inputs)
         outputs, witnesses = results[: len(self._graph)], results[len(self._graph) :]

@@ -4,7 +4,7 @@ Both lose what is no ordinary number: in a fused Relu, in pools and maxima NaN b
 smallest one. Operations that keep them would not be fused, and every replay would pay for what hardly ever happens.
 So a replay is ordinary until something shows otherwise, and torch runs those that are not:
 
-* an input with NaN, an infinity or a number beyond `LARGEST`, from which sums may overflow;
+* an input with NaN, an infinity or a number beyond `LARGEST`, from which sums may overflow; a constant with such;
 * a *witness* that is not finite: the sum of the values of an operation that makes infinities or NaN from ordinary
   numbers, such as a logarithm, computed by the engine beside its outputs;
 * an output that is not finite, though nothing before it makes such values: something overflowed after all.
@@ -41,6 +41,12 @@ def witnesses(outputs: Sequence[Node]) -> list[Node]:
             before_a_loss.update(id(one) for one in node.inputs)
     made = [node for node in order if _makes(node) and (_loses(node) or id(node) in before_a_loss)]
     return [Node("reduce", (node,), ("sum", tuple(range(len(node.shape)))), (1,) * len(node.shape)) for node in made]
+
+
+def has_others(outputs: Sequence[Node]) -> bool:
+    """Whether a constant of the graph holds other numbers: then no replay is ordinary. An operation that takes it may
+    lose them at once, so that no witness would see them."""
+    return any(node.value is not None and not _is_finite(node.value) for node in ordered(outputs))
 
 
 def finite(outputs: Sequence[Node]) -> list[bool]:
