@@ -33,6 +33,7 @@ struct Run {
 };
 
 // `start` plus the products of all runs. What lies at `ahead` will be needed soon: a line is fetched with every number.
+#ifdef __AVX512F__
 template <int R, int V, bool paired>
 static void product(const Run* runs, int count, int length, const float* start, size_t start_row, float* sums,
                     size_t sums_row, const float* ahead) {
@@ -64,6 +65,46 @@ static void product(const Run* runs, int count, int length, const float* start, 
 #pragma GCC unroll 4
         for (int v = 0; v < V; v++) store(sums + r * sums_row + v * LANES, sum[r][v]);
 }
+#else
+// With sixteen registers, or fewer: one vector of columns after the other, as two halves. Each sum is added up in the
+// same order.
+template <int R, int V, bool paired>
+static void product(const Run* runs, int count, int length, const float* start, size_t start_row, float* sums,
+                    size_t sums_row, const float* ahead) {
+    typedef float Half __attribute__((vector_size(32), aligned(4), may_alias));
+    constexpr int HALF = LANES / 2;
+    for (int column = 0; column < V * LANES; column += LANES) {
+        Half low[R], high[R];
+#pragma GCC unroll 7
+        for (int r = 0; r < R; r++) {
+            const float* from = start + r * start_row + column;
+            low[r] = *(const Half*)from;
+            high[r] = *(const Half*)(from + HALF);
+        }
+        for (int i = 0; i < count; i++) {
+            const float* from[R];
+#pragma GCC unroll 7
+            for (int r = 0; r < R; r++) from[r] = runs[i].from[r];
+            const float* w = runs[i].weights + column;
+            for (int k = 0; k < length; k++, w += V * LANES) {
+                const Half first = *(const Half*)w, second = *(const Half*)(w + HALF);
+#pragma GCC unroll 7
+                for (int r = 0; r < R; r++) {
+                    const float value = from[r][k];
+                    low[r] += value * first;
+                    high[r] += value * second;
+                }
+            }
+        }
+#pragma GCC unroll 7
+        for (int r = 0; r < R; r++) {
+            float* to = sums + r * sums_row + column;
+            *(Half*)to = low[r];
+            *(Half*)(to + HALF) = high[r];
+        }
+    }
+}
+#endif
 
 using Product = void (*)(const Run*, int, int, const float*, size_t, float*, size_t, const float*);
 
