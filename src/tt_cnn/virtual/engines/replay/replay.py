@@ -125,7 +125,8 @@ class Replay:
         with self._lock:
             self._add_outputs()
             self._look_for_inputs()
-            if not self._variable or not self._same_on_all_chips:
+            never_written = any(cell.values is None for cell in self._variable)
+            if not self._variable or not self._same_on_all_chips or never_written:
                 run_commands(self.commands)
             elif self.parts or self._compile_whole():
                 self._run_parts()
