@@ -158,7 +158,7 @@ def test_a_refused_call_leaves_memory_as_it_was(
 
 
 def test_out_of_memory_leaves_memory_as_it_was(device: Any) -> None:
-    x = ttnn.empty([1, 1, 64 * 300, 1024], device=device, layout=ttnn.TILE_LAYOUT, memory_config=ttnn.L1_MEMORY_CONFIG)
+    x = ttnn.zeros([1, 1, 64 * 300, 1024], device=device, layout=ttnn.TILE_LAYOUT, memory_config=ttnn.L1_MEMORY_CONFIG)
     before = in_use(device)
     with pytest.raises(
         RuntimeError, match=r"Out of Memory: Not enough space to allocate 78643200 B L1 buffer across 64"
