@@ -58,7 +58,7 @@ class Steps(engines.Engine):
     """How replays on a GPU are put together, without a GPU: which step reads and writes which memory."""
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
-        return engines._from_host(host.clone(), host)
+        return engines.from_host(host.clone(), host)
 
     def replay(self, commands: Sequence[Any], outputs: Sequence[Any]) -> Any:
         return _StepsReplay(commands, outputs)

@@ -187,7 +187,7 @@ def used_here(value: torch.Tensor) -> None:
         value.record_stream(own.work)
 
 
-def _from_host(value: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
+def from_host(value: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
     value.of_host = host  # type: ignore[attr-defined]
     return value
 
@@ -353,8 +353,8 @@ class CudaEngine(Engine):
         """On a queue through pinned memory, which torch keeps until the copy is done. Others are not ordered with
         the queues: what they upload is there when this returns, and stays until all queues are done with it."""
         if self._streams is not None:
-            return _from_host(host.pin_memory().to(self.device, non_blocking=True), host)
-        value = _from_host(host.to(self.device), host)
+            return from_host(host.pin_memory().to(self.device, non_blocking=True), host)
+        value = from_host(host.to(self.device), host)
         torch.cuda.current_stream(self.device).synchronize()
         for queue in self._queues:
             value.record_stream(queue.work)

@@ -19,10 +19,17 @@ END = 1 << 60
 """Slices that go to the end have a stop beyond any axis."""
 
 
-def aten(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+EXACT: set[str] = set()
+"""Those that give the same bits whoever computes them: they move numbers, or round each result exactly. What adds up
+or approximates a function, does not; the card's numerics has primitives for it."""
+
+
+def aten(*names: str, exact: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             TRANSLATIONS[f"aten.{name}"] = function
+            if exact:
+                EXACT.add(f"aten.{name}")
         return function
 
     return register
@@ -31,12 +38,12 @@ def aten(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # --- nothing happens ---------------------------------------------------------------------------------------------
 
 
-@aten("alias.default", "clone.default", "detach.default", "lift_fresh_copy.default", "contiguous.default")
+@aten("alias.default", "clone.default", "detach.default", "lift_fresh_copy.default", "contiguous.default", exact=True)
 def same(graph: Graph, x: Node, **_: Any) -> Node:
     return x
 
 
-@aten("_to_copy.default")
+@aten("_to_copy.default", exact=True)
 def converted(graph: Graph, x: Node, *, dtype: torch.dtype | None = None, **_: Any) -> Node | None:
     """Graphs compute in float32 throughout."""
     return x if dtype in (None, torch.float32) else None
@@ -45,42 +52,42 @@ def converted(graph: Graph, x: Node, *, dtype: torch.dtype | None = None, **_: A
 # --- layout ------------------------------------------------------------------------------------------------------
 
 
-@aten("view.default", "_unsafe_view.default", "reshape.default")
+@aten("view.default", "_unsafe_view.default", "reshape.default", exact=True)
 def view(graph: Graph, x: Node, shape: Sequence[int]) -> Node:
     known = math.prod(n for n in shape if n != -1)
     return graph.reshape(x, [math.prod(x.shape) // known if n == -1 else n for n in shape])
 
 
-@aten("permute.default")
+@aten("permute.default", exact=True)
 def permute(graph: Graph, x: Node, dims: Sequence[int]) -> Node:
     return graph.permute(x, dims)
 
 
-@aten("transpose.int")
+@aten("transpose.int", exact=True)
 def transpose(graph: Graph, x: Node, a: int, b: int) -> Node:
     dims = list(range(len(x.shape)))
     dims[a], dims[b] = dims[b], dims[a]
     return graph.permute(x, dims)
 
 
-@aten("t.default")
+@aten("t.default", exact=True)
 def t(graph: Graph, x: Node) -> Node:
     return graph.permute(x, (1, 0)) if len(x.shape) == 2 else x
 
 
-@aten("unsqueeze.default")
+@aten("unsqueeze.default", exact=True)
 def unsqueeze(graph: Graph, x: Node, dim: int) -> Node:
     at = dim % (len(x.shape) + 1)
     return graph.reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-@aten("squeeze.dim", "squeeze.dims")
+@aten("squeeze.dim", "squeeze.dims", exact=True)
 def squeeze(graph: Graph, x: Node, dims: int | Sequence[int]) -> Node:
     gone = {d % len(x.shape) for d in ([dims] if isinstance(dims, int) else dims)}
     return graph.reshape(x, [n for i, n in enumerate(x.shape) if i not in gone or n != 1])
 
 
-@aten("slice.Tensor")
+@aten("slice.Tensor", exact=True)
 def slice_(
     graph: Graph, x: Node, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Node:
@@ -91,14 +98,14 @@ def slice_(
     return graph.slice(x, starts, stops, steps)
 
 
-@aten("select.int")
+@aten("select.int", exact=True)
 def select(graph: Graph, x: Node, dim: int, index: int) -> Node:
     dim, index = dim % len(x.shape), index % x.shape[dim]
     one = slice_(graph, x, dim, index, index + 1)
     return graph.reshape(one, [n for i, n in enumerate(x.shape) if i != dim])
 
 
-@aten("split.Tensor", "split_with_sizes.default")
+@aten("split.Tensor", "split_with_sizes.default", exact=True)
 def split(graph: Graph, x: Node, sizes: int | Sequence[int], dim: int = 0) -> tuple[Node, ...]:
     length = x.shape[dim]
     if isinstance(sizes, int):
@@ -107,14 +114,14 @@ def split(graph: Graph, x: Node, sizes: int | Sequence[int], dim: int = 0) -> tu
     return tuple(slice_(graph, x, dim, a, a + n) for a, n in zip(starts, sizes, strict=True))
 
 
-@aten("expand.default")
+@aten("expand.default", exact=True)
 def expand(graph: Graph, x: Node, shape: Sequence[int], **_: Any) -> Node:
     missing = len(shape) - len(x.shape)
     lead = graph.reshape(x, (1,) * missing + x.shape)
     return graph.expand(lead, [lead.shape[i] if n == -1 else n for i, n in enumerate(shape)])
 
 
-@aten("constant_pad_nd.default")
+@aten("constant_pad_nd.default", exact=True)
 def constant_pad(graph: Graph, x: Node, pad: Sequence[int], value: float = 0.0) -> Node:
     """Torch counts pads from the last axis; negative ones cut."""
     before, after = [0] * len(x.shape), [0] * len(x.shape)
@@ -127,17 +134,17 @@ def constant_pad(graph: Graph, x: Node, pad: Sequence[int], value: float = 0.0) 
     return graph.pad(x, [max(0, b) for b in before], [max(0, a) for a in after], float(value))
 
 
-@aten("cat.default")
+@aten("cat.default", exact=True)
 def cat(graph: Graph, parts: Sequence[Node], dim: int = 0) -> Node:
     return graph.cat([p for p in parts if math.prod(p.shape)], dim)
 
 
-@aten("stack.default")
+@aten("stack.default", exact=True)
 def stack(graph: Graph, parts: Sequence[Node], dim: int = 0) -> Node:
     return graph.cat([unsqueeze(graph, p, dim) for p in parts], dim)
 
 
-@aten("index.Tensor")
+@aten("index.Tensor", exact=True)
 def index(graph: Graph, x: Node, indices: Sequence[Node | None]) -> Node | None:
     """Picking along one axis, where that repeats its entries: nearest upsampling."""
     given = [(axis, one) for axis, one in enumerate(indices) if one is not None]
@@ -152,7 +159,7 @@ def index(graph: Graph, x: Node, indices: Sequence[Node | None]) -> Node | None:
     return graph.repeat(x, axis, times)
 
 
-@aten("upsample_nearest2d.default")
+@aten("upsample_nearest2d.default", exact=True)
 def upsample_nearest(graph: Graph, x: Node, size: Sequence[int], *scales: float | None) -> Node | None:
     """Where a scale is said it is what counts, not the quotient of the sizes."""
     times = [a // b for a, b in zip(size, x.shape[2:], strict=True)]
@@ -174,12 +181,15 @@ _UNARY = {
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "pow": "pow"}
 
 
+_ROUNDED_EXACTLY = ("relu", "neg", "abs", "floor", "ceil", "sqrt", "reciprocal", "rsqrt")
+
+
 def _unary(name: str) -> Callable[..., Node]:
     return lambda graph, x: graph.unary(name, x)
 
 
 for _torch_name, _name in _UNARY.items():
-    aten(f"{_torch_name}.default")(_unary(_name))
+    aten(f"{_torch_name}.default", exact=_torch_name in _ROUNDED_EXACTLY)(_unary(_name))
 
 
 def operand(graph: Graph, x: Any) -> Node:
@@ -197,7 +207,7 @@ def _binary(name: str) -> Callable[..., Node]:
 
 
 for _torch_name, _name in _BINARY.items():
-    aten(*(f"{_torch_name}.{kind}" for kind in ("Tensor", "Scalar", "default")))(_binary(_name))
+    aten(*(f"{_torch_name}.{kind}" for kind in ("Tensor", "Scalar", "default")), exact=_name != "pow")(_binary(_name))
 aten("pow.Tensor_Tensor")(_binary("pow"))
 
 
@@ -221,12 +231,12 @@ def _inverse(graph: Graph, x: Node) -> Node:
     return graph.unary("Reciprocal", x)
 
 
-@aten("rsub.Scalar", "rsub.Tensor")
+@aten("rsub.Scalar", "rsub.Tensor", exact=True)
 def rsub(graph: Graph, a: Node, b: Any, alpha: float = 1) -> Node:
     return _binary("sub")(graph, b, a, alpha)
 
 
-@aten("clamp.default")
+@aten("clamp.default", exact=True)
 def clamp(graph: Graph, x: Node, low: float | None = None, high: float | None = None) -> Node | None:
     if low == 0 and high is None:
         return graph.unary("Relu", x)
@@ -234,28 +244,28 @@ def clamp(graph: Graph, x: Node, low: float | None = None, high: float | None = 
     return None if any(map(math.isnan, bounds)) else graph.unary("clip", x, *bounds)
 
 
-@aten("hardtanh.default")
+@aten("hardtanh.default", exact=True)
 def hardtanh(graph: Graph, x: Node, low: float = -1, high: float = 1) -> Node | None:
     return clamp(graph, x, low, high)
 
 
-@aten("clamp_min.default")
+@aten("clamp_min.default", exact=True)
 def clamp_min(graph: Graph, x: Node, low: float) -> Node | None:
     return clamp(graph, x, low, None)
 
 
-@aten("clamp_max.default")
+@aten("clamp_max.default", exact=True)
 def clamp_max(graph: Graph, x: Node, high: float) -> Node | None:
     return clamp(graph, x, None, high)
 
 
-@aten("clamp.Tensor", "clamp_min.Tensor")
+@aten("clamp.Tensor", "clamp_min.Tensor", exact=True)
 def clamp_by_values(graph: Graph, x: Node, low: Node | None = None, high: Node | None = None) -> Node:
     x = x if low is None else graph.binary("max", x, low)
     return x if high is None else graph.binary("min", x, high)
 
 
-@aten("clamp_max.Tensor")
+@aten("clamp_max.Tensor", exact=True)
 def clamp_max_by_values(graph: Graph, x: Node, high: Node) -> Node:
     return clamp_by_values(graph, x, None, high)
 
@@ -271,7 +281,7 @@ def softplus(graph: Graph, x: Node, beta: float = 1, threshold: float = 20) -> N
     return graph.unary("Softplus", x, *(() if (beta, threshold) == (1, 20) else (float(beta), float(threshold))))
 
 
-@aten("leaky_relu.default")
+@aten("leaky_relu.default", exact=True)
 def leaky_relu(graph: Graph, x: Node, slope: float = 0.01) -> Node:
     return graph.unary("leaky_relu", x, float(slope))
 
@@ -315,7 +325,7 @@ def convolution(
     return graph.conv_transpose(x, weight, bias, stride, (*padding, *padding), extra, groups, shape)
 
 
-@aten("max_pool2d_with_indices.default", "max_pool2d.default")
+@aten("max_pool2d_with_indices.default", "max_pool2d.default", exact=True)
 def max_pool(
     graph: Graph,
     x: Node,
@@ -394,4 +404,5 @@ def _reduction(name: str) -> Callable[..., Node | None]:
 
 
 for _name in ("mean", "sum", "amax", "amin"):
-    aten(f"{_name}.dim", f"{_name}.default", f"{_name}.dim_IntList")(_reduction(_name))
+    exact = _name in ("amax", "amin")
+    aten(f"{_name}.dim", f"{_name}.default", f"{_name}.dim_IntList", exact=exact)(_reduction(_name))

@@ -15,27 +15,15 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tt_cnn.virtual.engines.replay.aten import TRANSLATIONS
+from tt_cnn.virtual.engines.replay.aten import EXACT, TRANSLATIONS
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.primitives import nodes_of
 from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
 from tt_cnn.virtual.numerics.primitive import OPERATION, noting
 
 TRANSLATIONS[OPERATION] = nodes_of
+EXACT.add(OPERATION)
 
-
-INEXACT = frozenset(
-    f"aten.{name}"
-    for name in (
-        "sigmoid.default", "tanh.default", "exp.default", "log.default", "erf.default", "sin.default", "cos.default",
-        "silu.default", "mish.default", "softplus.default", "elu.default", "gelu.default", "pow.Tensor",
-        "pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "convolution.default", "avg_pool2d.default",
-        "mm.default", "bmm.default", "matmul.default", "addmm.default", "_softmax.default", "softmax.int",
-        "mean.dim", "mean.default", "sum.default", "sum.dim_IntList", "hardswish.default", "hardsigmoid.default",
-    )
-)  # fmt: skip
-"""Torch operations that another engine adds up in another order or approximates in another way. What the card's
-numerics has of these are primitives, for which it is said how every engine computes them."""
 
 NOTING_FAILED = "noting failed:"
 """What a reason begins with that is a fault of ours."""
@@ -142,7 +130,8 @@ class _Note(TorchDispatchMode):
 
     def _translated(self, func: Any, args: Any, kwargs: Any) -> Sequence[Node | _Missing]:
         """The nodes of the first results."""
-        translate = None if self.exact and str(func) in INEXACT else TRANSLATIONS.get(str(func))
+        allowed = not self.exact or str(func) in EXACT
+        translate = TRANSLATIONS.get(str(func)) if allowed else None
         args, kwargs = pytree.tree_map_only(torch.Tensor, self._node, (args, kwargs))
         missing = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, _Missing)]
         found = None if missing or translate is None else translate(self.graph, *args, **kwargs)

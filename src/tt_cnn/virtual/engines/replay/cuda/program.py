@@ -234,7 +234,7 @@ class Program:
 
     def _step(self, fused: Fused) -> None:
         if fused.other is not None:
-            fused.other = self._channels_last(fused.other)
+            fused = replace(fused, other=self._channels_last(fused.other))
         if fused.node.kind == "reduce":
             source = self._channels_last(fused.node.source)
             fused = replace(fused, node=replace(fused.node, inputs=(source,)))
