@@ -29,10 +29,13 @@ def ends(value: torch.Tensor) -> torch.Tensor:
 
 
 def known_ends(value: torch.Tensor) -> list[float] | None:
-    """Of values that came from the host and are the same still. They are looked at once."""
+    """Of values that came from the host and are the same still. Nobody changes those of a host tensor in place, so each
+    is looked at once, however often it is uploaded."""
     host = on_host(value)
     if host is not None:
-        value.ends = ends(host).tolist()  # type: ignore[attr-defined]
+        if not hasattr(host, "ends"):
+            host.ends = [float(one) for one in host.aminmax()] if host.numel() else [0.0, 0.0]  # type: ignore[attr-defined]
+        value.ends = host.ends  # type: ignore[attr-defined]
     found: list[float] | None = getattr(value, "ends", None)
     return found
 
