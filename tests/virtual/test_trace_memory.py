@@ -520,11 +520,10 @@ def test_a_capture_that_fails_leaves_nothing_behind(open_card, toys, tensor):
 def test_a_temporary_beyond_the_output_that_starts_where_it_did_is_written_too():
     """DRAM grows up: a temporary that is freed before the output is allocated leaves its place to it."""
 
-    class Written:
-        place = Place(BufferType.DRAM, 1024, 64)
+    written = Place(BufferType.DRAM, 1024, 64)
 
     class Step:
         op = "Toy"
 
-    step = PlacedStep(Step(), (), [(None, Place(BufferType.DRAM, 1024, 256)), (None, Written.place)])
-    assert [(a.start, a.end) for a in temporaries([step], [Written()])] == [(1024, 1280)]
+    step = PlacedStep(Step(), (), [(None, Place(BufferType.DRAM, 1024, 256)), (None, written)])
+    assert [(a.start, a.end) for a in temporaries([step], {written})] == [(1024, 1280)]

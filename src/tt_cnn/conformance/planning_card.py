@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tt_cnn.virtual.arch import card_by_name
@@ -66,7 +67,7 @@ class PlanningCard(MeshDevice):
     def enqueue(self, command: Command, wait: bool = False) -> int:
         """Reads run at once (of zeros, since nothing is computed), so that nobody waits for what never comes."""
         if command.accesses and not any(access.write for access in command.accesses):
-            command.run()
+            command.execute()
         return super().enqueue(command, wait)
 
     def give(self, spec: Spec) -> Buffer:
@@ -75,9 +76,9 @@ class PlanningCard(MeshDevice):
         self.happenings.pop()
         return buffer
 
-    def place(self, plan: Plan, inputs: dict[int, Place]) -> Placement:
+    def place(self, plan: Plan, inputs: dict[int, Place], admit: Callable[[Placement], None]) -> Placement:
         self.happenings.append(Began(self.memory.regions[BufferType.L1].allocated > 0))
-        placement = super().place(plan, inputs)
+        placement = super().place(plan, inputs, admit)
         placed = {id(step.step): step for step in placement.steps}
         for action in plan.actions:
             if isinstance(action, Allocate):

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from tt_cnn import ttnn
+from tt_cnn.interrupts import uninterrupted
 from tt_cnn.pipeline.executors import Executor
-from tt_cnn.pipeline.executors.base import COMPUTE, Reading
+from tt_cnn.pipeline.executors.base import COMPUTE, Reading, wait_for_all
 from tt_cnn.pipeline.inputs import InputSpec, check_host_tensor
 from tt_cnn.pipeline.outputs import map_outputs
 from tt_cnn.pipeline.progress import track
@@ -100,21 +101,29 @@ class Pipeline:
     def enqueue(self, host_inputs: Sequence[Any]) -> Pipeline:
         """Hand over host tensors; the device works on them while the host goes on. `pop_all` brings the outputs.
 
-        All inputs are checked before the first one is handed over.
+        All inputs are checked before the first one is handed over. All are handed over or, where that fails, none.
         """
         if isinstance(host_inputs, ttnn.Tensor):
             raise TypeError("enqueue takes a list of host tensors; it was given one tensor: put it into a list")
         inputs = list(host_inputs)
-        with self._turn:
+        with self._lock:
             self._take_turn("enqueue")
             self._check_batch(inputs)
+            batch: list[_Pending] = []
+            slots_used = self._slots_used
             try:
                 with ttnn.command_queue(COMPUTE):
                     for host_input in inputs:
-                        self._pending += self._paired(self._push(host_input, self._next_slot()))
-                    self._pending += self._paired(self.executor.flush())
+                        with uninterrupted:
+                            batch += self._paired(self._push(host_input, self._next_slot()))
+                    with uninterrupted:
+                        batch += self._paired(self.executor.flush())
+                        self._pending += batch
             except BaseException:
-                self._drop_unread()
+                with uninterrupted:
+                    self._pending = [one for one in self._pending if not any(one is mine for mine in batch)]
+                    self._slots_used = slots_used
+                    self._drop_unread(len(batch))
                 raise
         return self
 
@@ -160,16 +169,16 @@ class Pipeline:
             mine = [one for one in self._pending if one.thread == thread] or list(self._pending)
             for one in track(mine, "reading outputs", len(mine), progress):
                 ttnn.event_synchronize(one.reading.done)
+            for one in mine:
                 self._stats.has_finished(one.handed_over)
-            self._pending = [one for one in self._pending if not any(one is taken for taken in mine)]
-            if not self._pending:
-                ttnn.synchronize_device(self.executor.device)
-            outputs = [one.reading.outputs for one in mine]
-            if not self.preallocated_output_tensors:
-                self.output_tensors = outputs
-                return outputs
-            if not self._pending:
-                self._slots_used = 0
+            with uninterrupted:
+                self._pending = [one for one in self._pending if not any(one is taken for taken in mine)]
+                outputs = [one.reading.outputs for one in mine]
+                if not self.preallocated_output_tensors:
+                    self.output_tensors = outputs
+                    return outputs
+                if not self._pending:
+                    self._slots_used = 0
             return self.output_tensors if len(outputs) == len(self.output_tensors) else outputs
 
     # --- streams ------------------------------------------------------------------------------------------------
@@ -190,13 +199,13 @@ class Pipeline:
         return self._stream(track(host_inputs, "streaming", total, progress), in_flight)
 
     def _stream(self, host_inputs: Iterable[Any], in_flight: int) -> Iterator[Any]:
-        with self._turn:
+        with self._lock:
             self._take_turn("stream")
             self._streaming = threading.get_ident()
         inside: deque[_Pending] = deque()
         try:
             for index, host_input in enumerate(host_inputs):
-                with self._lock, ttnn.command_queue(COMPUTE):
+                with self._lock, uninterrupted, ttnn.command_queue(COMPUTE):
                     expected = self._compiled_for("stream")
                     check_host_tensor(host_input, "Input tensor must be on host", f"input {index}")
                     expected.check(host_input, index)
@@ -205,7 +214,7 @@ class Pipeline:
                         inside += self._paired(self.executor.flush())
                 while len(inside) + len(self._handed_over) >= in_flight and inside:
                     yield self._finish(inside.popleft())
-            with self._lock:
+            with self._lock, uninterrupted:
                 self._compiled_for("stream")
                 inside += self._paired(self.executor.flush())
             while inside:
@@ -222,19 +231,20 @@ class Pipeline:
 
     def _end_stream(self, unread: int) -> None:
         """Leave the executor as it was found: nothing half done, nothing running on tensors that are gone."""
-        with self._turn:
+        with self._lock, uninterrupted:
             self._streaming = None
             self._turn.notify_all()
             if not self._cleaned_up:
-                self._stats.were_dropped(unread)
-                self._drop_unread()
-                ttnn.synchronize_device(self.executor.device)
+                self._drop_unread(unread)
 
-    def _drop_unread(self) -> None:
-        """Inputs that were handed over and whose outputs nobody will ask for."""
-        self.executor.flush()
-        self._stats.were_dropped(len(self._handed_over))
-        self._handed_over.clear()
+    def _drop_unread(self, reads: int) -> None:
+        """Inputs that were handed over and whose outputs nobody will ask for; of some the reads are enqueued."""
+        try:
+            self.executor.flush()
+        finally:
+            self._stats.were_dropped(reads + len(self._handed_over))
+            self._handed_over.clear()
+            wait_for_all(self.executor)
 
     # --- order between threads ----------------------------------------------------------------------------------
 
@@ -266,7 +276,7 @@ class Pipeline:
 
     def cleanup(self) -> None:
         """Wait for the device and give back the trace and all persistent tensors. Doing it twice is harmless."""
-        with self._turn:
+        with self._lock:
             if self._cleaned_up:
                 return
             self._cleaned_up = True

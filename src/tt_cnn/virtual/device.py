@@ -92,6 +92,8 @@ class MeshDevice:
         """Buffers in use by their serial, the newest last."""
         self.cells: dict[int, Cell] = {}
         """Of the same buffers."""
+        self._watched: dict[int, Dropped] = {}
+        """Of the same buffers: goes to `lock.dropped` when the buffer is gone."""
         self.advises = True
         """Errors say what would fit, found by planning."""
         self.no_dispatch = False
@@ -196,6 +198,7 @@ class MeshDevice:
         buffer = Buffer(self, cell, self.allocations, made_by)
         self.live[buffer.serial] = LiveBuffer(here, spec, made_by)
         self.cells[buffer.serial] = cell
+        self._watched[buffer.serial] = buffer.dropped = Dropped(buffer, self.lock.dropped.append)
         if self.traces and self.capturing is None and not self._warned_active_trace:
             self._warned_active_trace = True
             log.warning(
@@ -207,12 +210,13 @@ class MeshDevice:
     def let_go(self, serial: int, cell: Cell) -> None:
         """A buffer no longer holds its cell."""
         if self.live.pop(serial, None) is not None:
-            del self.cells[serial]
+            del self.cells[serial], self._watched[serial]
             self.loose.let_go(cell, self.capturing)
 
     def _collected(self, dropped: Dropped) -> None:
-        self.let_go(*dropped)
-        self.take_back(dropped.cell.place)
+        if dropped.serial in self.live:
+            self.let_go(dropped.serial, dropped.cell)
+            self.take_back(dropped.cell.place)
 
     def take_back(self, here: Place, by: str = "") -> None:
         """Memory that a buffer has given up."""
@@ -221,11 +225,12 @@ class MeshDevice:
         if not self.closed and here.address:  # a dry run has addresses 0
             self.memory.free(here.buffer_type, here.address)
 
-    def place(self, plan: Plan, inputs: dict[int, Place]) -> Placement:
-        """Put a plan into memory and remember its programs."""
+    def place(self, plan: Plan, inputs: dict[int, Place], admit: Callable[[Placement], None]) -> Placement:
+        """Put a plan into memory and remember its programs; nothing of it where `admit` raises."""
         cache = self.program_cache
         remember = cache.enabled and not self.no_dispatch
-        placement = place(plan, self.memory, inputs, cache.programs if cache.enabled else {}, self._programs, remember)
+        programs = cache.programs if cache.enabled else {}
+        placement = place(plan, self.memory, inputs, programs, self._programs, remember, admit)
         if not remember:
             return placement
         for placed in placement.steps:
@@ -281,11 +286,11 @@ class MeshDevice:
         return tick
 
     def _job(self, command: Command) -> Job:
-        return timed(command, self.engine, tuple(self.timers)) if self.timers else command.run
+        return timed(command, self.engine, tuple(self.timers)) if self.timers else command.execute
 
-    def _run_and_wait(self, index: int, job: Job) -> None:
+    def _run_and_wait(self, index: int, job: Job, short: bool = True) -> None:
         clock = self.hazards.order.at(index)
-        self.queues[index].submit_and_wait(job)
+        self.queues[index].submit_and_wait(job, short)
         with self.lock:
             self.hazards.order.host_waited(clock)
 
@@ -314,6 +319,8 @@ class MeshDevice:
             queue.finish()
             with self.lock:
                 self.hazards.order.host_waited(clock)
+        for queue in queues:
+            queue.raise_unseen()
 
     def record_event(self, cq_id: int | None) -> tuple[Event, int]:
         """A mark and its number on the queue."""
@@ -335,11 +342,11 @@ class MeshDevice:
             self.hazards.order.wait(queue.index, event.clock)
 
     def event_synchronize(self, event: Event) -> None:
+        self.lock.check_owned()
         event.reached.wait()
         self.engine.finish(event.mark)
         with self.lock:
             self.hazards.order.host_waited(event.clock)
-        self.queues[event.queue_id].raise_failure()
 
     # --- traces -------------------------------------------------------------------------------------------------
 
@@ -396,7 +403,7 @@ class MeshDevice:
             if not blocking:
                 queue.submit(self._job(command))
         if blocking:
-            self._run_and_wait(queue.index, self._job(command))
+            self._run_and_wait(queue.index, self._job(command), short=False)
 
     def release_trace(self, trace_id: MeshTraceId) -> None:
         """Give a trace's memory back. One that is not there is none to release, as in TT-NN."""
@@ -422,10 +429,11 @@ class MeshDevice:
             self.program_cache.programs.clear()
             self.live.clear()
             self.cells.clear()
+            self._watched.clear()
         _stop(self.queues)
         give_back()
         for queue in self.queues:
-            queue.raise_failure()
+            queue.raise_unseen()
 
 
 _NO_EVENTS = "Event Synchronization is not supported during trace capture."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+
+from tt_cnn.interrupts import Setting
 
 _layer: ContextVar[str] = ContextVar("tt_cnn_layer", default="")
 
@@ -30,14 +31,9 @@ def fatal(condition: object, message: str, advice: str = "") -> None:
         raise CardError(message, advice)
 
 
-@contextmanager
-def layer(name: str) -> Iterator[None]:
+def layer(name: str) -> AbstractContextManager[None]:
     """Calls made inside are reported under this layer's name."""
-    token = _layer.set(f"{_layer.get()}.{name}" if _layer.get() else name)
-    try:
-        yield
-    finally:
-        _layer.reset(token)
+    return Setting(_layer, f"{_layer.get()}.{name}" if _layer.get() else name)
 
 
 def current_layer() -> str:

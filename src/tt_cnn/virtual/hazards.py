@@ -135,8 +135,10 @@ class HazardChecker:
     def enqueue(self, queue: int, command: object, accesses: Sequence[Access]) -> int:
         """A command enters a queue: check its accesses against those of other queues, then remember them.
 
-        Returns the command's tick. One queue is in order by itself and costs nothing more than that.
+        Returns the command's tick. One queue is in order by itself and costs nothing more than that. A command that is
+        refused does not enter it, and nothing of it is remembered.
         """
+        self.admit(queue, command, accesses)
         clock = self.order.tick(queue)
         tick = clock[queue]
         if self._follows:
@@ -153,6 +155,17 @@ class HazardChecker:
             if self._commands % self.FORGET_EVERY == 0:
                 self.forget()
         return tick
+
+    def admit(self, queue: int, command: object, accesses: Sequence[Access]) -> None:
+        """Raise where hazards are errors and the command would be one. Nothing changes."""
+        if self.mode != "raise" or not self._follows:
+            return
+        clock = self.order.at(queue)
+        clock[queue] += 1
+        now = _Past(queue, clock[queue], command)
+        for access, spans in zip(accesses, self._spans_of(accesses), strict=True):
+            for span in spans:
+                self._check(span, access, now, clock)
 
     def _check(self, span: _Span, access: Access, now: _Past, clock: Clock) -> None:
         writer = span.writer

@@ -105,6 +105,15 @@ def open_devices() -> list[MeshDevice]:
     return [device for device in dict.fromkeys(_open.values()) if not device.closed]
 
 
+def _forget_open() -> None:
+    """In the child of a fork: what the parent has open is the parent's."""
+    _open.clear()
+    _default[0] = None
+
+
+os.register_at_fork(after_in_child=_forget_open)
+
+
 @atexit.register
 def _close_all() -> None:
     """No worker may run while Python goes down."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.hazards import Access
 from tt_cnn.virtual.memory import Footprint, Memory
 from tt_cnn.virtual.plan import Action, Allocate, CircularBuffer, Free, Plan, Refuse, Step
 from tt_cnn.virtual.types.enums import BufferType
@@ -39,6 +40,8 @@ class Placement:
     places: dict[int, Place]
     """By the plan's buffer numbers."""
     steps: list[PlacedStep]
+    accesses: Sequence[Access] = ()
+    """Memory that the call reads and writes."""
     kept_configs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
     """L1_SMALL tables of programs seen for the first time, by program key."""
 
@@ -61,14 +64,17 @@ def place(
     cached: Container[tuple[object, ...]],
     ids: ProgramIds,
     keep_configs: bool = True,
+    admit: Callable[[Placement], None] = lambda placement: None,
 ) -> Placement:
-    """Run the plan's allocations against the memory. On any error the memory is as it was before.
+    """Run the plan's allocations against the memory. On any error, of `admit` too, the memory is as it was before.
 
     Without a program cache a program's tables go with the program (`keep_configs` False).
     """
     before = memory.snapshot()
     try:
-        return _Placer(plan, memory, dict(inputs), cached, ids, keep_configs).run()
+        placement = _Placer(plan, memory, dict(inputs), cached, ids, keep_configs).run()
+        admit(placement)
+        return placement
     except BaseException:
         memory.restore(before)
         raise

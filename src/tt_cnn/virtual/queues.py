@@ -9,13 +9,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tt_cnn.interrupts import uninterrupted
 from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.failures import Failure
+from tt_cnn.virtual.forks import LostLock, belongs_to_this_process
 from tt_cnn.virtual.placement import Place, PlacedStep
 from tt_cnn.virtual.plan import Plan
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.hazards import Access, Clock
-    from tt_cnn.virtual.storage import Cell
+    from tt_cnn.virtual.storage import Cell, HostStorage
 
 current_queue: ContextVar[int] = ContextVar("tt_cnn_queue", default=0)
 """The queue that calls without a queue of their own go to (`ttnn.command_queue`)."""
@@ -37,6 +40,10 @@ class Command:
     reads: Sequence[Cell] = ()
     writes: Sequence[Cell] = ()
     """Where `run` finds its values, and where it leaves them: what a compiled replay is made from."""
+    fills: HostStorage | None = None
+    """The host tensor of a read."""
+    done: Latch | None = None
+    """Opened when it has run, whatever came of it."""
     layer: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
@@ -47,9 +54,34 @@ class Command:
     cached: bool = True
     """Every program of this call was in the program cache."""
 
+    def execute(self) -> None:
+        """Run it. Where it fails, all that it should have written holds the failure, which is raised."""
+        try:
+            self.run()
+        except Failure as failure:  # of a command before it
+            self._fail(failure)
+            raise
+        except BaseException as error:
+            own = Failure(self, error)
+            self._fail(own)
+            raise own from error
+        finally:
+            if self.done is not None:
+                self.done.open()
+
+    def _fail(self, failure: Failure) -> None:
+        for cell in self.writes:
+            cell.values = failure
+        if self.fills is not None:
+            self.fills.values = failure
+
     def __str__(self) -> str:
-        where = f" of {self.layer!r}" if self.layer else ""
-        return f"{self.name}{where} on queue {self.queue}"
+        return title(self.name, self.layer, self.queue)
+
+
+def title(name: str, layer: str, queue: int) -> str:
+    """A command in words."""
+    return f"{name}{f' of {layer!r}' if layer else ''} on queue {queue}"
 
 
 Timer = Callable[[Command, Any, Any], None]
@@ -61,7 +93,7 @@ def timed(command: Command, engine: Engine, timers: Sequence[Timer]) -> Job:
 
     def job() -> None:
         start = engine.stamp()
-        command.run()
+        command.execute()
         stop = engine.stamp()
         for timer in timers:
             timer(command, start, stop)
@@ -106,17 +138,26 @@ class Queue:
     The worker starts with the first job that needs it. An engine with streams needs none: its jobs only launch work.
     """
 
+    REMEMBERED = 64
+    """Failures that nobody has seen yet."""
+
     def __init__(self, index: int, engine: Engine) -> None:
         self.index = index
         self.engine = engine
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._worker: threading.Thread | None = None
-        self._failure: BaseException | None = None
-        self._books = threading.Lock()
-        self._running = threading.Lock()
+        self._failures: list[Failure] = []
+        self._books: threading.Lock | LostLock = threading.Lock()
+        self._running: threading.Lock | LostLock = threading.Lock()
         self._submitted = 0
         self._finished = 0
         self._closed = False
+        belongs_to_this_process(self)
+
+    def left_to_parent(self) -> None:
+        self._books = self._running = LostLock()
+        self._worker = None
+        self._failures = []
 
     @property
     def pending(self) -> int:
@@ -124,7 +165,7 @@ class Queue:
         return self._submitted - self._finished
 
     def submit(self, job: Job) -> None:
-        with self._books:
+        with uninterrupted, self._books:
             if self._closed:
                 raise RuntimeError(f"command queue {self.index} is closed")
             if self.engine.streams:
@@ -138,23 +179,34 @@ class Queue:
             self._submitted += 1
             self._jobs.put(job)
 
-    def submit_and_wait(self, job: Job) -> None:
-        """Run a job and all before it; raise what a job raised."""
-        with self._books:
-            inline = not self.engine.streams and not self._closed and self._submitted == self._finished
-            if inline:
+    def submit_and_wait(self, job: Job, short: bool = True) -> None:
+        """Run a job and all before it; raise what this job raised.
+
+        One that is `short` runs on the caller's thread where it can, and is not interrupted. Waiting for others is.
+        """
+        watched = _Watched(job)
+        if not (short and self._run_here(watched)):
+            self.submit(watched)
+            self.finish()
+        if watched.failure is not None:
+            watched.failure.reveal()
+
+    def _run_here(self, job: Job) -> bool:
+        """On the caller's thread, where nothing is pending."""
+        if self.engine.streams:
+            return False
+        with uninterrupted:
+            with self._books:
+                if self._closed or self._submitted != self._finished:
+                    return False
                 self._submitted += 1
                 self._running.acquire()
-        if inline:
             try:
                 with self.engine.scope(self.index):
                     self._run(job)
             finally:
                 self._running.release()
-            self.raise_failure()
-        else:
-            self.submit(job)
-            self.finish()
+        return True
 
     def _work(self) -> None:
         with self.engine.scope(self.index):
@@ -166,10 +218,19 @@ class Queue:
     def _run(self, job: Job) -> None:
         try:
             job()
+        except Failure as failure:
+            self._remember(failure)
         except BaseException as error:
-            self._failure = self._failure or error
+            self._remember(Failure(f"a job of queue {self.index}", error))
         finally:
             self._finished += 1
+
+    def _remember(self, failure: Failure) -> None:
+        """Until somebody has seen it. What follows from it fails with it again, so it comes more than once."""
+        unseen = [one for one in self._failures if not one.seen]
+        if not failure.seen and failure not in unseen and len(unseen) < self.REMEMBERED:
+            unseen.append(failure)
+        self._failures = unseen
 
     def record(self, event: Event) -> None:
         if self.engine.streams:
@@ -186,23 +247,26 @@ class Queue:
             self.submit(event.reached.wait)
 
     def finish(self) -> None:
-        """Wait until all that was submitted is done; raise what a job raised."""
+        """Wait until all that was submitted is done."""
         if self.engine.streams:
             self.engine.finish(self.engine.mark(self.index))
         elif self.pending:
             done = Latch()
             self.submit(done.open)
             done.wait()
-        self.raise_failure()
 
-    def raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+    def raise_unseen(self) -> None:
+        """The first failure that no reader has met: otherwise nobody would know of it."""
+        unseen, self._failures = [one for one in self._failures if not one.seen], []
+        if unseen:
+            self._failures = unseen[1:]
+            unseen[0].reveal()
 
     def close(self) -> None:
         """Let the worker do what is pending, then end it."""
-        with self._books:
+        if isinstance(self._books, LostLock):
+            return
+        with uninterrupted, self._books:
             self._closed = True
             worker, self._worker = self._worker, None
             if worker is not None:
@@ -211,3 +275,21 @@ class Queue:
                 self.engine.finish(self.engine.mark(self.index))
         if worker is not None and worker is not threading.current_thread():
             worker.join()
+
+
+class _Watched:
+    """A job whose failure the one who waits for it wants to know."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.failure: Failure | None = None
+
+    def __call__(self) -> None:
+        try:
+            self._job()
+        except Failure as failure:
+            self.failure = failure
+            raise
+        except BaseException as error:
+            self.failure = Failure("a job", error)
+            raise self.failure from error

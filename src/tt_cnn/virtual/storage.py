@@ -8,6 +8,7 @@ host computes with them at full speed.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
@@ -16,8 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from tt_cnn.interrupts import gives_back, in_destructor, uninterrupted
 from tt_cnn.virtual.engines import used_here
 from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.failures import Failure
+from tt_cnn.virtual.forks import LostLock, belongs_to_this_process, refuse
 from tt_cnn.virtual.placement import Place
 from tt_cnn.virtual.queues import Latch
 from tt_cnn.virtual.types.enums import DataType
@@ -25,6 +29,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.device import MeshDevice
+    from tt_cnn.virtual.tensor import Tensor
 
 CARRIER: dict[DataType, torch.dtype] = {
     DataType.BFLOAT16: torch.float32,
@@ -37,6 +42,10 @@ CARRIER: dict[DataType, torch.dtype] = {
     DataType.UINT8: torch.uint8,
     DataType.INT8: torch.int8,
 }
+
+
+Values = list[torch.Tensor] | Failure | None
+"""One tensor for each chip; the failure of the command that should have written them; None where nothing has."""
 
 
 class Contents(Enum):
@@ -56,7 +65,7 @@ class Cell:
     def __init__(self, place: Place, spec: Spec) -> None:
         self.place = place
         self.spec = spec
-        self.values: list[torch.Tensor] | None = None
+        self.values: Values = None
         self.contents = Contents.NOTHING
         self.lost_to = ""
         """Who wrote over the values, in words."""
@@ -72,15 +81,21 @@ class Cell:
     def __str__(self) -> str:
         return f"a tensor of shape {self.spec.shape}"
 
-    def read(self, spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:
-        """The values under a spec; memory that was never written reads as zeros here."""
-        if self.values is None:
+    def read(self, spec: Spec, chips: int, device: torch.device, ignored: bool = False) -> list[torch.Tensor]:
+        """The values under a spec; memory that was never written reads as zeros here.
+
+        Raises the failure of a command that should have written them, unless they are `ignored`: only written over.
+        """
+        values = self.values
+        if isinstance(values, Failure) and not ignored:
+            raise values.again()
+        if not isinstance(values, list):
             return zeros(spec, chips, device)
         shape = tuple(spec.padded_shape)
         if device.type == "cuda" and not torch._C._len_torch_dispatch_stack():  # nor is a trace being compiled
-            for value in self.values:
+            for value in values:
                 used_here(value)
-        return [v if tuple(v.shape) == shape else v.reshape(shape) for v in self.values]
+        return [v if tuple(v.shape) == shape else v.reshape(shape) for v in values]
 
 
 def zeros(spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:
@@ -88,11 +103,16 @@ def zeros(spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:
     return [torch.zeros(tuple(spec.padded_shape), dtype=CARRIER[spec.dtype], device=device)] * chips
 
 
-class Dropped(NamedTuple):
+class Dropped(weakref.ref["Buffer"]):
     """What is left of a buffer that was garbage collected."""
 
+    __slots__ = ("cell", "serial")
     serial: int
     cell: Cell
+
+    def __init__(self, buffer: Buffer, when_gone: Callable[[Dropped], None]) -> None:
+        super().__init__(buffer, when_gone)  # type: ignore[call-arg]
+        self.serial, self.cell = buffer.serial, buffer.cell
 
 
 class Guard:
@@ -103,39 +123,56 @@ class Guard:
     """
 
     def __init__(self, take_back: Callable[[Dropped], None]) -> None:
-        self._lock = threading.RLock()
+        self._lock: threading.RLock | LostLock = threading.RLock()
         self._depth = 0
-        self._dropped: deque[Dropped] = deque()
+        self.dropped: deque[Dropped] = deque()
+        """Whoever sees a buffer go appends it: `drop`, or the interpreter itself where that was interrupted."""
         self._take_back = take_back
+        belongs_to_this_process(self)
+
+    def left_to_parent(self) -> None:
+        self._lock, self._depth = LostLock(), 0
+
+    def check_owned(self) -> None:
+        """Before waiting for workers, which a child of a fork has not."""
+        if isinstance(self._lock, LostLock):
+            refuse()
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        uninterrupted.__enter__()
+        try:
+            self._lock.acquire()
+        except BaseException:
+            uninterrupted.__exit__(None, None, None)
+            raise
         self._depth += 1
-        if self._dropped and self._depth == 1:
+        if self.dropped and self._depth == 1:
             self._drain()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            if self._dropped and self._depth == 1:
+            if self.dropped and self._depth == 1:
                 self._drain()
         finally:
             self._depth -= 1
             self._lock.release()
+            uninterrupted.__exit__(None, None, None)
 
     def _drain(self) -> None:
-        while self._dropped:
-            self._take_back(self._dropped.popleft())
+        while self.dropped:
+            self._take_back(self.dropped.popleft())
 
     def drop(self, dropped: Dropped) -> None:
         """Take memory back: now where that is possible, else as soon as the books are closed. Never blocks."""
-        self._dropped.append(dropped)
-        if self._lock.acquire(blocking=False):
-            try:
-                if not self._depth:
-                    with self:
-                        pass
-            finally:
-                self._lock.release()
+        with in_destructor:
+            self.dropped.append(dropped)
+            if self._lock.acquire(blocking=False):
+                try:
+                    if not self._depth:
+                        with self:
+                            pass
+                finally:
+                    self._lock.release()
 
 
 class LiveBuffer(NamedTuple):
@@ -154,11 +191,21 @@ class Buffer:
         self.cell = cell
         self.place = cell.place
         self.spec = cell.spec
-        self.owners = 0
+        self.dropped: Dropped | None = None
+        self._owners: list[weakref.ref[Tensor]] = []
         self.allocated = True
         self.freed_by = ""
         self.serial = serial
         self.made_by = made_by
+
+    def held_by(self, tensor: Tensor) -> None:
+        self._owners.append(weakref.ref(tensor))
+
+    @property
+    def owners(self) -> int:
+        """Tensors that hold it and were not deallocated."""
+        self._owners = [one for one in self._owners if (tensor := one()) is not None and tensor.holds_its_buffer]
+        return len(self._owners)
 
     @property
     def written(self) -> bool:
@@ -194,9 +241,11 @@ class Buffer:
         self.freed_by = by
         self.device.let_go(self.serial, self.cell)
 
+    @gives_back
     def __del__(self) -> None:
         if self.allocated:
-            self.device.lock.drop(Dropped(self.serial, self.cell))
+            assert self.dropped is not None
+            self.device.lock.drop(self.dropped)
 
 
 class PendingRead:
@@ -217,6 +266,7 @@ class PendingRead:
 
     def wait(self) -> None:
         """Wait for the values; a program that has not synchronized would see half of them on a real card."""
+        self._device.lock.check_owned()
         hazards = self._device.hazards
         if hazards.on and self._tick > hazards.order.host[self._queue]:
             hazards.report(
@@ -232,7 +282,7 @@ class HostStorage:
 
     __slots__ = ("pending", "values")
 
-    def __init__(self, values: list[torch.Tensor] | None, pending: PendingRead | None = None) -> None:
+    def __init__(self, values: Values, pending: PendingRead | None = None) -> None:
         self.values = values
         self.pending = pending
 
@@ -240,6 +290,8 @@ class HostStorage:
         if self.pending is not None:
             self.pending.wait()
             self.pending = None
+        if isinstance(self.values, Failure):
+            self.values.reveal()
         if self.values is None:
-            raise CardError("The host tensor was never filled: the read that should fill it failed.")
+            raise CardError("The host tensor was never filled.", "  read a device tensor into it first")
         return self.values

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
+from tt_cnn.interrupts import Setting
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.queues import Event, current_queue
 from tt_cnn.virtual.trace import MeshTraceId
@@ -99,12 +99,7 @@ def _expect_trace(function: str, mesh_device: MeshDevice, trace_id: MeshTraceId,
     )
 
 
-@contextmanager
-def command_queue(cq_id: int) -> Iterator[None]:
+def command_queue(cq_id: int) -> AbstractContextManager[None]:
     """Calls made inside go to this queue."""
     _expect("command_queue", ("cq_id", cq_id, int))
-    token = current_queue.set(cq_id)
-    try:
-        yield
-    finally:
-        current_queue.reset(token)
+    return Setting(current_queue, cq_id)

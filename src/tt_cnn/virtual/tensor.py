@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tt_cnn.interrupts import uninterrupted
 from tt_cnn.virtual.errors import CardError, fatal
 from tt_cnn.virtual.storage import Buffer, HostStorage
 from tt_cnn.virtual.types.enums import DataType, Layout, StorageType
@@ -64,12 +65,11 @@ class Tensor:
         self._is_view = buffer is not None and buffer.owners > 0
         self.tensor_id = next(_ids)
         if buffer is not None:
-            buffer.owners += 1
+            buffer.held_by(self)
 
-    def __del__(self) -> None:
-        buffer = getattr(self, "_buffer", None)
-        if buffer is not None and not self._deallocated:
-            buffer.owners -= 1
+    @property
+    def holds_its_buffer(self) -> bool:
+        return not self._deallocated
 
     # --- what it is ---------------------------------------------------------------------------------------------
 
@@ -184,16 +184,15 @@ class Tensor:
         buffer = self._buffer
         if buffer is None or self._deallocated or (not force and buffer.owners > 1):
             return
-        self._deallocated = True
-        buffer.owners -= 1
-        buffer.free("deallocate")
+        with uninterrupted:
+            self._deallocated = True
+            buffer.free("deallocate")
 
     def consumed_by(self, op: str) -> None:
         """The op has already given the memory back (`move`, `deallocate_activation`)."""
         buffer = self._buffer
         assert buffer is not None
         self._deallocated = True
-        buffer.owners -= 1
         buffer.given_back(op)
 
     # --- its values ---------------------------------------------------------------------------------------------

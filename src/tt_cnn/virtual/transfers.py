@@ -52,8 +52,8 @@ def _write(host: Tensor, target: Tensor, device: MeshDevice, cq_id: int | None, 
     def job() -> None:
         cell.values = [engine.upload(fit(v, logical, shape)) for v in values]
 
+    device.enqueue(Command(f"ttnn.{name}", queue.index, job, accesses_of([buffer], write=True), writes=[cell]))
     buffer.will_be_written(queue.index)
-    device.enqueue(Command(f"ttnn.{name}", queue.index, job, accesses_of([buffer], write=True)))
 
 
 def fit(value: torch.Tensor, logical: Shape, padded: Sequence[int]) -> torch.Tensor:
@@ -85,13 +85,11 @@ def _read(tensor: Tensor, buffer: Buffer, host: HostStorage, blocking: bool, cq_
     pending = PendingRead(device, done)
 
     def job() -> None:
-        try:
-            host.values = [engine.download(v) for v in cell.read(spec, chips, engine.device)]
-            pending.mark = engine.mark_of_reads(queue.index)
-        finally:
-            done.open()
+        host.values = [engine.download(v) for v in cell.read(spec, chips, engine.device)]
+        pending.mark = engine.mark_of_reads(queue.index)
 
-    command = Command(f"ttnn.{name}", queue.index, job, accesses_of([buffer], write=False))
+    accesses = accesses_of([buffer], write=False)
+    command = Command(f"ttnn.{name}", queue.index, job, accesses, fills=host, done=done)
     tick = device.enqueue(command, wait=blocking)
     if not blocking and not device.no_dispatch:
         pending.enqueued(queue.index, tick)

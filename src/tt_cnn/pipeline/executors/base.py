@@ -37,6 +37,7 @@ class Executor(ABC):
     """The model is captured once and replayed."""
     spills: ClassVar[bool] = False
     """Outputs go to persistent DRAM tensors before they are read."""
+    input_queue: ClassVar[int] = COMPUTE
     read_queue: ClassVar[int] = COMPUTE
     fewest_inputs: ClassVar[int] = 0
     """Inputs that `Pipeline.enqueue` needs."""
@@ -223,3 +224,9 @@ class Executor(ABC):
             for tensor in kept:
                 if tensor is not None and tensor.is_allocated():
                     ttnn.deallocate(tensor, force=True)
+
+
+def wait_for_all(executor: Executor) -> None:
+    """Wait until the device has done all that an executor has enqueued. Failures are left to those who read."""
+    for queue in sorted({COMPUTE, executor.input_queue, executor.read_queue}):
+        ttnn.event_synchronize(ttnn.record_event(executor.device, queue))

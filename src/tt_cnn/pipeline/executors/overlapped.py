@@ -13,10 +13,12 @@ from tt_cnn.pipeline.executors.base import COMPUTE, TRANSFERS, Executor, Reading
 class MultiCQModelOverlappedInputExecutor(Executor):
     """For models that cannot be traced and whose inputs are large."""
 
+    input_queue = TRANSFERS
+
     def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
-        self.wait(TRANSFERS, "staged")
-        self.write(host_input, TRANSFERS)
-        self.record(TRANSFERS, "written")
+        self.wait(self.input_queue, "staged")
+        self.write(host_input, self.input_queue)
+        self.record(self.input_queue, "written")
         self.wait(COMPUTE, "written")
         self.stage()
         self.record(COMPUTE, "staged")

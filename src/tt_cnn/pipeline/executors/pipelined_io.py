@@ -19,6 +19,7 @@ class MultiCQTracedModelPipelinedIOExecutor(Executor):
 
     traced = True
     spills = True
+    input_queue = TRANSFERS
     read_queue = TRANSFERS
     fewest_inputs = 2
 
@@ -28,9 +29,9 @@ class MultiCQTracedModelPipelinedIOExecutor(Executor):
         """The slot of the input that was pushed last and is not read yet."""
 
     def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
-        self.wait(TRANSFERS, "staged")
-        self.write(host_input, TRANSFERS)
-        self.record(TRANSFERS, "written")
+        self.wait(self.input_queue, "staged")
+        self.write(host_input, self.input_queue)
+        self.record(self.input_queue, "written")
         readings = self.flush()
         self.wait(COMPUTE, "written")
         self.stage()
@@ -46,5 +47,5 @@ class MultiCQTracedModelPipelinedIOExecutor(Executor):
         unread, self._unread = self._unread, []
         if not unread:
             return []
-        self.wait(TRANSFERS, "spilled")
+        self.wait(self.read_queue, "spilled")
         return [self.read(self.dram_outputs, slot) for slot in unread]

@@ -14,11 +14,12 @@ class MultiCQTracedModelOverlappedInputExecutor(Executor):
     """The one to start with: inputs are large, outputs are small."""
 
     traced = True
+    input_queue = TRANSFERS
 
     def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
-        self.wait(TRANSFERS, "staged")
-        self.write(host_input, TRANSFERS)
-        self.record(TRANSFERS, "written")
+        self.wait(self.input_queue, "staged")
+        self.write(host_input, self.input_queue)
+        self.record(self.input_queue, "written")
         self.wait(COMPUTE, "written")
         self.stage()
         self.record(COMPUTE, "staged")

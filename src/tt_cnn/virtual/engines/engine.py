@@ -15,6 +15,7 @@ import torch
 
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
+from tt_cnn.virtual.failures import run_commands
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.numerics.primitive import compiled
 from tt_cnn.virtual.types.enums import DataType
@@ -79,13 +80,7 @@ class Engine:
 
     def replay(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Callable[[], None]:
         """What a replay of a trace runs: its commands, one after the other."""
-        jobs = [command.run for command in commands]
-
-        def run() -> None:
-            for job in jobs:
-                job()
-
-        return run
+        return partial(run_commands, commands)
 
     def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
         """What the queue must do at the end of a capture, after all that was enqueued before it."""

@@ -23,16 +23,16 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from tt_cnn.virtual.accesses import accesses_of, temporaries
+from tt_cnn.virtual.accesses import accesses_of_call
 from tt_cnn.virtual.advice import Alternative, explain
 from tt_cnn.virtual.conversion import pad_to, unpad
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.errors import CardError, HazardError, current_layer, fatal
 from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.placement import Place, Placement
 from tt_cnn.virtual.plan import Allocate, Plan, Planner, Slot
-from tt_cnn.virtual.queues import Command, current_queue
+from tt_cnn.virtual.queues import Command, current_queue, title
 from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.tensor import OPERATORS, Tensor
 from tt_cnn.virtual.typed import WRONG_ARGUMENT, mistyped, type_name
@@ -174,9 +174,9 @@ class Operation:
             key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
             repeat = device.repeats.find(device, key, call.tensors)
             if repeat is not None:
+                device.enqueue(repeat.command)
                 for cell in repeat.command.writes:
                     cell.will_be_written()
-                device.enqueue(repeat.command)
                 return self.results([call.tensors[slot.id] for slot in repeat.plan.outputs], call)
             numbering = _number(buffers)
             try:
@@ -195,7 +195,14 @@ class Operation:
             captured = device.captures(queue)
             if not captured:  # what a trace reads may be written until it is replayed
                 self._check_readable(call, plan, buffers)
-            placement = self._place(device, call, numbering, plan, inputs)
+
+            def admit(placement: Placement) -> None:
+                placement.accesses = accesses_of_call(plan, placement, buffers, self.name)
+                if plan.steps and not captured:
+                    what = title(f"ttnn.{self.name}", current_layer(), queue)
+                    device.hazards.admit(queue, what, placement.accesses)
+
+            placement = self._place(device, call, numbering, plan, inputs, admit)
             for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
             outputs = self._outputs(device, call, plan, placement.places, buffers, captured)
@@ -213,13 +220,21 @@ class Operation:
         return call.device
 
     def _place(
-        self, device: MeshDevice, call: Call, numbering: list[int], plan: Plan, inputs: dict[int, Place]
+        self,
+        device: MeshDevice,
+        call: Call,
+        numbering: list[int],
+        plan: Plan,
+        inputs: dict[int, Place],
+        admit: Callable[[Placement], None],
     ) -> Placement:
         for action in plan.actions:
             if isinstance(action, Allocate):
                 check_shard_grid(device.card, action.slot.spec)
         try:
-            return device.place(plan, inputs)
+            return device.place(plan, inputs, admit)
+        except HazardError:
+            raise
         except CardError as error:
             specs = [t.spec for t in call.tensors]
             explain(
@@ -274,15 +289,11 @@ class Operation:
         if not plan.steps:
             return None  # a view: nothing is dispatched
         written = [t._buffer for t in outputs if t._buffer is not None]
-        for buffer in written:
-            buffer.will_be_written(queue)
         command = Command(
             f"ttnn.{self.name}",
             queue,
-            self._job(device, call, [t.spec for t in outputs], buffers, [b.cell for b in written]),
-            accesses_of(buffers, write=False)
-            + accesses_of(written, write=True)
-            + temporaries(placement.steps, written),
+            self._job(device, call, plan, [t.spec for t in outputs], buffers, [b.cell for b in written]),
+            placement.accesses,
             reads=[buffer.cell for buffer in buffers],
             writes=[buffer.cell for buffer in written],
             attributes=call.attributes,
@@ -292,19 +303,24 @@ class Operation:
             cached=cached,
         )
         device.enqueue(command)
+        for buffer in written:
+            buffer.will_be_written(queue)
         return command
 
     def _job(
-        self, device: MeshDevice, call: Call, specs: list[Spec], buffers: list[Any], targets: list[Any]
+        self, device: MeshDevice, call: Call, plan: Plan, specs: list[Spec], buffers: list[Any], targets: list[Any]
     ) -> Callable[[], None]:
         """What the queue's worker runs. It holds cells, not tensors, so that tensors can go away meanwhile."""
-        sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
+        sources = [
+            (buffer.cell, slot.spec, slot.buffer in plan.only_written)
+            for buffer, slot in zip(buffers, plan.inputs, strict=True)
+        ]
         engine, chips = device.engine, device.chips
         context = Context(engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
         bound = functools.partial(self.numbers, context, **call.attributes)
 
         def job() -> None:
-            values = [cell.read(spec, chips, engine.device) for cell, spec in sources]
+            values = [cell.read(spec, chips, engine.device, ignored) for cell, spec, ignored in sources]
             results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
             for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
                 target.values = [self._check(result[i], spec) for result in results]

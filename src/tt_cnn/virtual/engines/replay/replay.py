@@ -21,8 +21,9 @@ from tt_cnn.virtual.engines.replay.choice import quickest
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import installed
+from tt_cnn.virtual.failures import Failure, run_commands
 from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import Cell
+from tt_cnn.virtual.storage import Cell, Values
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
@@ -95,9 +96,9 @@ class Replay:
         self.parts: list[Part] = []
         self._lock = threading.Lock()
         self._variable: list[Cell] = []
-        self._known: dict[int, tuple[Cell, list[torch.Tensor] | None]] = {}
+        self._known: dict[int, tuple[Cell, Values]] = {}
         """What the commands read and has not changed since the capture, by the cell's id."""
-        self._state: list[tuple[Cell, list[torch.Tensor] | None]] = []
+        self._state: list[tuple[Cell, Values]] = []
         """What they read first and then write, until the first replay with an input makes inputs of it."""
         self._same_on_all_chips = False
         self._also: deque[Cell] = deque()
@@ -123,16 +124,28 @@ class Replay:
 
     def __call__(self) -> None:
         with self._lock:
-            self._add_outputs()
-            self._look_for_inputs()
-            never_written = any(cell.values is None for cell in self._variable)
-            if not self._variable or not self._same_on_all_chips or never_written:
-                run_commands(self.commands)
-            elif self.parts or self._compile_whole():
-                self._run_parts()
-            else:
-                run_commands(self.commands)  # this is the replay; what lies between the parts has values now
-                self.parts = self._in_parts()
+            try:
+                self._replay()
+            except Failure:  # of a command, and in all that follows from it
+                raise
+            except BaseException as error:  # nobody knows how far it came
+                failure = Failure("a replay", error)
+                for command in self.commands:
+                    for cell in command.writes:
+                        cell.values = failure
+                raise failure from error
+
+    def _replay(self) -> None:
+        self._add_outputs()
+        self._look_for_inputs()
+        usable = all(isinstance(cell.values, list) for cell in self._variable)
+        if not self._variable or not self._same_on_all_chips or not usable:
+            run_commands(self.commands)
+        elif self.parts or self._compile_whole():
+            self._run_parts()
+        else:
+            run_commands(self.commands)  # this is the replay; what lies between the parts has values now
+            self.parts = self._in_parts()
 
     def _look_for_inputs(self) -> None:
         """What has changed since the capture is an input: graphs that took it for a constant are made anew."""
@@ -149,8 +162,9 @@ class Replay:
         self._same_on_all_chips = _same_on_all_chips(values for _, values in self._known.values())
 
     def _run_parts(self) -> None:
-        for part in self.parts:
-            part.run()
+        failures = [failure for part in self.parts if (failure := _run_part(part)) is not None]
+        if failures:
+            raise failures[0].again()
 
     def _compile_whole(self) -> bool:
         """Make one part of all commands, where an engine has all of their operations."""
@@ -232,7 +246,8 @@ class Replay:
         def program(*values: torch.Tensor) -> list[torch.Tensor]:
             for cell, value in zip(sources, values, strict=True):
                 cell.values = [value] * len(values_of(cell))
-            run_commands(commands)
+            for command in commands:
+                command.run()
             return [values_of(cell)[0] for cell in outputs]
 
         kept = [(cell, cell.values) for cell in (*sources, *(w for c in commands for w in c.writes))]
@@ -251,9 +266,20 @@ def _runner(commands: Sequence[Command]) -> Callable[[], None]:
     return lambda: run_commands(commands)
 
 
-def run_commands(commands: Sequence[Command]) -> None:
-    for command in commands:
-        command.run()
+def _run_part(part: Part) -> Failure | None:
+    """A part that cannot run as a whole, since an input of it or its engine failed, runs command by command."""
+    try:
+        part.run()
+    except Exception as error:
+        if not isinstance(part.run, OnHost):
+            return error if isinstance(error, Failure) else Failure("a replay", error)
+        if not isinstance(error, Failure):
+            log.warning("%s failed in a replay, whose commands run one by one: %s", part.engine, error)
+        try:
+            run_commands(part.commands)
+        except Failure as failure:
+            return failure
+    return None
 
 
 def _read_first(commands: Sequence[Command]) -> list[Cell]:
@@ -269,6 +295,8 @@ def _read_first(commands: Sequence[Command]) -> list[Cell]:
 
 
 def values_of(cell: Cell) -> list[torch.Tensor]:
+    if isinstance(cell.values, Failure):
+        raise cell.values.again()
     assert cell.values is not None
     return cell.values
 
@@ -282,11 +310,11 @@ def written_by(parts: Sequence[Part]) -> list[Cell]:
     return list({id(cell): cell for some in cells for cell in some}.values())
 
 
-def restore(held: Sequence[tuple[Cell, list[torch.Tensor] | None]]) -> None:
+def restore(held: Sequence[tuple[Cell, Values]]) -> None:
     """Give cells back what they held."""
     for cell, values in held:
         cell.values = values
 
 
-def _same_on_all_chips(constants: Iterable[list[torch.Tensor] | None]) -> bool:
-    return all(values is None or all(v is values[0] for v in values) for values in constants)
+def _same_on_all_chips(constants: Iterable[Values]) -> bool:
+    return all(not isinstance(values, list) or all(v is values[0] for v in values) for values in constants)

@@ -162,7 +162,7 @@ class Conv2d(Operation):
         super()._enqueue(device, queue, call, plan, outputs, *rest)
 
     def _job(
-        self, device: MeshDevice, call: Call, specs: list[Spec], buffers: list[Any], targets: list[Any]
+        self, device: MeshDevice, call: Call, plan: Plan, specs: list[Spec], buffers: list[Any], targets: list[Any]
     ) -> Callable[[], None]:
         """Like any op's, with the values of host tensors beside those of the card."""
         assert isinstance(call, ConvolutionCall) and call.preparing is not None

@@ -52,9 +52,9 @@ class Preparation(Operation):
             def job() -> None:
                 cell.values = [context.store(self.prepared(values["given"], parameters)) for values in host]
 
-            buffer.will_be_written(queue.index)
-            command = Command(f"ttnn.{self.name}", queue.index, job, accesses_of([buffer], write=True))
+            command = Command(f"ttnn.{self.name}", queue.index, job, accesses_of([buffer], write=True), writes=[cell])
             device.enqueue(command)
+            buffer.will_be_written(queue.index)
         return Tensor.on_device(spec, buffer)
 
     def planned(self, planner: Planner, **attributes: Any) -> Parameters:

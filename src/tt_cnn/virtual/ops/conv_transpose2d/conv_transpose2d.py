@@ -20,6 +20,7 @@ from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
+from tt_cnn.virtual.plan import Plan
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType
@@ -90,7 +91,7 @@ class ConvTranspose2d(Conv2d):
         )
 
     def _job(
-        self, device: MeshDevice, call: Call, specs: list[Spec], buffers: list[Any], targets: list[Any]
+        self, device: MeshDevice, call: Call, plan: Plan, specs: list[Spec], buffers: list[Any], targets: list[Any]
     ) -> Callable[[], None]:
         """That of the convolution over the spread input, with the weights turned round."""
         assert isinstance(call, ConvolutionCall) and call.preparing is not None

@@ -12,7 +12,8 @@ from tt_cnn.virtual.engines.engine import on_host
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.measurement import Measurement, create_measurement
-from tt_cnn.virtual.engines.replay.replay import OnHost, Replay, restore, run_commands, values_of, written_by
+from tt_cnn.virtual.engines.replay.replay import OnHost, Replay, restore, values_of, written_by
+from tt_cnn.virtual.failures import Failure, run_commands
 from tt_cnn.virtual.queues import Command
 from tt_cnn.virtual.storage import Cell
 
@@ -84,7 +85,13 @@ class GuardedReplay(Replay):
             self._ends = create_measurement(ends, inputs)
         self._ends.start(inputs)
         before = [(cell, cell.values) for cell in written_by(self.parts)]
-        super()._run_parts()
+        try:
+            super()._run_parts()
+        except Failure:  # whose values in 16 bits may be wrong ones
+            self._ends.wait()
+            restore(before)
+            run_commands(self.commands)
+            return 0.0
         largest = largest_of(self._ends.wait())
         if not largest <= self._limit():
             restore(before)

@@ -18,6 +18,7 @@ from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, restore, values_of, written_by
+from tt_cnn.virtual.failures import Failure
 from tt_cnn.virtual.storage import Cell
 
 log = logging.getLogger("tt_cnn.virtual")
@@ -73,7 +74,13 @@ class LearningReplay(Replay):
         compiled = [part.run for part in self.parts if isinstance(part.run, OnHost)]
         for run in compiled:
             run.keeps = new
-        super()._run_parts()
+        known = [len(run.samples) for run in compiled]
+        try:
+            super()._run_parts()
+        except Failure:
+            for run, count in zip(compiled, known, strict=True):
+                del run.samples[count:]
+            raise
         if not new:
             return
         self._samples.append((inputs, [values_of(cell) for cell in self.outputs]))
@@ -100,7 +107,12 @@ class LearningReplay(Replay):
         why = self._look_at_inputs()
         if not why:
             before = [(cell, cell.values) for cell in self._written]
-            super()._run_parts()
+            try:
+                super()._run_parts()
+            except Failure:  # nothing can be said of the rest
+                restore(before)
+                self._run_plain()
+                return
             why = self._look_at_results()
             if why:
                 restore(before)
