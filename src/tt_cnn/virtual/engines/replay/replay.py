@@ -41,7 +41,7 @@ class Part:
     reason: str = ""
     """Why it is in torch."""
     failed: bool = False
-    """An engine could not compile it, though it should: torch runs it, so that its numbers are right."""
+    """An engine could not compile or run it, though it should: torch runs it, so that its numbers are right."""
     eight_bit: EightBit | None = None
     """What became of its layers, where 8 bits were asked for and enough was seen to say."""
 
@@ -162,9 +162,29 @@ class Replay:
         self._same_on_all_chips = _same_on_all_chips(values for _, values in self._known.values())
 
     def _run_parts(self) -> None:
-        failures = [failure for part in self.parts if (failure := _run_part(part)) is not None]
+        failures = [failure for i in range(len(self.parts)) if (failure := self._run_part(i)) is not None]
         if failures:
             raise failures[0].again()
+
+    def _run_part(self, i: int) -> Failure | None:
+        """A part that cannot run as a whole runs command by command: this once where an input of it failed, from now on
+        where its engine did."""
+        part = self.parts[i]
+        try:
+            part.run()
+            return None
+        except Failure as failure:
+            if not isinstance(part.run, OnHost):
+                return failure
+        except Exception as error:  # of engines, each with its own kinds
+            log.warning("%s failed in a replay, whose commands run one by one from now on: %s", part.engine, error)
+            why = f"{part.engine} failed: {error}"
+            self.parts[i] = Part("torch", part.commands, _runner(part.commands), why, failed=True)
+        try:
+            run_commands(part.commands)
+        except Failure as failure:
+            return failure
+        return None
 
     def _compile_whole(self) -> bool:
         """Make one part of all commands, where an engine has all of their operations."""
@@ -264,22 +284,6 @@ class Replay:
 
 def _runner(commands: Sequence[Command]) -> Callable[[], None]:
     return lambda: run_commands(commands)
-
-
-def _run_part(part: Part) -> Failure | None:
-    """A part that cannot run as a whole, since an input of it or its engine failed, runs command by command."""
-    try:
-        part.run()
-    except Exception as error:
-        if not isinstance(part.run, OnHost):
-            return error if isinstance(error, Failure) else Failure("a replay", error)
-        if not isinstance(error, Failure):
-            log.warning("%s failed in a replay, whose commands run one by one: %s", part.engine, error)
-        try:
-            run_commands(part.commands)
-        except Failure as failure:
-            return failure
-    return None
 
 
 def _read_first(commands: Sequence[Command]) -> list[Cell]:
