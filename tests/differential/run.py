@@ -33,7 +33,8 @@ from tests.differential.checking import (
     opened,
     reference,
 )
-from tests.differential.drawing import Taste, drawn
+from tests.differential.drawing import Taste
+from tests.differential.families import drawn
 from tests.differential.program import Program
 from tests.differential.shrinking import script, shrunk, still_fails
 from tt_cnn.virtual import ttnn
