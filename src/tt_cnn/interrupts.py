@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 _T = TypeVar("_T")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+_SIGINT = int(signal.SIGINT)
 _main = threading.main_thread().ident
 _depth = 0
 """Blocks that the main thread is in. Only that thread is interrupted, and only it counts."""
@@ -62,25 +63,25 @@ def _in_an_end(frame: FrameType | None) -> bool:
     return False
 
 
-def _take_over() -> None:
-    """Notebooks set the handler for every cell, so it is looked at every time."""
+def _take_over(found: Any) -> None:
     global _outer
-    found = getsignal(signal.SIGINT)
-    if found is not _handle and callable(found):
+    if callable(found):
         _outer = found
         with suppress(ValueError):  # not the main interpreter: nothing interrupts it
             signal.signal(signal.SIGINT, _handle)
 
 
-def _enter() -> None:
+def enter() -> None:
+    """Begin a block; where every microsecond counts, in place of `with uninterrupted`."""
     global _depth
     if get_ident() == _main:
-        if not _depth:
-            _take_over()
+        if not _depth and (found := getsignal(_SIGINT)) is not _handle:
+            _take_over(found)  # notebooks set the handler for every cell, so it is looked at every time
         _depth += 1
 
 
-def _leave(raises: bool = True) -> None:
+def leave(raises: bool = True) -> None:
+    """End it."""
     global _depth, _waiting
     if get_ident() == _main:
         _depth -= 1
@@ -107,10 +108,10 @@ class Uninterrupted:
         self._raises = raises
 
     def __enter__(self) -> None:
-        _enter()
+        enter()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        _leave(self._raises)
+        leave(self._raises)
 
 
 uninterrupted = Uninterrupted()

@@ -45,8 +45,9 @@ class InterruptAt:
 
 
 def interrupted(work: Callable[[], Any], lines: int) -> bool:
-    """Run it; whether Ctrl-C after so many lines came out of it."""
-    sys.settrace(InterruptAt(lines))
+    """Run it with Ctrl-C after so many lines, which must come out of it; False where it has fewer this time."""
+    press = InterruptAt(lines)
+    sys.settrace(press)
     try:
         work()
         sys.settrace(None)
@@ -56,6 +57,7 @@ def interrupted(work: Callable[[], Any], lines: int) -> bool:
         return True
     finally:
         sys.settrace(None)
+    assert press.left > 0, "Ctrl-C was lost"
     return False
 
 
@@ -101,7 +103,7 @@ def test_calls_that_were_interrupted_leave_the_card_usable_and_its_memory_free(c
         count += interrupted(work, chooser.randrange(1, lines))
         assert in_use(card) == before
         assert current_queue.get() == 0
-    assert count == 250, "Ctrl-C came out of all"
+    assert count > 200
     works_from_another_thread(card, work)
     assert work() == 12.0 and in_use(card) == before
 

@@ -165,7 +165,8 @@ class Queue:
         return self._submitted - self._finished
 
     def submit(self, job: Job) -> None:
-        with uninterrupted, self._books:
+        """Not to be interrupted: a card's books are open when it is called."""
+        with self._books:
             if self._closed:
                 raise RuntimeError(f"command queue {self.index} is closed")
             if self.engine.streams:
@@ -186,7 +187,8 @@ class Queue:
         """
         watched = _Watched(job)
         if not (short and self._run_here(watched)):
-            self.submit(watched)
+            with uninterrupted:
+                self.submit(watched)
             self.finish()
         if watched.failure is not None:
             watched.failure.reveal()
@@ -252,7 +254,8 @@ class Queue:
             self.engine.finish(self.engine.mark(self.index))
         elif self.pending:
             done = Latch()
-            self.submit(done.open)
+            with uninterrupted:
+                self.submit(done.open)
             done.wait()
 
     def raise_unseen(self) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from tt_cnn.interrupts import gives_back, in_destructor, uninterrupted
+from tt_cnn.interrupts import enter, gives_back, in_destructor, leave
 from tt_cnn.virtual.engines import used_here
 from tt_cnn.virtual.errors import CardError
 from tt_cnn.virtual.failures import Failure
@@ -139,11 +139,11 @@ class Guard:
             refuse()
 
     def __enter__(self) -> None:
-        uninterrupted.__enter__()
+        enter()
         try:
             self._lock.acquire()
         except BaseException:
-            uninterrupted.__exit__(None, None, None)
+            leave()
             raise
         self._depth += 1
         if self.dropped and self._depth == 1:
@@ -156,7 +156,7 @@ class Guard:
         finally:
             self._depth -= 1
             self._lock.release()
-            uninterrupted.__exit__(None, None, None)
+            leave()
 
     def _drain(self) -> None:
         while self.dropped:
