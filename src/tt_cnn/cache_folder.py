@@ -33,16 +33,17 @@ class CacheWarning(UserWarning):
 def place(name: str = "") -> Path:
     """Where things are kept, or would be: not looked at, and perhaps not there."""
     root = os.environ.get(VARIABLE)
-    return (Path(root) if root else Path("~/.cache/tt-cnn").expanduser()) / name
+    try:
+        return (Path(root) if root else Path("~/.cache/tt-cnn").expanduser()) / name
+    except RuntimeError:  # from Path: nobody knows of a home
+        _say(f"this user has no home folder. {VARIABLE} names another")
+        return _private() / name
 
 
 def folder(name: str = "") -> Path:
     """A folder that is there and only ours: `place(name)`, or a private one until the process ends."""
-    try:
-        wanted = place(name)
-        fault = next((f"{path} {why}" for path in dict.fromkeys((place(), wanted)) if (why := _fault(path))), None)
-    except RuntimeError:  # from Path: nobody knows of a home
-        fault = "this user has no home folder"
+    wanted = place(name)
+    fault = next((f"{path} {why}" for path in dict.fromkeys((place(), wanted)) if (why := _fault(path))), None)
     if fault is None:
         return wanted
     _say(f"{fault}. {VARIABLE} names another folder")
@@ -97,17 +98,18 @@ def replacing(path: Path) -> Iterator[Path]:
     os.close(handle)
     try:
         yield Path(name)
-        _to_disk(name)
+        to_disk(name)
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
     with contextlib.suppress(OSError):  # some file systems know no such thing for folders
-        _to_disk(path.parent)
+        to_disk(path.parent)
 
 
-def _to_disk(path: str | Path) -> None:
+def to_disk(path: str | Path) -> None:
+    """Wait until a file or a folder is where a loss of power leaves it."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
