@@ -7,6 +7,8 @@ import json
 import multiprocessing
 import os
 import stat
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,12 +107,37 @@ def test_a_folder_that_cannot_be_made_or_written(root: Path, tmp_path: Path, mon
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TT_CNN_CACHE", raising=False)
 
-    def homeless(self: Path) -> Path:
+    def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(Path, "expanduser", homeless)
+    monkeypatch.setattr(Path, "home", homeless)
     with pytest.warns(CacheWarning, match="no home folder"):
-        assert cache_folder.folder("home").is_dir()
+        path = cache_folder.folder("homeless")
+    assert cache_folder.write(path / "x", b"kept")
+
+
+HOMELESS = """
+import os, pwd, warnings
+
+def nobody(number):
+    raise KeyError(number)
+
+pwd.getpwuid = nobody
+os.environ.pop("HOME", None)
+os.environ.pop("TT_CNN_CACHE", None)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    from tt_cnn.virtual import ttnn
+    device = ttnn.open_device(device_id=0)
+    ttnn.close_device(device)
+print([str(one.message) for one in said if "no home folder" in str(one.message)])
+"""
+
+
+def test_the_library_needs_no_home() -> None:
+    done = subprocess.run([sys.executable, "-c", HOMELESS], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert done.stdout.count("no home folder") == 1
 
 
 def test_a_full_disk_leaves_what_was_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

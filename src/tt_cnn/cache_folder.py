@@ -33,11 +33,16 @@ class CacheWarning(UserWarning):
 def place(name: str = "") -> Path:
     """Where things are kept, or would be: not looked at, and perhaps not there."""
     root = os.environ.get(VARIABLE)
+    return (Path(root) if root else home() / ".cache" / "tt-cnn") / name
+
+
+def home() -> Path:
+    """The user's, or for users that have none a private one until the process ends."""
     try:
-        return (Path(root) if root else Path("~/.cache/tt-cnn").expanduser()) / name
-    except RuntimeError:  # from Path: nobody knows of a home
-        _say(f"this user has no home folder. {VARIABLE} names another")
-        return _private() / name
+        return Path.home()
+    except RuntimeError:
+        _say(f"this user has no home folder. {VARIABLE} names a place for the cache")
+        return _private()
 
 
 def folder(name: str = "") -> Path:

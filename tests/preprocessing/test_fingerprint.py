@@ -148,6 +148,35 @@ def test_the_code_of_a_preprocessor(change: str) -> None:
     assert of_project() == before
 
 
+def test_names_that_are_made_up_when_a_function_runs() -> None:
+    text = "import somebodys_helpers\ndef preprocessor(model, name):\n    return getattr(somebodys_helpers, name)\n"
+    found = set()
+    for unused in ("UNUSED = 1", "UNUSED = 2"):
+        project(HELPERS.replace("UNUSED = 1", unused), "somebodys_helpers")
+        found.add(key(project(text).preprocessor))
+    assert len(found) == 2
+
+
+def test_the_dtype_of_new_tensors() -> None:
+    before = key()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert key() != before
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_installed_packages_are_not_followed() -> None:
+    text = "LIMIT = [1]\ndef preprocessor(model, name):\n    return LIMIT\n"
+    keys = set()
+    for folder in ("/home/a/.local/lib/python3/site-packages", "/usr/lib/python3/dist-packages", "/home/a/project"):
+        for value in "12":
+            names: dict[str, Any] = {"__name__": "somebodys_project"}
+            exec(compile(text.replace("1", value), f"{folder}/somebodys.py", "exec"), names)
+            keys.add(key(names["preprocessor"]))
+    assert len(keys) == 3, "one for both sites, whose file is not there, and two for the project"
+
+
 def test_what_is_not_used_does_not_count() -> None:
     assert of_project("UNUSED = 1", "UNUSED = 2") == of_project()
     assert of_project("\nSCALE = 2", "\n\n\nSCALE = 2") == of_project(), "lines may move"

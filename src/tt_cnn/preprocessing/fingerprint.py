@@ -55,7 +55,7 @@ class NotCacheable(Exception):
 def fingerprint(model: Any, options: Mapping[str, Any]) -> str:
     """The same for the same model and options; another one when anything changes that they depend on."""
     reader = _Reader()
-    reader.token(sys.version_info[:2], torch.__version__, ttnn.__name__, _own_sources())
+    reader.token(sys.version_info[:2], torch.__version__, torch.get_default_dtype(), ttnn.Tensor, _own_sources())
     reader.read("the model", model)
     reader.watches = True
     for name in sorted(options):
@@ -349,6 +349,8 @@ _OWN = Path(__file__).parents[1]
 _INSTALLED = tuple(
     {f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_SITES = {"site-packages", "dist-packages"}
+"""What folders of packages are called; those of a user, and of Debian, `sysconfig` does not name."""
 
 
 def _is_installed_module(module: ModuleType) -> bool:
@@ -366,7 +368,7 @@ def _is_installed(file: str) -> bool:
         return file.startswith("<frozen ")
     path = Path(file).resolve()
     ours = path.is_relative_to(_OWN) and not path.is_relative_to(_OWN / "models")
-    return ours or str(path).startswith(_INSTALLED)
+    return ours or str(path).startswith(_INSTALLED) or not _SITES.isdisjoint(path.parts)
 
 
 @functools.cache
