@@ -199,3 +199,12 @@ def test_processes_that_add_at_once_lose_nothing(root: Path) -> None:
     for process in processes:
         process.join(60)
     assert len(cache_folder.read_json(path)) == 60
+
+
+def test_there_is_no_other_way_to_the_folder() -> None:
+    package = Path(cache_folder.__file__).parent
+    words = ("Path.home(", "expanduser(", 'environ.get("TT_CNN_CACHE', 'environ["TT_CNN_CACHE')
+    found = {
+        str(path.relative_to(package)) for path in package.rglob("*.py") if any(w in path.read_text() for w in words)
+    }
+    assert found == {"cache_folder.py"}

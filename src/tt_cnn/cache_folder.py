@@ -78,8 +78,13 @@ def _fault(path: Path) -> str | None:
 
 @cache
 def _private() -> Path:
-    path = tempfile.mkdtemp(prefix="tt-cnn-")
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    path, owner = tempfile.mkdtemp(prefix="tt-cnn-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a forked process ends before us
+            shutil.rmtree(path, ignore_errors=True)
+
+    atexit.register(remove)
     return Path(path)
 
 

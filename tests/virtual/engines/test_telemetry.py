@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import tt_cnn
 from tests.virtual.engines import watched
 
 REPLAY = """
@@ -104,3 +106,9 @@ def test_the_telemetry_package_is_only_hidden_meanwhile(monkeypatch: pytest.Monk
     with packages._hidden(packages.TELEMETRY), pytest.raises(ImportError):
         __import__(packages.TELEMETRY)
     assert sys.modules[packages.TELEMETRY] is os
+
+
+def test_there_is_no_other_way_to_import_them() -> None:
+    package = Path(tt_cnn.__file__).parent
+    way = re.compile(r"^\s*(import|from) (openvino|onnxruntime)\b", re.MULTILINE)
+    assert [path for path in package.rglob("*.py") if way.search(path.read_text())] == []
