@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import types
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,14 @@ def test_installed_packages_are_not_followed() -> None:
     assert len(keys) == 3, "one for both sites, whose file is not there, and two for the project"
 
 
+def test_packages_that_a_function_would_import_are_left_alone() -> None:
+    names = ("no_such_package", "no_such_package.inner", "xmlrpc.server", "lib2to3.pgen2")
+    text = "".join(f"def f{i}(model, name):\n    import {name}\n" for i, name in enumerate(names))
+    made = project(text)
+    assert len({key(getattr(made, f"f{i}")) for i in range(len(names))}) == len(names)
+    assert "xmlrpc.server" not in sys.modules
+
+
 def test_what_is_not_used_does_not_count() -> None:
     assert of_project("UNUSED = 1", "UNUSED = 2") == of_project()
     assert of_project("\nSCALE = 2", "\n\n\nSCALE = 2") == of_project(), "lines may move"
@@ -266,6 +275,8 @@ def test_closures_of_closures() -> None:
     values = [1, 2, 1.0, True, "1", [1], (1,), {1}, {1: 1}, torch.ones(1), torch.ones(1, 1), len, nn.ReLU, None]
     keys = [key(outer(value)) for value in values]
     assert len(set(keys)) == len(values)
+    kinds: list[Any] = [defaultdict(int), defaultdict(list), OrderedDict(), {}, Counter(), deque(), deque(maxlen=1)]
+    assert len({key(outer(value)) for value in kinds}) == len(kinds)
     ring: list[Any] = []
     ring.append(ring)
     assert key(outer(ring)) == key(outer(ring))
@@ -275,17 +286,23 @@ def test_closures_of_closures() -> None:
     assert key(outer(deep)) != key(outer([deep]))
 
 
+class InItsOwnSet:
+    def __init__(self) -> None:
+        self.all = {self}
+
+
 @pytest.mark.parametrize(
     ("use", "why"),
     [
         ("threading.Lock()", "a lock, and what it holds cannot be seen"),
         ("(i for i in [1])", "a generator"),
+        ("InItsOwnSet()", "a set holds itself"),
         ("open(os.devnull)", "TextIOWrapper"),
         ("torch.ones(2).to_sparse()", "the values of held in .* cannot be seen"),
     ],
 )
 def test_what_hides_itself_is_not_cached(use: str, why: str) -> None:
-    held = eval(use, {"threading": threading, "open": open, "os": os, "torch": torch})
+    held = eval(use, {"threading": threading, "os": os, "torch": torch, "InItsOwnSet": InItsOwnSet})
     with pytest.raises(NotCacheable, match=why):
         key(lambda model, name: held)
 

@@ -8,30 +8,40 @@ file, and is not followed further. What cannot be seen is `NotCacheable`: a stal
 from __future__ import annotations
 
 import builtins
-import dis
 import enum
 import functools
 import hashlib
-import importlib
 import logging
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CellType,
+    ClassMethodDescriptorType,
     CodeType,
     FunctionType,
+    GetSetDescriptorType,
     MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
     MethodType,
     ModuleType,
+    WrapperDescriptorType,
 )
 from typing import Any
 
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.preprocessing.referenced_code import (
+    codes_in,
+    contents,
+    imported,
+    is_installed,
+    is_installed_module,
+    own_sources,
+    read_globals,
+)
 
 _PLAIN = (str, int, float, bool, complex, bytes, type(None), type(...), type(NotImplemented))
 _NO_STATE_OF_A_CLASS = {
@@ -55,12 +65,15 @@ class NotCacheable(Exception):
 def fingerprint(model: Any, options: Mapping[str, Any]) -> str:
     """The same for the same model and options; another one when anything changes that they depend on."""
     reader = _Reader()
-    reader.token(sys.version_info[:2], torch.__version__, torch.get_default_dtype(), ttnn.Tensor, _own_sources())
-    reader.read("the model", model)
-    reader.watches = True
-    for name in sorted(options):
-        reader.token("option", name)
-        reader.read(name, options[name])
+    reader.token(sys.version_info[:2], torch.__version__, torch.get_default_dtype(), ttnn.Tensor, own_sources())
+    try:
+        reader.read("the model", model)
+        reader.watches = True
+        for name in sorted(options):
+            reader.token("option", name)
+            reader.read(name, options[name])
+    except RecursionError as error:
+        raise NotCacheable("a set holds itself") from error
     return reader.digest.hexdigest()
 
 
@@ -145,14 +158,14 @@ class _Reader:
         for key, item in value.items():
             yield f"a key of {where}", key
             yield f"{where}[{key!r:.40}]", item
-        yield from self._attributes(where, value)
+        yield from self._beyond_items(where, value)
 
     def _sequence(self, where: str, value: Any) -> Iterator[Child]:
         self.token("sequence", len(value))
         yield f"the class of {where}", type(value)
         for index, item in enumerate(tuple(value)):
             yield f"{where}[{index}]", item
-        yield from self._attributes(where, value)
+        yield from self._beyond_items(where, value)
 
     def _set(self, where: str, value: Any) -> Iterator[Child]:
         """In an order of its own: a set's differs from run to run."""
@@ -164,6 +177,12 @@ class _Reader:
             found.append(reader.digest.hexdigest())
         self.token("set", sorted(found))
         yield f"the class of {where}", type(value)
+        yield from self._attributes(where, value)
+
+    def _beyond_items(self, where: str, value: Any) -> Iterator[Child]:
+        """What a kind of list or dictionary holds besides, such as a default."""
+        if type(value) not in (list, tuple, dict, MappingProxyType):
+            yield from self._object(where, value)
 
     def _module(self, where: str, value: ModuleType) -> Iterator[Child]:
         yield where, _Used(value, None)
@@ -171,7 +190,7 @@ class _Reader:
     def _used(self, where: str, value: _Used) -> Iterator[Child]:
         module, names = value.module, value.names
         self.token("module", module.__name__, getattr(module, "__version__", None))
-        if _is_installed_module(module):
+        if is_installed_module(module):
             return
         for name, item in sorted(vars(module).items(), key=lambda pair: pair[0]):
             if not name.startswith("__") and (names is None or name in names):
@@ -180,8 +199,8 @@ class _Reader:
 
     def _function(self, where: str, value: FunctionType) -> Iterator[Child]:
         code = value.__code__
-        installed = _is_installed(code.co_filename)
-        self.token("function", value.__qualname__, _contents(code.co_filename) if installed else "")
+        installed = is_installed(code.co_filename)
+        self.token("function", value.__qualname__, contents(code.co_filename) if installed else "")
         for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
             yield f"{name} in {value.__qualname__}", cell
         yield f"the defaults of {value.__qualname__}", (value.__defaults__, value.__kwdefaults__)
@@ -191,22 +210,28 @@ class _Reader:
             yield from self._globals(value)
 
     def _globals(self, function: FunctionType) -> Iterator[Child]:
-        codes = list(_codes(function.__code__))
+        codes = list(codes_in(function.__code__))
         names = frozenset(name for code in codes for name in code.co_names)
         if self.watches and (unseen := sorted(names & _UNSEEN)):
             raise NotCacheable(
                 f"{function.__qualname__} uses {', '.join(unseen)}, and what comes from there cannot be seen"
             )
         used = None if names & _ANYTHING else names
-        for name in sorted({name for code in codes for name in _read_globals(code)}):
+        for name in sorted({name for code in codes for name in read_globals(code)}):
             if name in function.__globals__:
                 self.token("global", name)
                 item = function.__globals__[name]
                 yield name, _Used(item, used) if isinstance(item, ModuleType) else item
             else:
                 self.token("builtin" if hasattr(builtins, name) else "missing", name)
-        for module in _imported(codes, function.__globals__.get("__package__") or ""):
-            yield module.__name__, _Used(module, used)
+        try:
+            modules = list(imported(codes, function.__globals__.get("__package__") or ""))
+        except Exception as error:  # of whatever kind a module raises; so would the function, when it runs
+            raise NotCacheable(f"a module that {function.__qualname__} imports cannot be seen ({error})") from error
+        for name, module in modules:
+            self.token("imports", name)
+            if module is not None:
+                yield name, _Used(module, used)
 
     def _code(self, where: str, value: CodeType) -> Iterator[Child]:
         self.token("code", value.co_code, value.co_names, value.co_varnames, value.co_flags, value.co_argcount)
@@ -225,10 +250,10 @@ class _Reader:
 
     def _class(self, where: str, value: type) -> Iterator[Child]:
         module = sys.modules.get(value.__module__)
-        installed = module is not None and _is_installed_module(module)
-        contents = _contents(getattr(module, "__file__", None)) if installed else ""
-        self.token("class", value.__module__, value.__qualname__, contents)
+        installed = module is not None and is_installed_module(module)
+        self.token("class", value.__module__, value.__qualname__)
         if installed:
+            self.token(contents(getattr(module, "__file__", None)))
             return
         yield f"the class of {value.__qualname__}", type(value)
         yield f"the bases of {value.__qualname__}", value.__bases__
@@ -279,6 +304,13 @@ def _parts(*names: str) -> Any:
     return look
 
 
+_DESCRIPTORS = (
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
 _KINDS: tuple[tuple[Any, Any], ...] = (
     (torch.Tensor, _Reader._tensor),
     (ttnn.Tensor, _Reader._tt_tensor),
@@ -295,10 +327,7 @@ _KINDS: tuple[tuple[Any, Any], ...] = (
     ((staticmethod, classmethod), _parts("__func__")),
     (functools.cached_property, _parts("func", "attrname")),
     (type(functools.cache(len)), _parts("__wrapped__")),
-    (
-        (type(str.join), type(object.__init__), type(type.__dict__["__mro__"]), type(CodeType.co_code)),
-        _Reader._descriptor,
-    ),
+    (_DESCRIPTORS, _Reader._descriptor),
     (type, _Reader._class),
     (enum.Enum, _Reader._enum),
     ((set, frozenset), _Reader._set),
@@ -311,77 +340,3 @@ _KINDS: tuple[tuple[Any, Any], ...] = (
 
 def _iterates(value: Any) -> bool:
     return hasattr(value, "__next__")
-
-
-# --- code -----------------------------------------------------------------------------------------------------------
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
-
-
-def _read_globals(code: CodeType) -> Iterator[str]:
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield instruction.argval
-
-
-def _imported(codes: list[CodeType], package: str) -> Iterator[ModuleType]:
-    """The modules that functions import when they run."""
-    for code in codes:
-        instructions = list(dis.get_instructions(code))
-        for index, instruction in enumerate(instructions):
-            if instruction.opname == "IMPORT_NAME":
-                level = instructions[index - 2].argval
-                name = "." * (level if isinstance(level, int) else 0) + instruction.argval
-                try:
-                    module = importlib.import_module(name, package)
-                except Exception as error:  # of whatever kind its code raises; so would the function's own import
-                    raise NotCacheable(f"the module {name} cannot be imported ({error})") from error
-                yield module
-                yield sys.modules[module.__name__.partition(".")[0]]
-
-
-_OWN = Path(__file__).parents[1]
-_INSTALLED = tuple(
-    {f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
-_SITES = {"site-packages", "dist-packages"}
-"""What folders of packages are called; those of a user, and of Debian, `sysconfig` does not name."""
-
-
-def _is_installed_module(module: ModuleType) -> bool:
-    """Parts of a package that are in no file are as installed as the package."""
-    file = getattr(module, "__file__", None)
-    if file is None:
-        file = getattr(sys.modules.get(module.__name__.partition(".")[0]), "__file__", None)
-    return module.__name__ in sys.builtin_module_names or (file is not None and _is_installed(file))
-
-
-@functools.cache
-def _is_installed(file: str) -> bool:
-    """Whether code is that of a package, of Python or ours, and not of somebody's project."""
-    if file.startswith("<"):
-        return file.startswith("<frozen ")
-    path = Path(file).resolve()
-    ours = path.is_relative_to(_OWN) and not path.is_relative_to(_OWN / "models")
-    return ours or str(path).startswith(_INSTALLED) or not _SITES.isdisjoint(path.parts)
-
-
-@functools.cache
-def _contents(file: str | None) -> str:
-    """A digest of a file; of none where the code is in no file, and the version of Python or torch says enough."""
-    try:
-        return hashlib.sha256(Path(file or "").read_bytes()).hexdigest()
-    except OSError:
-        return ""
-
-
-@functools.cache
-def _own_sources() -> str:
-    """Of the code that converts parameters."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256("".join(_contents(str(file)) for file in files).encode()).hexdigest()
