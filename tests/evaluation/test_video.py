@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,3 +30,20 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     (tmp_path / "text.mp4").write_text("no video")
     with pytest.raises(ValueError, match="it cannot be read as a video"), opened_video(tmp_path / "text.mp4"):
         pass
+
+
+def test_the_package_is_asked_for_by_its_own_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its wheels bundle codecs under the GPL: nobody gets them who did not ask for videos."""
+    monkeypatch.setitem(sys.modules, "av", None)
+    words = r"videos needs the package of 'av', which is not installed: pip install 'tt-cnn\[video\]' .*GPL"
+    with pytest.raises(ImportError, match=words), opened_video(tmp_path / "clip.mp4"):
+        pass
+    with pytest.raises(ImportError, match=words):
+        VideoWriter(tmp_path / "clip.mp4", Fraction(10))
+
+
+def test_no_other_extra_brings_it() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    extras = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    with_it = [line.partition(" =")[0] for line in extras.splitlines() if '"av' in line]
+    assert with_it == ["video"] and '"av' not in text.partition("[project.optional-dependencies]")[0]

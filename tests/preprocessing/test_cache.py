@@ -102,7 +102,7 @@ def test_the_key_sees_what_a_preprocessor_holds() -> None:
     deep: Any = [1]
     for _ in range(6):
         deep = [deep]
-    assert key(deep) == key([[[[[[[2]]]]]]]), "what lies too deep counts by its class alone"
+    assert key(deep) == key([[[[[[[1]]]]]]]) != key([[[[[[[2]]]]]]])
     assert key(object()) == key(object())
 
     def early() -> Any:
@@ -113,7 +113,20 @@ def test_the_key_sees_what_a_preprocessor_holds() -> None:
     assert late == early() and key(int) == key(int)
 
 
-@pytest.mark.parametrize("harm", ["empty", "truncated", "flipped", "pickle", "text", "foreign", "no tree", "odd tree"])
+ODD_TREES = {
+    "odd tree": '["dict", 7]',
+    "a number": '["plain", 7]',
+    "a list": '["list", []]',
+    "no JSON": "{",
+    "too deep": '["dict", ' * 50_000,
+    "no dtype": '["dict", [["x", ["ttnn", "0", "INVALID", "TILE", false]]]]',
+    "no such tensor": '["dict", [["x", ["torch", "9"]]]]',
+    "not a tensor of that kind": '["dict", [["x", ["ttnn", "0", "UINT8", "TILE", "x"]]]]',
+    "a key that is none": '["dict", [[["x"], ["plain", 1]]]]',
+}
+
+
+@pytest.mark.parametrize("harm", ["empty", "truncated", "flipped", "pickle", "text", "foreign", "no tree", *ODD_TREES])
 def test_a_file_that_is_not_whole_or_not_ours_is_written_anew(
     model: nn.Module, tmp_path: Path, walks: list[Any], harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,7 +152,7 @@ def test_a_file_that_is_not_whole_or_not_ours_is_written_anew(
     elif harm == "no tree":
         save_file(tensors, file, {"format": cache.FORMAT, "key": metadata["key"], **digest})
     else:
-        save_file(tensors, file, {**metadata, **digest, "tree": '["dict", 7]'})
+        save_file(tensors, file, {**metadata, **digest, "tree": ODD_TREES[harm]})
     with caplog.at_level(logging.WARNING):
         again = convert(model, tmp_path)
     assert "will be written anew" in caplog.text

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tt_cnn.reports.csv_cells import cell
 from tt_cnn.reports.performance_sheet import header, sheet_name, write_sheet
 from tt_cnn.reports.profile import Profile, Signpost
 
@@ -118,3 +119,31 @@ def test_hostile_names_stay_in_their_cells(unet: Profile, tmp_path: Path) -> Non
     assert len(rows_of(sheet)) == len(unet.rows) + 1
     assert len(sheet.read_text().splitlines()) == len(unet.rows) + 2
     perf_report(sheet)
+
+
+FORMULAS = ("=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "=HYPERLINK(1)", "＝1+1", "-", "--1", "=")
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_names_are_no_formulas(unet: Profile, tmp_path: Path, text: str) -> None:
+    marked = replace(unet, signposts=(Signpost(0, text),))
+    sheet = write_sheet(marked, tmp_path / "sheet.csv")
+    (mark,) = [row for row in rows_of(sheet) if row["OP TYPE"] == "signpost"]
+    assert mark["OP CODE"] == f"'{text}"
+
+
+def test_tt_perf_report_reads_a_sheet_with_such_names(unet: Profile, tmp_path: Path) -> None:
+    marked = replace(unet, signposts=(Signpost(10, "=begin"), Signpost(20, "-end")))
+    sheet = write_sheet(marked, tmp_path / "sheet.csv")
+    text = perf_report(sheet, "--start-signpost", "'=begin", "--end-signpost", "'-end", "--no-summary")
+    assert re.findall(r"(\d+) device ops", text) == ["10"]
+
+
+@pytest.mark.parametrize("value", [-5, -0.5, 3, "-5", "-0.5", "+3", "-1e9", "-inf", "", "plain", "1=2", None])
+def test_numbers_and_other_texts_stay_as_they_are(value: object) -> None:
+    assert cell(value) is value
+
+
+@pytest.mark.parametrize("text", ["\t=1", "\r=1", "\n=1", "\t-5", "-5 "])
+def test_blanks_do_not_hide_formulas(text: str) -> None:
+    assert cell(text) == f"'{text}"

@@ -40,6 +40,36 @@ def test_others_get_nothing(folder: Path) -> None:
         assert get(server.url, "/", host="localhost:80")[0] == 200
 
 
+def test_names_that_no_file_has(folder: Path) -> None:
+    with ReportServer(folder, "report.html") as server:
+        for path in ("/%00", "/report.html%00", "/%00/../report.html", "/a%00b/c"):
+            assert get(server.url, path)[0] == 400, path
+        assert get(server.url, "/" + "a" * 5000)[0] == 404
+        assert get(server.url, "/%ff%fe")[0] == 404
+        assert get(server.url, "/")[0] == 200
+
+
+def test_links_out_of_the_folder_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "report.html").write_text("report")
+    (made / "inner.html").symlink_to("report.html")
+    (made / "secret.txt").symlink_to(outside / "secret.txt")
+    (made / "folder").symlink_to(outside)
+    (made / "up").symlink_to("..")
+    (made / "circle").symlink_to("circle")
+    (tmp_path / "linked").symlink_to(made)
+    for shown in (made, tmp_path / "linked"):
+        with ReportServer(shown, "report.html") as server:
+            for path in ("/secret.txt", "/folder/", "/folder/secret.txt", "/up/outside/secret.txt", "/circle"):
+                status, text = get(server.url, path)
+                assert status == 404 and b"secret.txt" not in text.replace(path.encode(), b"")
+            assert get(server.url, "/inner.html") == (200, b"report")
+
+
 def running_in_group(group: int) -> list[str]:
     """Processes of a group that are more than an entry nobody has collected yet."""
     found = []

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from tt_cnn.bench.subject import Outputs, Subject
+from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, import_openvino
 
 WARM_UPS = 3
 """Runs until torch.compile has recorded its CUDA graph."""
@@ -69,7 +70,7 @@ def _compiled(model: nn.Module, example: torch.Tensor) -> Subject:
 
 
 def _onnxruntime(model: nn.Module, example: torch.Tensor) -> Subject:
-    import onnxruntime
+    onnxruntime = import_onnxruntime()
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
@@ -80,7 +81,7 @@ def _onnxruntime(model: nn.Module, example: torch.Tensor) -> Subject:
 
 
 def _openvino(model: nn.Module, example: torch.Tensor) -> Subject:
-    import openvino
+    openvino = import_openvino()
 
     core = openvino.Core()
     settings = {

@@ -6,6 +6,8 @@ import importlib
 from typing import Any
 
 EXTRA = "pip install 'tt-cnn[eval]'"
+_OTHERS = {"av": "pip install 'tt-cnn[video]' (its wheels bundle FFmpeg with codecs under the GPL)"}
+"""Packages that no extra brings along unasked."""
 
 
 def require(module: str, purpose: str) -> Any:
@@ -14,4 +16,5 @@ def require(module: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(f"{purpose} needs the package of {package!r}, which is not installed: {EXTRA}") from error
+        how = _OTHERS.get(package, EXTRA)
+        raise ImportError(f"{purpose} needs the package of {package!r}, which is not installed: {how}") from error

@@ -6,18 +6,12 @@ and is written anew.
 
 from __future__ import annotations
 
-import enum
-import functools
 import hashlib
 import json
 import logging
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -26,6 +20,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tt_cnn import ttnn
+from tt_cnn.cache_folder import replacing
+from tt_cnn.preprocessing.fingerprint import NotCacheable, fingerprint
 from tt_cnn.preprocessing.parameters import ParameterDict, ParameterList
 
 log = logging.getLogger(__name__)
@@ -34,71 +30,9 @@ FORMAT = "tt-cnn parameters 1"
 _PLAIN = (str, int, float, bool, type(None))
 
 
-class NotCacheable(Exception):
-    """A tree holds something that the file format has no word for."""
-
-
 def key_of(model: nn.Module, options: Mapping[str, Any]) -> str:
     """The same for the same model, weights and options; another one when any of them changes."""
-    digest = hashlib.sha256(FORMAT.encode())
-    digest.update(f"{type(model).__module__}.{type(model).__qualname__}\n{model!r}\n{torch.__version__}".encode())
-    for name, value in model.state_dict().items():
-        if isinstance(value, torch.Tensor):
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            digest.update(_bytes(value))
-    for name in sorted(options):
-        digest.update(f"{name}={_description(options[name])}\n".encode())
-    return digest.hexdigest()
-
-
-def _bytes(value: torch.Tensor) -> Any:
-    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-
-
-def _description(value: Any, depth: int = 4) -> str:
-    """A text that changes when an option does. Functions are known by their code and what they hold.
-
-    Objects of which nothing is known here (a device, a mapper) are known by their class alone.
-    """
-    if isinstance(value, (*_PLAIN, enum.Enum)):
-        return repr(value)
-    if isinstance(value, torch.Tensor):
-        return hashlib.sha256(_bytes(value)).hexdigest()
-    if isinstance(value, (ttnn.DataType, ttnn.Layout)):
-        return str(value)
-    name = f"{type(value).__module__}.{type(value).__qualname__}"
-    if depth == 0:
-        return name
-    if isinstance(value, nn.Module):
-        return key_of(value, {})
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return f"{name}[{', '.join(_description(each, depth - 1) for each in value)}]"
-    if isinstance(value, Mapping):
-        return f"{name}[{', '.join(f'{key!r}: {_description(each, depth - 1)}' for key, each in value.items())}]"
-    if isinstance(value, functools.partial):
-        return f"{name}{_description((value.func, value.args, value.keywords), depth - 1)}"
-    if isinstance(value, MethodType):
-        return f"{name}{_description((value.__func__, vars(value.__self__)), depth - 1)}"
-    if isinstance(value, FunctionType):
-        held = tuple(_held(cell) for cell in value.__closure__ or ())
-        inner = _description((held, value.__defaults__, value.__kwdefaults__), depth - 1)
-        return f"{value.__module__}.{value.__qualname__} {_code(value.__code__)} {inner}"
-    call = getattr(type(value), "__call__", None)  # noqa: B004 - its code is wanted, not whether there is one
-    if isinstance(call, FunctionType) and hasattr(value, "__dict__"):
-        return f"{name}{_description((call, vars(value)), depth - 1)}"
-    return name
-
-
-def _held(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is filled later, as for a function that calls itself
-        return None
-
-
-def _code(code: CodeType) -> str:
-    inner = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {inner}"
+    return hashlib.sha256(f"{FORMAT} {fingerprint(model, options)}".encode()).hexdigest()
 
 
 def path_of(folder: Path, name: str, key: str) -> Path:
@@ -114,18 +48,11 @@ def save(path: Path, key: str, parameters: ParameterDict | ParameterList) -> boo
         log.warning("the converted parameters are not cached: %s", reason)
         return False
     metadata = {"format": FORMAT, "key": key, "tree": json.dumps(tree), "digest": _digest(tensors)}
-    part: str | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        os.close(handle)
-        save_file(tensors, part, metadata)
-        os.replace(part, path)
+        with replacing(path) as beside:
+            save_file(tensors, beside, metadata)
     except (OSError, SafetensorError) as error:
         log.warning("the converted parameters are not cached: %s", error)
-        if part is not None:
-            with suppress(OSError):
-                os.unlink(part)
         return False
     return True
 
@@ -143,11 +70,16 @@ def load(path: Path, key: str, mesh_mapper: Any = None) -> ParameterDict | Param
         if _digest(tensors) != metadata.get("digest"):
             raise ValueError("its contents are damaged")
         decoded = _decode(json.loads(metadata["tree"]), tensors, mesh_mapper)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not isinstance(decoded, (ParameterDict, ParameterList)):
+            raise ValueError(f"it holds a {type(decoded).__name__}")
+    except Exception as error:  # whatever a malformed file leads to
         log.warning("%s is not used and will be written anew: %s", path, error)
         return None
-    assert isinstance(decoded, (ParameterDict, ParameterList))
     return decoded
+
+
+def _bytes(value: torch.Tensor) -> Any:
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
 def _digest(tensors: Mapping[str, torch.Tensor]) -> str:

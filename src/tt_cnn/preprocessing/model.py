@@ -50,8 +50,10 @@ def preprocess_model_parameters(
     Tensors are on the host unless a `device` is given.
 
     Results are kept in `cache_dir` where one is given, or where `ttnn.CONFIG.enable_model_cache` is on and
-    `model_name` is set, in `ttnn.CONFIG.model_cache_path`. They are found again by model, weights and options;
-    `version` is one more thing that they depend on.
+    `model_name` is set, in `ttnn.CONFIG.model_cache_path`. They are found again by the model with all that it holds,
+    the options, and the code of the functions among them with all that it refers to. Where some of that cannot be seen
+    (a file, the environment, chance, an object that hides what it holds), nothing is kept, and the log says why. Code
+    of installed packages counts by the files that are referred to directly; `version` is one more thing to depend on.
     """
     model = initialize_model()
     if not isinstance(model, nn.Module):
@@ -73,9 +75,9 @@ def preprocess_model_parameters(
         "mesh_mapper": mesh_mapper,
     }
     folder = _folder(model_name, cache_dir)
-    key = cache.key_of(model, options) if folder is not None else ""
-    path = cache.path_of(folder, model_name or type(model).__name__, key) if folder is not None else None
-    parameters = cache.load(path, key, mesh_mapper) if path is not None else None
+    key = _key(model, options) if folder is not None else None
+    path = cache.path_of(folder, model_name or type(model).__name__, key) if folder and key else None
+    parameters = cache.load(path, key, mesh_mapper) if path and key else None
     if parameters is None:
         walk = Walk(
             convert_to_ttnn or everything,
@@ -84,7 +86,7 @@ def preprocess_model_parameters(
             _foldable(model, strict=fold_batch_norm is True) if fold else {},
         )
         parameters = walk.module(model, prefix or "", None)
-        if path is not None:
+        if path and key:
             cache.save(path, key, parameters)
     return parameters if device is None else move_to_device(parameters, device)
 
@@ -95,6 +97,14 @@ def _folder(model_name: str | None, cache_dir: str | os.PathLike[str] | None) ->
     if model_name is not None and ttnn.CONFIG.enable_model_cache:
         return Path(ttnn.CONFIG.model_cache_path)
     return None
+
+
+def _key(model: nn.Module, options: dict[str, Any]) -> str | None:
+    try:
+        return cache.key_of(model, options)
+    except cache.NotCacheable as reason:
+        log.warning("the converted parameters are not cached: %s", reason)
+        return None
 
 
 def _foldable(model: nn.Module, strict: bool) -> dict[nn.Module, nn.BatchNorm2d]:

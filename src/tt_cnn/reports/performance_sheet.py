@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from tt_cnn.reports.csv_cells import cell
 from tt_cnn.reports.profile import Profile, Row, Signpost, TensorRecord
 
 _DIMENSIONS = ("W", "Z", "Y", "X")
@@ -71,7 +72,7 @@ def _write(profile: Profile, file: TextIO) -> None:
     writer = csv.DictWriter(file, header(profile), restval="", lineterminator="\n")
     writer.writeheader()
     for row in _rows(profile):
-        writer.writerow(row)
+        writer.writerow({name: cell(value) for name, value in row.items()})
 
 
 def _rows(profile: Profile) -> Iterator[dict[str, Any]]:

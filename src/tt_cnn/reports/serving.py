@@ -22,6 +22,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import unquote
 
 from tt_cnn.reports.visualizer_database import DATABASE, DEVICE_LOG
 
@@ -31,7 +32,10 @@ _STOP_SECONDS = 5.0
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Files of the folder, to this machine's own browser: a page elsewhere that resolves to us is refused."""
+    """Files of the folder, to this machine's own browser: a page elsewhere that resolves to us is refused.
+
+    Links that lead out of the folder are not followed.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -46,6 +50,16 @@ class _Handler(SimpleHTTPRequestHandler):
             return None
         if self.path == "/":
             self.path = f"/{self._start}"
+        if "\0" in unquote(self.path):
+            self.send_error(400, "No file has a zero byte in its name")
+            return None
+        try:
+            inside = Path(self.translate_path(self.path)).resolve().is_relative_to(Path(self.directory).resolve())
+        except (OSError, RuntimeError, ValueError):  # a name that is too long or no text, links that go in circles
+            inside = False
+        if not inside:
+            self.send_error(404, "There is no such file")
+            return None
         return super().send_head()
 
     def log_message(self, format: str, *arguments: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from tt_cnn.virtual.engines.replay.capture import graph_of
 from tt_cnn.virtual.engines.replay.graph import used_inputs
 from tt_cnn.virtual.engines.replay.hosts import Kernels
-from tt_cnn.virtual.engines.replay.kernels import library as compiled
 from tt_cnn.virtual.engines.replay.kernels.fusion import fuse
 
 Program = Callable[[torch.Tensor], list[torch.Tensor]]
@@ -222,14 +220,3 @@ def test_what_torch_must_do_stands_between_steps() -> None:
         return [F.conv2d(z, weight), z.reshape(2, -1)]
 
     agrees(program, torch.randn(2, 16, 5, 5))
-
-
-def test_a_broken_compiler_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TT_CNN_CACHE", str(tmp_path))
-    monkeypatch.setattr(compiled, "FLAGS", ("--no-such-flag",))
-    with pytest.raises(RuntimeError, match="no-such-flag"):
-        compiled._compile(tmp_path / "kernels.so")
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(compiled, "compiler", lambda: None)
-    with pytest.raises(RuntimeError, match=r"needs a C\+\+ compiler"):
-        compiled._compile(tmp_path / "kernels.so")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +133,43 @@ def test_as_tensor_believes_its_file(tmp_path: Path, card: Any, dtype: Any) -> N
     assert torch.equal(ttnn.to_torch(again), first.to_torch())
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda b: b[:-8], lambda b: b"\x80\x04K\x01." + b, lambda b: b"{}\n", lambda b: b""]
-)
-def test_a_damaged_file_is_named(tmp_path: Path, damage: Any) -> None:
+def with_head(data: bytes, **fields: Any) -> bytes:
+    head, _, values = data.partition(b"\n")
+    return json.dumps(json.loads(head) | fields).encode() + b"\n" + values
+
+
+DAMAGES: dict[str, Any] = {
+    "truncated": lambda b: b[:-8],
+    "flipped": lambda b: b[:-1] + bytes([b[-1] ^ 1]),
+    "a pickle": lambda b: b"\x80\x04K\x01." + b,
+    "no fields": lambda b: b"{}\n",
+    "a list": lambda b: b"[]\n",
+    "empty": lambda b: b"",
+    "too deep": lambda b: b"[" * 100_000 + b"\n",
+    "an odd shape": lambda b: with_head(b, shape="x"),
+    "a huge shape": lambda b: with_head(b, shape=[1 << 40, 1 << 20]),
+    "a negative shape": lambda b: with_head(b, shape=[-1, 32]),
+    "no such dtype": lambda b: with_head(b, dtype="BFLOAT3"),
+    "an odd alignment": lambda b: with_head(b, alignment=0),
+    "no parts": lambda b: with_head(b, parts=0),
+    "too many parts": lambda b: with_head(b, parts=1 << 60),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_written_anew(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     name = tmp_path / "w"
-    ttnn.as_tensor(X, cache_file_name=name)
+    first = ttnn.as_tensor(X, cache_file_name=name)
     (path,) = tmp_path.iterdir()
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(RuntimeError, match="is not a tensor file of this library"):
-        ttnn.as_tensor(X, cache_file_name=name)
+    whole = path.read_bytes()
+    path.write_bytes(DAMAGES[damage](whole))
+    assert torch.equal(ttnn.as_tensor(X, cache_file_name=name).to_torch(), first.to_torch())
+    assert path.read_bytes() == whole and "will be written anew" in caplog.text
+
+
+def test_where_no_file_can_be_written_there_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    assert torch.equal(
+        ttnn.as_tensor(X, cache_file_name=tmp_path / "file" / "w").to_torch(), ttnn.from_torch(X).to_torch()
+    )
+    assert "the converted tensor is not kept" in caplog.text

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from pathlib import Path
 
+from tt_cnn.cache_folder import place, replacing
 from tt_cnn.preprocessing.weights.checksums import sha256_of
-
-VARIABLE = "TT_CNN_CACHE"
 
 
 def cache_folder() -> Path:
-    """$TT_CNN_CACHE/weights, or ~/.cache/tt-cnn/weights; it may not exist yet."""
-    root = os.environ.get(VARIABLE)
-    return (Path(root) if root else Path.home() / ".cache" / "tt-cnn") / "weights"
+    """$TT_CNN_CACHE/weights, or ~/.cache/tt-cnn/weights; it may not exist yet, or be shared: weights are only data."""
+    return place("weights")
 
 
 def keep(path: Path, destination: Path) -> None:
@@ -23,15 +19,8 @@ def keep(path: Path, destination: Path) -> None:
     if destination.exists():
         refuse_to_overwrite(path, destination)
         return
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=destination.parent, prefix=f".{destination.name}.")
-    os.close(handle)
-    try:
-        shutil.copyfile(path, name)
-        os.replace(name, destination)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(destination) as beside:
+        shutil.copyfile(path, beside)
 
 
 def refuse_to_overwrite(path: Path, destination: Path) -> None:

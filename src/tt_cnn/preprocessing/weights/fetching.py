@@ -7,14 +7,25 @@ import os
 import re
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
-from tt_cnn.preprocessing.weights.checksums import WrongChecksum, verify
+from tt_cnn.cache_folder import to_disk
+from tt_cnn.preprocessing.weights.checksums import WrongChecksum, sha256_of, verify
+from tt_cnn.preprocessing.weights.partial import Part, address_digest, part_of, validator_of
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a connection counts as lost."""
@@ -35,28 +46,40 @@ class _BrokenOff(ConnectionError):
 def fetch(url: str, destination: Path, sha256: str = "", *, console: Console | None = None) -> str:
     """Get a file and return its SHA-256; one that is there already is only checked.
 
-    What has come so far is kept in `<destination>.part`, and the next call goes on from there.
+    What has come so far is kept beside the destination. The next call for the same address goes on from there, where
+    the server says by an ETag or a date that the file is still the same, or where `sha256` will tell.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise ValueError(f"{url!r} is no address of the web; it must begin with https:// or http://")
     if destination.exists():
-        return check_present(destination, sha256)
+        return _check_address(url, destination, sha256)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    part = destination.with_name(f"{destination.name}.part")
-    with _progress(console) as progress:
+    with part_of(url, destination) as part, _progress(console) as progress:
         task = progress.add_task(destination.name, total=None)
-        _transfer_patiently(url, part, lambda done, total: progress.update(task, completed=done, total=total))
-    return finish(part, destination, sha256)
+        show = partial(_show, progress, task)
+        _transfer_patiently(url, part, bool(sha256), show)
+        found = finish(part.path, destination, sha256)
+    if not sha256:
+        _record(destination).write_text(address_digest(url))
+    return found
 
 
 def finish(part: Path, destination: Path, sha256: str) -> str:
-    """Check a file that has come whole, and give it its name."""
+    """Check a file that has come whole, and give it its name; one that came meanwhile is not overwritten."""
     try:
         found = verify(part, sha256)
     except WrongChecksum as error:
         part.unlink()
         raise WrongChecksum(f"what came as {destination.name} was thrown away. {error}") from error
-    os.replace(part, destination)
+    to_disk(part)
+    try:
+        os.link(part, destination)
+    except FileExistsError as error:
+        if sha256_of(destination) != found:
+            raise FileExistsError(f"{destination} came from elsewhere meanwhile, and is another file") from error
+    except OSError:  # a file system without links
+        os.replace(part, destination)
+    part.unlink(missing_ok=True)
     return found
 
 
@@ -67,26 +90,49 @@ def check_present(path: Path, sha256: str) -> str:
         raise WrongChecksum(f"{path} is there already, but {error}; move it away to fetch it anew") from error
 
 
-def _transfer_patiently(url: str, part: Path, show: Any) -> None:
+def _check_address(url: str, path: Path, sha256: str) -> str:
+    """Without a checksum, a file is the one that is wanted if it came from the same address, or was put there."""
+    record = _record(path)
+    if not sha256 and record.exists() and record.read_text() != address_digest(url):
+        raise FileExistsError(f"{path} is there already, from another address; move it away to fetch this one")
+    return check_present(path, sha256)
+
+
+def _record(path: Path) -> Path:
+    """A file beside one that came without a checksum: where it came from."""
+    return path.with_name(f".{path.name}.address")
+
+
+def _transfer_patiently(url: str, part: Part, will_tell: bool, show: Any) -> None:
     for attempt in range(ATTEMPTS):
         try:
-            _transfer(url, part, show)
+            _transfer(url, part, will_tell, show)
             return
         except _BrokenOff as error:
             if attempt == ATTEMPTS - 1:
-                raise ConnectionError(f"{error}; what has come is kept, run it again to go on from there") from error
+                goes_on = will_tell or part.validator
+                kept = "what has come is kept, run it again to go on from there" if goes_on else _MUST_BEGIN_AGAIN
+                raise ConnectionError(f"{error}; {kept}") from error
 
 
-def _transfer(url: str, part: Path, show: Any) -> None:
-    """One connection: append to what is there if the server can, else begin again."""
-    have = part.stat().st_size if part.exists() else 0
-    headers = {"User-Agent": "tt-cnn", **({"Range": f"bytes={have}-"} if have else {})}
+_MUST_BEGIN_AGAIN = (
+    "run it again to fetch it from its beginning: the server does not say by what to know the same file again"
+)
+
+
+def _transfer(url: str, part: Part, will_tell: bool, show: Any) -> None:
+    """One connection: append to what is there if the server has the same file and can, else begin again."""
+    known = part.validator
+    have = part.size if known or will_tell else 0
+    headers = {"User-Agent": "tt-cnn"}
+    if have:
+        headers |= {"Range": f"bytes={have}-"} | ({"If-Range": known} if known else {})
     try:
         response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code == _NOT_SATISFIABLE and have:
-            if _total(error.headers.get("Content-Range")) != have:
-                part.unlink()
+            if _total(error.headers.get("Content-Range")) != have or _is_another(known, error.headers):
+                part.begin_again()
                 raise _BrokenOff(f"{url}: what was kept is no part of the file") from error
             return
         raise OSError(f"{url}: the server answers {error.code} ({error.reason})") from error
@@ -98,9 +144,19 @@ def _transfer(url: str, part: Path, show: Any) -> None:
         goes_on = response.status == _PARTIAL and _first_byte(response.headers.get("Content-Range")) == have
         if response.status != _ENTIRE and not goes_on:
             raise OSError(f"{url}: the server answers {response.status} ({response.reason})")
+        if goes_on and _is_another(known, response.headers):
+            part.begin_again()
+            raise _BrokenOff(f"{url}: the file has changed meanwhile")
         start = have if goes_on else 0
+        if not goes_on:
+            part.begin_again(validator_of(response.headers))
         length = response.headers.get("Content-Length")
-        _receive(response, part, start, None if length is None else start + int(length), show)
+        _receive(response, part.path, start, None if length is None else start + int(length), show)
+
+
+def _is_another(known: str, headers: Any) -> bool:
+    now = validator_of(headers)
+    return bool(known and now and known != now)
 
 
 def _receive(response: Any, part: Path, done: int, total: int | None, show: Any) -> None:
@@ -115,6 +171,10 @@ def _receive(response: Any, part: Path, done: int, total: int | None, show: Any)
             raise _BrokenOff(f"the connection broke off after {done} bytes{_of(total)}") from error
     if total is not None and done < total:
         raise _BrokenOff(f"the connection broke off after {done} bytes{_of(total)}")
+
+
+def _show(progress: Progress, task: TaskID, done: int, total: int | None) -> None:
+    progress.update(task, completed=done, total=total)
 
 
 def _of(total: int | None) -> str:

@@ -8,11 +8,13 @@ from urllib.parse import unquote, urlsplit
 
 from rich.console import Console
 
+from tt_cnn.cache_folder import VARIABLE
 from tt_cnn.preprocessing.weights.cache_folder import cache_folder, keep
 from tt_cnn.preprocessing.weights.checksums import verify
 from tt_cnn.preprocessing.weights.fetching import HostUnreachable, fetch
 from tt_cnn.preprocessing.weights.google_drive import fetch_from_google_drive
 from tt_cnn.preprocessing.weights.packages import file_in_package
+from tt_cnn.preprocessing.weights.partial import address_digest
 from tt_cnn.preprocessing.weights.sources import Source, sources_of
 
 
@@ -40,7 +42,9 @@ def obtain(
         return _given(model, path)
     if url is not None:
         name = _file_name(url)
-        return _fetched(model, url, name, _checksum(model, name), console)
+        known = _checksum(model, name)
+        place = name if known else f"{address_digest(url)}/{name}"  # another address may have another file of that name
+        return _fetched(model, url, place, known, console)
     return _published(_source(model, file), console)
 
 
@@ -90,7 +94,15 @@ def _given(model: str, path: Path) -> Obtained:
 
 
 def _place(model: str, name: str) -> Path:
-    return cache_folder() / model / name
+    """Where a file goes, in a folder that is there."""
+    path = cache_folder() / model / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"{path.parent}, where weights are kept, cannot be made ({error.strerror}); {VARIABLE} names another folder"
+        ) from error
+    return path
 
 
 def _checksum(model: str, name: str) -> str:
@@ -105,6 +117,7 @@ def _file_name(url: str) -> str:
 
 
 def _elsewhere(error: Exception, model: str, url: str, name: str) -> str:
+    name = PurePosixPath(name).name
     return (
         f"{error}\nDownload {name} on a machine that can, from {url}\nand hand it over: "
         f"tt-cnn weights {model} --path {name}"

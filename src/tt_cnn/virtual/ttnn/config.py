@@ -9,13 +9,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tt_cnn.cache_folder import home
+
 
 @dataclass(repr=False)
 class Config:
     """The settings of TT-NN 0.81.1 with its defaults. Other names are refused, as there."""
 
-    cache_path: Path = Path.home() / ".cache" / "ttnn"
-    model_cache_path: Path = Path.home() / ".cache" / "ttnn" / "models"
+    cache_path: Path = home() / ".cache" / "ttnn"
+    model_cache_path: Path = home() / ".cache" / "ttnn" / "models"
     tmp_dir: Path = Path("/tmp/ttnn")
     enable_model_cache: bool = False
     enable_fast_runtime_mode: bool = True

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -17,6 +15,7 @@ from typing import Any
 
 import torch
 
+from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
@@ -93,25 +92,12 @@ def key_of(outputs: Sequence[Node], threads: int) -> str:
 
 
 def _file() -> Path:
-    root = os.environ.get("TT_CNN_CACHE") or Path.home() / ".cache" / "tt-cnn"
-    return Path(root) / "replay.json"
+    return cache_folder.folder() / "replay.json"
 
 
 def remembered() -> dict[str, Any]:
-    try:
-        known = json.loads(_file().read_text())
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
+    return cache_folder.read_json(_file())
 
 
 def remember(key: str, value: Any) -> None:
-    """Written beside and renamed, so that two processes do not spoil it; where nothing can be written, never mind."""
-    path = _file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(remembered() | {key: value}, file)
-        Path(file.name).replace(path)
-    except OSError as error:
-        log.info("the choice of engine is not kept: %s", error)
+    cache_folder.update_json(_file(), {key: value})

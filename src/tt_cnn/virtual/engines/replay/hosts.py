@@ -12,6 +12,7 @@ import torch
 from tt_cnn.virtual.engines.replay import ordinary
 from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
+from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, import_openvino
 
 
 class Host(Protocol):
@@ -80,7 +81,7 @@ class OrdinaryNumbers:
 
 class OnnxRuntime(OrdinaryNumbers):
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
-        import onnxruntime
+        onnxruntime = import_onnxruntime()
 
         super().__init__(outputs)
         options = onnxruntime.SessionOptions()
@@ -98,7 +99,7 @@ class OnnxRuntime(OrdinaryNumbers):
 
 class OpenVino(OrdinaryNumbers):
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
-        import openvino
+        openvino = import_openvino()
 
         super().__init__(outputs)
         core = openvino.Core()

@@ -1,14 +1,14 @@
 """as_tensor: from_torch with a file that keeps the converted values.
 
 The file is our own: a line of JSON that says what the tensor is, then the carriers' bytes. It holds numbers only, so
-reading one never runs what somebody put into it.
+reading one never runs what somebody put into it. One that is damaged, or no such file, is written anew.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import tempfile
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 
+from tt_cnn.cache_folder import replacing
 from tt_cnn.virtual.conversion import from_torch
 from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.mesh import TensorToMesh
 from tt_cnn.virtual.ops.operation import Call, Operation, op
 from tt_cnn.virtual.storage import CARRIER, HostStorage
@@ -29,7 +30,9 @@ from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_MAGIC = "tt-cnn tensor 1"
+log = logging.getLogger("tt_cnn.virtual")
+
+_MAGIC = "tt-cnn tensor 2"
 
 
 def cache_path(name: str | Path, dtype: DataType | None, layout: Layout) -> Path:
@@ -38,8 +41,9 @@ def cache_path(name: str | Path, dtype: DataType | None, layout: Layout) -> Path
 
 
 def save(tensor: Tensor, path: Path) -> None:
-    """Written beside and moved into place, so that a reader never sees half a file."""
+    """Written whole; where it cannot be, the log says so and nothing is kept."""
     values = [v.contiguous() for v in tensor.host_values("as_tensor")]
+    data = b"".join(value.view(torch.uint8).numpy().tobytes() if value.numel() else b"" for value in values)
     spec = tensor.spec
     head = {
         "format": _MAGIC,
@@ -48,43 +52,38 @@ def save(tensor: Tensor, path: Path) -> None:
         "layout": spec.layout.name,
         "alignment": list(spec.alignment),
         "parts": len(values),
+        "digest": hashlib.sha256(data).hexdigest(),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps(head).encode() + b"\n")
-            for value in values:
-                file.write(value.view(torch.uint8).numpy().tobytes() if value.numel() else b"")
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        with replacing(path) as beside:
+            beside.write_bytes(json.dumps(head).encode() + b"\n" + data)
+    except OSError as error:
+        log.warning("the converted tensor is not kept: %s", error)
 
 
-def load(path: Path) -> Tensor:
+def load(path: Path) -> Tensor | None:
+    """The tensor of a file that `save` wrote; None, and a line in the log, where it is none."""
     try:
-        with path.open("rb") as file:
-            head = json.loads(file.readline())
-            if head["format"] != _MAGIC:
-                raise ValueError(head["format"])
-            dtype = DataType[head["dtype"]]
-            spec = Spec(Shape(head["shape"]), dtype, Layout[head["layout"]], alignment=tuple(head["alignment"]))
-            size = spec.padded_shape.volume() * torch.empty(0, dtype=CARRIER[dtype]).element_size()
-            values = [_values(file.read(size), spec, size) for _ in range(int(head["parts"]))]
-    except (ValueError, KeyError, TypeError, RuntimeError, UnicodeDecodeError) as error:
-        raise CardError(
-            f"{path} is not a tensor file of this library: {error}",
-            "  delete it; it is made anew from the torch tensor",
-        ) from error
+        line, _, data = path.read_bytes().partition(b"\n")
+        head = json.loads(line)
+        if head["format"] != _MAGIC or head["digest"] != hashlib.sha256(data).hexdigest():
+            raise ValueError("it is damaged, or of another version")
+        dtype = DataType[head["dtype"]]
+        spec = Spec(Shape(head["shape"]), dtype, Layout[head["layout"]], alignment=tuple(head["alignment"]))
+        parts = int(head["parts"])
+        size = spec.padded_shape.volume() * torch.empty(0, dtype=CARRIER[dtype]).element_size()
+        if parts < 1 or parts * size != len(data):
+            raise ValueError(f"it has {len(data)} bytes of values, not {parts * size}")
+        values = [_values(data[part * size : (part + 1) * size], spec) for part in range(parts)]
+    except Exception as error:  # whatever a malformed file leads to
+        log.warning("%s is not used and will be written anew: %s", path, error)
+        return None
     return Tensor.on_host(spec, HostStorage(values))
 
 
-def _values(data: bytes, spec: Spec, size: int) -> torch.Tensor:
-    if len(data) != size:
-        raise ValueError(f"it ends after {len(data)} of {size} bytes of values")
+def _values(data: bytes, spec: Spec) -> torch.Tensor:
     carrier = CARRIER[spec.dtype]
-    if not size:
+    if not data:
         return torch.zeros(tuple(spec.padded_shape), dtype=carrier)
     return torch.frombuffer(bytearray(data), dtype=carrier).reshape(tuple(spec.padded_shape))
 
@@ -126,10 +125,11 @@ class AsTensor(Operation):
         return host if a["on"] is None else to_device(host, a["on"], config)
 
     def _from_file(self, a: dict[str, Any]) -> Tensor:
-        """A file that is there is believed: the torch tensor is not looked at."""
+        """A file that is there and whole is believed: the torch tensor is not looked at."""
         path = cache_path(a["file"], a["dtype"], a["layout"])
-        if path.exists():
-            return load(path)
+        kept = load(path) if path.exists() else None
+        if kept is not None:
+            return kept
         host = self._convert(a)
         save(host, path)
         return host

@@ -6,12 +6,12 @@ The function is Python text that is written once: Triton compiles it for the GPU
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import linecache
 import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -204,26 +204,32 @@ class Expression:
         result: torch.Tensor = namespace["function"](cells, torch.ones_like(cells, dtype=torch.bool), *parameters)
         return result
 
-    def by_triton(self, folder: Path) -> Any:
+    def by_triton(self) -> Any:
         """The kernel: (result, number of cells, *parameters, PDL, BLOCK)."""
         names = ", ".join(f"p{i}" for i in range(len(self.stored)))
         text = _KERNEL.format(names=names, body="\n    ".join(self.lines), result=self.result)
         name = f"expression_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        return _kernel(name, text, folder)
+        return _kernel(name, text)
 
 
 @cache
-def _kernel(name: str, text: str, folder: Path) -> Any:
-    """Made once: loading a kernel is not allowed while a CUDA graph is captured."""
-    path = folder / f"{name}.py"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def _kernel(name: str, text: str) -> Any:
+    """Made once: loading a kernel is not allowed while a CUDA graph is captured.
+
+    Triton reads the text of its functions where tracebacks do; with it there, no file needs to be written and trusted.
+    """
+    module = module_of(name, text)
     return module.kernel
+
+
+def module_of(name: str, text: str) -> ModuleType:
+    """A module made from a text that has no file."""
+    place = f"<{name}>"
+    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+    module = ModuleType(name)
+    sys.modules[name] = module  # where Triton looks for what the function refers to
+    exec(compile(text, place, "exec"), module.__dict__)
+    return module
 
 
 _KERNEL = """import triton

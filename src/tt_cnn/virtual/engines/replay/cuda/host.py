@@ -6,10 +6,10 @@ import logging
 import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import torch
 
+from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import launch
 from tt_cnn.virtual.engines.replay.cuda.guarded import ROOM
 from tt_cnn.virtual.engines.replay.cuda.program import Program
@@ -103,8 +103,8 @@ class CudaGraph:
     def _tune(self) -> None:
         """Find out how each convolution runs quickest."""
         self._workspace = launch.Workspace(self.program.device)
-        self._cache = Path(os.environ.get("TT_CNN_CACHE") or Path.home() / ".cache" / "tt-cnn")
-        self._tuner = Tuner(self._workspace, self._cache)
+        os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder.folder("triton")))  # it loads what lies there
+        self._tuner = Tuner(self._workspace, cache_folder.folder())
         convolutions = [
             (self._signature(step), step, self.program.in_place(step.result))
             for step in self.program.steps
@@ -129,7 +129,7 @@ class CudaGraph:
                     matrix = self._tuner.matrix(step, tiles.neighbours)
                     step.run = launch.convolution(step, matrix, tiles, self._workspace, early)
             elif isinstance(step, Computed):
-                step.run = launch.computed(step, self._cache / "expressions", early)
+                step.run = launch.computed(step, early)
             elif not isinstance(step, ByTorch):
                 step.run = launch.simple(step, early)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -205,8 +204,8 @@ def after_torch(step: Convolution, pdl: bool) -> None:
     _window(step, step.plain(), pdl, step.bias, KIND="copy")
 
 
-def computed(step: Computed, folder: Path, pdl: bool) -> Callable[[], Any]:
-    kernel, size = step.expression.by_triton(folder), step.y.numel()
+def computed(step: Computed, pdl: bool) -> Callable[[], Any]:
+    kernel, size = step.expression.by_triton(), step.y.numel()
 
     def launch() -> None:
         parameters = step.parameters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import triton
 
+from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
 from tt_cnn.virtual.engines.replay.cuda.launch import (
     MULTIPLE,
@@ -146,50 +147,60 @@ def signature(step: Convolution, in_place: bool) -> str:
     return repr(told)
 
 
+def read_ways(entries: Mapping[str, Any]) -> dict[str, tuple[Way, float]]:
+    """The quickest ways that were kept, with their microseconds; what is none is left out, to be measured anew."""
+    found: dict[str, tuple[Way, float]] = {}
+    for key, entry in entries.items():
+        with contextlib.suppress(TypeError, ValueError):
+            name, tiles, microseconds = entry
+            if name in ("torch", "cudnn") and tiles is None:
+                found[key] = (name, None), float(microseconds)
+            elif name == "triton":
+                found[key] = (name, Tiles(*tiles)), float(microseconds)
+    return found
+
+
 class Tuner:
     def __init__(self, workspace: Workspace, cache: Path) -> None:
         self.workspace = workspace
-        self.file = cache / "cuda_convolutions.json"
-        self._device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}"
-        self._known: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError):
-            self._known = json.loads(self.file.read_text())
-        self._own = self._known.setdefault(self._device, {})
+        device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}"
+        self.file = cache / f"cuda_convolutions-{hashlib.sha256(device.encode()).hexdigest()[:16]}.json"
+        self._own = read_ways(cache_folder.read_json(self.file))
         self._matrices: dict[tuple[int, int], torch.Tensor] = {}
 
     def known(self, key: str) -> Way:
         """The quickest way, once it has been measured."""
-        name, tiles = self._own[key][:2]
-        return name, None if tiles is None else Tiles(*tiles)
+        return self._own[key][0]
 
     def seconds(self, key: str) -> float:
         """Of the quickest way."""
-        return float(self._own[key][2]) * 1e-6
+        return self._own[key][1] * 1e-6
 
     def tune(self, steps: Sequence[tuple[str, Convolution, bool]], launcher: Callable[..., Callable[[], Any]]) -> None:
-        """Measure what is not known yet."""
-        new = {key: (step, in_place) for key, step, in_place in steps if key not in self._own}
+        """Measure what is not known yet, or known by a way that there is not."""
+        new: dict[str, tuple[Convolution, bool]] = {}
+        choices: dict[str, list[Way]] = {}
+        for key, step, in_place in steps:
+            if key not in choices and (key not in self._own or self.known(key) not in ways(step, in_place)):
+                new[key], choices[key] = (step, in_place), ways(step, in_place)
         if not new:
             return
-        choices = {key: ways(*one) for key, one in new.items()}
         wanted = [(new[key][0], way[1]) for key, found in choices.items() for way in found if way[1] is not None]
         self.compile(wanted, pdl=False)
         for key, found in choices.items():
             step = new[key][0]
             times = {way: self._seconds(step, way, launcher) for way in found}
             best = min(times, key=times.__getitem__)
-            self._own[key] = (best[0], None if best[1] is None else astuple(best[1]), times[best] * 1e6)
+            self._own[key] = best, times[best] * 1e6
             log.info("%s: %s, %.1f us", key, best, times[best] * 1e6)
-        self.save()
+        self._save(new)
 
-    def save(self) -> None:
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            beside = self.file.with_suffix(f".{os.getpid()}")
-            beside.write_text(json.dumps(self._known))
-            beside.replace(self.file)
-        except OSError as error:
-            log.info("how convolutions run quickest is not kept: %s", error)
+    def _save(self, keys: Iterable[str]) -> None:
+        told = {}
+        for key in keys:
+            (name, tiles), microseconds = self._own[key]
+            told[key] = (name, None if tiles is None else astuple(tiles), microseconds)
+        cache_folder.update_json(self.file, told)
 
     def compile(self, wanted: Sequence[tuple[Convolution, Tiles]], pdl: bool) -> None:
         """The compiler leaves Python alone for most of its time, so threads help."""

@@ -162,7 +162,9 @@ class Search:
         known = remembered().get(self._key)
         if not isinstance(known, dict):
             return {}
-        return {id(layer): known[str(i)] for i, layer in enumerate(self.layers) if str(i) in known}
+        losses = {id(layer): known.get(str(i)) for i, layer in enumerate(self.layers)}
+        sound = {layer: float(loss) for layer, loss in losses.items() if isinstance(loss, (int, float))}
+        return sound if len(sound) < len(self.layers) else {}
 
     def _remember(self, chosen: Sequence[Node], losses: dict[int, float]) -> None:
         taken = {id(one) for one in chosen}

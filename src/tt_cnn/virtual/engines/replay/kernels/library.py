@@ -9,9 +9,12 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tt_cnn import cache_folder
 
 HERE = Path(__file__).parent
 SOURCES = (
@@ -34,25 +37,34 @@ def compiler() -> str | None:
 
 @cache
 def library() -> Any:
-    """Functions of the library; compiling takes some seconds the first time."""
-    path = _path()
-    if not path.exists():
-        _compile(path)
-    return ctypes.CDLL(str(path))
+    """Functions of the library; compiling takes some seconds the first time.
+
+    A library that is not whole, or was made for another machine, would end the process: it is checked before it is
+    loaded, and made anew.
+    """
+    path = cache_folder.folder() / f"kernels-{fingerprint()}.so"
+    if cache_folder.is_whole(path, fingerprint()):
+        with suppress(OSError):  # a folder that nothing may run from, or other system libraries than it was made with
+            return ctypes.CDLL(str(path))
+    with tempfile.TemporaryDirectory(prefix="tt-cnn-") as folder:
+        made = _compile(Path(folder) / path.name)
+        kept = cache_folder.write_sealed(path, made.read_bytes(), fingerprint())
+        for candidate in (path, made) if kept else (made,):
+            with suppress(OSError):
+                return ctypes.CDLL(str(candidate))  # once loaded, it needs no file any more
+    raise RuntimeError(
+        f"the compiled kernels can be loaded neither from {path.parent} nor from {folder}; name a folder that programs "
+        f"may run from with {cache_folder.VARIABLE}, or use another engine"
+    )
 
 
+@cache
 def fingerprint() -> str:
-    """Of the sources and the machine."""
-    digest = hashlib.sha256(repr(FLAGS).encode())
+    """Of the sources, the machine, and the C library that it is linked with."""
+    digest = hashlib.sha256(repr((FLAGS, platform.machine(), platform.libc_ver(), _processor())).encode())
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
-    digest.update(_processor().encode())
     return digest.hexdigest()[:16]
-
-
-def _path() -> Path:
-    root = Path(os.environ.get("TT_CNN_CACHE") or Path.home() / ".cache" / "tt-cnn")
-    return root / f"kernels-{fingerprint()}.so"
 
 
 def _processor() -> str:
@@ -60,19 +72,25 @@ def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
+        lines = []
+    found = next((line for line in lines if line.startswith(("flags", "Features"))), None)
+    return _seen_by_the_compiler() if found is None else " ".join(sorted(found.split()))
+
+
+def _seen_by_the_compiler() -> str:
+    """The processor as a compiler tells it, where the system does not."""
+    program = compiler()
+    if program is None:
         return platform.processor()
-    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    return subprocess.run([program, "-march=native", "-Q", "--help=target"], capture_output=True, text=True).stdout
 
 
-def _compile(path: Path) -> None:
+def _compile(path: Path) -> Path:
     program = compiler()
     if program is None:
         raise RuntimeError("engine='kernels' needs a C++ compiler (g++); install one, or use another engine")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
-        command = [program, *FLAGS, str(HERE / SOURCES[-1]), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-        made.replace(path)
+    command = [program, *FLAGS, str(HERE / SOURCES[-1]), "-o", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return path
