@@ -191,8 +191,8 @@ def to_torch(
 
 @provides("to_torch_with_padded_shape")
 def to_torch_with_padded_shape(tensor: Tensor) -> torch.Tensor:
-    host = tensor.cpu()
-    return host.host_values()[0].to(TORCH_OF_DTYPE[tensor.dtype])
+    """A copy (that of a host tensor shares its memory in TT-NN)."""
+    return tensor.cpu().host_values()[0].to(TORCH_OF_DTYPE[tensor.dtype], copy=True)
 
 
 @provides("construct")
