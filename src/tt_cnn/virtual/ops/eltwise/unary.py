@@ -24,6 +24,7 @@ from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, SigmoidMode
 from tt_cnn.virtual.types.unary import activation
@@ -233,7 +234,16 @@ define("logit", keyword("eps"), scratch=True)
 define("xielu", keyword("alpha_p", 0.800000011920929), keyword("alpha_n", 0.800000011920929))
 
 
+_COLUMNS, _WHOLE_TILE = 2, 4
+"""What a kernel works on: the first columns of faces, or all of a tile."""
+
+
 def _sigmoid(vector_mode: int, mode: SigmoidMode) -> Kernel:
+    fatal(
+        vector_mode in (_COLUMNS, _WHOLE_TILE),
+        "Invalid Vector mode value. Expected vector mode C (2) or RC (4) for sigmoid",
+    )
+    refuse_unfollowed("sigmoid", vector_mode=vector_mode if vector_mode != _WHOLE_TILE else None)
     return Kernel(*_SIGMOID[mode])
 
 
