@@ -64,6 +64,7 @@ class Embedding(Operation):
     ) -> list[Slot]:
         if kind is EmbeddingsType.BINARY:
             fatal(table.spec.padded_shape[-2] == 2, "Weight tensor must have 2 embeddings for BINARY Embeddings Type")
+        fatal(table.spec.dtype is DataType.BFLOAT16, "Weights tensor must have BFLOAT16 dtype")
         target = layout or table.spec.layout
         shape = Shape((*x.spec.shape, table.spec.shape[-1]))
         config = memory_config or x.spec.memory_config
