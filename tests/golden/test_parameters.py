@@ -28,8 +28,6 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
     "transformer.scaled_dot_product_attention compute fp32": ("its float32 buffers are not modelled", {"cbs"}),
     "add sub_device_id": ("refused: a card has one sub-device", {"status"}),
     "add sub_device_id 1": ("refused, before its number is looked at", {"status"}),
-    "sigmoid vector_mode 2": ("refused: half of each tile stays as it was", {"status"}),
-    "sigmoid mode2 acc": ("refused: half of each tile stays as it was", {"status"}),
 }
 """Calls that differ from the recording, the reason, and the fields."""
 NOT_MODELLED = {"group_norm": _PROGRAM}

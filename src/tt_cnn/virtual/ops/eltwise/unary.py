@@ -24,9 +24,9 @@ from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, SigmoidMode
+from tt_cnn.virtual.types.geometry import FACE_SIZE, TILE_SIZE
 from tt_cnn.virtual.types.unary import activation
 
 U8, U16, U32, I32 = DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.INT32
@@ -94,11 +94,15 @@ class Unary(Operation):
     ) -> list[torch.Tensor]:
         dtype = context.inputs[0].dtype
         for kernel in chain:
+            given = x
             if not dtype.is_float:
                 x = integer_unary(kernel.name, x, kernel.params, dtype)
                 continue
             fp32 = dtype is DataType.FLOAT32
             x = unary_register(context.engine, kernel.name, x, kernel.params, fp32_dest=fp32, approx=kernel.approx)
+            if kernel.half:
+                left = torch.arange(x.shape[-1], device=x.device) % TILE_SIZE < FACE_SIZE
+                x = torch.where(left, x, given)
         return [context.store(x)]
 
 
@@ -243,8 +247,7 @@ def _sigmoid(vector_mode: int, mode: SigmoidMode) -> Kernel:
         vector_mode in (_COLUMNS, _WHOLE_TILE),
         "Invalid Vector mode value. Expected vector mode C (2) or RC (4) for sigmoid",
     )
-    refuse_unfollowed("sigmoid", vector_mode=vector_mode if vector_mode != _WHOLE_TILE else None)
-    return Kernel(*_SIGMOID[mode])
+    return Kernel(*_SIGMOID[mode], half=vector_mode == _COLUMNS)
 
 
 _SIGMOID: dict[SigmoidMode, tuple[str, tuple[float, ...], bool]] = {
