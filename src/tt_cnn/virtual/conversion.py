@@ -12,6 +12,7 @@ from tt_cnn.virtual.engines import in_host_memory
 from tt_cnn.virtual.errors import CardError, fatal
 from tt_cnn.virtual.mesh import MeshToTensor, TensorToMesh
 from tt_cnn.virtual.numerics.formats import host_round, to_integer
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.storage import CARRIER, HostStorage
 from tt_cnn.virtual.tensor import Tensor, provides
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -109,6 +110,8 @@ def from_torch(
     if tensor is None:
         return None
     source = _torch_tensor(tensor)
+    if col_tilize:
+        source = _for_columns(source, dtype, spec, layout)
     if spec is not None:
         for name, value in (("dtype", dtype), ("layout", layout), ("memory_config", memory_config), ("tile", tile)):
             fatal(value is None, f"ttnn.from_torch: {name} must be None when spec is specified")
@@ -133,6 +136,8 @@ def from_torch(
         not dtype.is_block_float or layout is Layout.TILE,
         "Layout must be Layout::TILE for bfloat8_b or bfloat4_b!",
     )
+    if device is not None and dtype.is_block_float:  # elsewhere there is nothing to convert on a device
+        refuse_unfollowed("from_torch", enable_bfloat_opt=enable_bfloat_opt)
     config = memory_config or DRAM_MEMORY_CONFIG
     fatal(
         not config.is_sharded() or config.shard_spec is not None,
@@ -141,6 +146,21 @@ def from_torch(
     parts = mesh_mapper.distribute(source) if mesh_mapper is not None else [source]
     host = host_tensor(parts, dtype, layout, config, pad_value or 0)
     return host if device is None else host.to(device, config, cq_id=cq_id)
+
+
+def _for_columns(
+    source: torch.Tensor, dtype: DataType | None, spec: Spec | None, layout: Layout | None
+) -> torch.Tensor:
+    """`col_tilize`: rows and columns swapped, so that a column's values share exponents."""
+    is_block = isinstance(dtype, DataType) and dtype.is_block_float
+    fatal(spec is None, "ttnn.from_torch: col_tilize=True is not supported with spec")
+    fatal(is_block, "ttnn.from_torch: col_tilize=True requires BFP dtype (bfloat8_b or bfloat4_b)")
+    fatal(source.dim() >= 2, "ttnn.from_torch: col_tilize=True requires tensor.ndim >= 2")
+    fatal(
+        layout in (None, Layout.TILE),
+        "ttnn.from_torch: col_tilize=True requires layout to be None or ttnn.TILE_LAYOUT",
+    )
+    return source.transpose(-2, -1).contiguous()
 
 
 def _torch_tensor(tensor: Any) -> torch.Tensor:
@@ -191,8 +211,8 @@ def to_torch(
 
 @provides("to_torch_with_padded_shape")
 def to_torch_with_padded_shape(tensor: Tensor) -> torch.Tensor:
-    host = tensor.cpu()
-    return host.host_values()[0].to(TORCH_OF_DTYPE[tensor.dtype])
+    """A copy (that of a host tensor shares its memory in TT-NN)."""
+    return tensor.cpu().host_values()[0].to(TORCH_OF_DTYPE[tensor.dtype], copy=True)
 
 
 @provides("construct")

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from tt_cnn.virtual.arch import Card, card_by_name
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
 from tt_cnn.virtual.types.geometry import MeshShape
 
@@ -144,6 +145,7 @@ def open_device(
     against float32 stays above `guard` (0.99); with `engine="cuda"` too it is `"fp8"`. The first `samples` (4)
     different inputs are replayed as they would be without it.
     """
+    refuse_unfollowed("open_device", worker_l1_size=worker_l1_size or None)
     return _open_chips(
         _card(card, dispatch_core_config),
         [device_id],
@@ -200,6 +202,7 @@ def open_mesh_device(
     samples: int | None = None,
 ) -> MeshDevice:
     """Open a row of chips for data parallelism. A mesh may be larger than one card: several cards are assumed."""
+    refuse_unfollowed("open_mesh_device", offset=offset, worker_l1_size=worker_l1_size or None)
     chosen = _card(card, dispatch_core_config)
     shape = mesh_shape if mesh_shape is not None else MeshShape(1, chosen.chips)
     if not isinstance(shape, MeshShape):

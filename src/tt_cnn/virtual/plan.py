@@ -212,6 +212,8 @@ class Planner:
     memory: FreeMemory
     actions: list[Action] = field(default_factory=list)
     consumed: list[Slot] = field(default_factory=list)
+    workers: CoreRangeSet | None = None
+    """The cores that the call leaves to the op (`sub_core_grids`); all of the card without."""
     _next: int = 0
     _simulated: _Simulation | None = None
 

@@ -8,6 +8,7 @@ from typing import Any
 from tt_cnn.interrupts import Setting
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.queues import Event, current_queue
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.trace import MeshTraceId
 
 
@@ -47,6 +48,7 @@ def record_event(
 ) -> MeshEvent:
     """Mark what is on a queue so far."""
     _expect("record_event", ("mesh_device", mesh_device, MeshDevice), ("cq_id", cq_id, _QUEUE))
+    refuse_unfollowed("record_event", sub_device_ids=sub_device_ids or None, device_range=device_range)
     return MeshEvent(mesh_device, *mesh_device.record_event(cq_id))
 
 
@@ -65,6 +67,7 @@ def event_synchronize(mesh_event: MeshEvent) -> None:
 def synchronize_device(device: MeshDevice, cq_id: int | None = None, sub_device_ids: Any = ()) -> None:
     """Make the host wait for all queues, or for one."""
     _expect("synchronize_device", ("device", device, MeshDevice), ("cq_id", cq_id, _QUEUE))
+    refuse_unfollowed("synchronize_device", sub_device_ids=sub_device_ids or None)
     device.synchronize(cq_id)
 
 

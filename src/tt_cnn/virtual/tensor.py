@@ -121,7 +121,8 @@ class Tensor:
         return StorageType.HOST if self._buffer is None else StorageType.DEVICE
 
     def memory_config(self) -> MemoryConfig:
-        return self._spec.memory_config
+        """A copy: what is changed about it is not changed about the tensor."""
+        return self._spec.memory_config.copy()
 
     def is_sharded(self) -> bool:
         return self._spec.is_sharded

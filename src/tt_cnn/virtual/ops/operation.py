@@ -37,7 +37,7 @@ from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.tensor import OPERATORS, Tensor
 from tt_cnn.virtual.typed import WRONG_ARGUMENT, mistyped, type_name
 from tt_cnn.virtual.types.enums import Arch
-from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -67,7 +67,7 @@ class Call:
 def _hashable(value: Any) -> Any:
     if type(value) in (list, tuple):
         return tuple(_hashable(v) for v in value)
-    return value
+    return value.sealed() if type(value) is MemoryConfig else value
 
 
 def _refuse_tensors(value: Any) -> None:

@@ -140,6 +140,7 @@ from tt_cnn.virtual.ttnn.types import CoreGrid as CoreGrid
 from tt_cnn.virtual.ttnn.types import CoreRange as CoreRange
 from tt_cnn.virtual.ttnn.types import CoreRangeSet as CoreRangeSet
 from tt_cnn.virtual.ttnn.types import DataType as DataType
+from tt_cnn.virtual.ttnn.types import EmbeddingsType as EmbeddingsType
 from tt_cnn.virtual.ttnn.types import Layout as Layout
 from tt_cnn.virtual.ttnn.types import MathFidelity as MathFidelity
 from tt_cnn.virtual.ttnn.types import MeshEvent as MeshEvent
@@ -154,6 +155,7 @@ from tt_cnn.virtual.ttnn.types import Tensor as Tensor
 from tt_cnn.virtual.ttnn.types import TensorSpec as TensorSpec
 from tt_cnn.virtual.ttnn.types import ThrottleLevel as ThrottleLevel
 from tt_cnn.virtual.ttnn.types import Tile as Tile
+from tt_cnn.virtual.ttnn.types import TileReshapeMapMode as TileReshapeMapMode
 from tt_cnn.virtual.ttnn.types import UnaryOpType as UnaryOpType
 from tt_cnn.virtual.ttnn.types import UnaryWithParam as UnaryWithParam
 from tt_cnn.virtual.ttnn.types import WormholeComputeKernelConfig as WormholeComputeKernelConfig

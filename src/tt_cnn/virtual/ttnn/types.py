@@ -16,6 +16,7 @@ from tt_cnn.virtual.types import CoreGrid as CoreGrid
 from tt_cnn.virtual.types import CoreRange as CoreRange
 from tt_cnn.virtual.types import CoreRangeSet as CoreRangeSet
 from tt_cnn.virtual.types import DataType as DataType
+from tt_cnn.virtual.types import EmbeddingsType as EmbeddingsType
 from tt_cnn.virtual.types import Layout as Layout
 from tt_cnn.virtual.types import MathFidelity as MathFidelity
 from tt_cnn.virtual.types import MemoryConfig as MemoryConfig
@@ -32,6 +33,7 @@ from tt_cnn.virtual.types import TensorMemoryLayout as TensorMemoryLayout
 from tt_cnn.virtual.types import TensorSpec as TensorSpec
 from tt_cnn.virtual.types import ThrottleLevel as ThrottleLevel
 from tt_cnn.virtual.types import Tile as Tile
+from tt_cnn.virtual.types import TileReshapeMapMode as TileReshapeMapMode
 from tt_cnn.virtual.types import UnaryOpType as UnaryOpType
 from tt_cnn.virtual.types import UnaryWithParam as UnaryWithParam
 from tt_cnn.virtual.types import WormholeComputeKernelConfig as WormholeComputeKernelConfig

@@ -5,6 +5,7 @@ from tt_cnn.virtual.types.enums import (
     Arch,
     BufferType,
     DataType,
+    EmbeddingsType,
     Layout,
     MathFidelity,
     PaddingMode,
@@ -15,6 +16,7 @@ from tt_cnn.virtual.types.enums import (
     StorageType,
     TensorMemoryLayout,
     ThrottleLevel,
+    TileReshapeMapMode,
 )
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
@@ -55,6 +57,7 @@ __all__ = [
     "CoreRange",
     "CoreRangeSet",
     "DataType",
+    "EmbeddingsType",
     "Layout",
     "MathFidelity",
     "MemoryConfig",
@@ -72,6 +75,7 @@ __all__ = [
     "TensorSpec",
     "ThrottleLevel",
     "Tile",
+    "TileReshapeMapMode",
     "UnaryOpType",
     "UnaryWithParam",
     "WormholeComputeKernelConfig",

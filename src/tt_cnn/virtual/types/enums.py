@@ -133,6 +133,17 @@ class SigmoidMode(NativeEnum):
     Accurate = 2
 
 
+class EmbeddingsType(NativeEnum):
+    GENERIC = 0
+    PADDED = 1
+    BINARY = 2
+
+
+class TileReshapeMapMode(NativeEnum):
+    CACHE = 0
+    RECREATE = 1
+
+
 class ThrottleLevel(NativeEnum):
     NO_THROTTLE = 0
     LEVEL_1 = 1

@@ -34,8 +34,14 @@ class CoreCoord:
             if not isinstance(x, Sequence) or len(x) != 2:
                 raise TypeError(f"CoreCoord takes x and y, or a pair of them; it was given {x!r}")
             x, y = x
-        self.x = natural(x, "CoreCoord.x")
-        self.y = natural(y, "CoreCoord.y")
+        _set_x(self, natural(x, "CoreCoord.x"))
+        _set_y(self, natural(y, "CoreCoord.y"))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(_fixed(self, name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CoreCoord, (self.x, self.y)
 
     def __repr__(self) -> str:
         return f"{self.x}-{self.y}"
@@ -54,6 +60,13 @@ class CoreCoord:
         return hash((self.x, self.y))
 
 
+_set_x, _set_y = (CoreCoord.__dict__[name].__set__ for name in ("x", "y"))
+
+
+def _fixed(value: object, name: str) -> str:
+    return f"property {name!r} of {type(value).__name__!r} object has no setter"
+
+
 def natural(value: object, name: str) -> int:
     if type(value) is int and value >= 0:
         return value
@@ -70,11 +83,21 @@ class CoreRange:
 
     __slots__ = ("end", "start")
 
+    start: CoreCoord
+    end: CoreCoord
+
     def __init__(self, start: CoreCoord | Sequence[int], end: CoreCoord | Sequence[int] | None = None) -> None:
-        self.start = CoreCoord(start)
-        self.end = self.start if end is None else CoreCoord(end)
+        first = start if isinstance(start, CoreCoord) else CoreCoord(start)
+        _set_start(self, first)
+        _set_end(self, first if end is None else end if isinstance(end, CoreCoord) else CoreCoord(end))
         if self.end.x < self.start.x or self.end.y < self.start.y:
             raise RuntimeError(f"Invalid core range for start_coord: {self.start}, end_coord: {self.end}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(_fixed(self, name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CoreRange, (self.start, self.end)
 
     def grid_size(self) -> CoreCoord:
         return CoreCoord(self.end.x - self.start.x + 1, self.end.y - self.start.y + 1)
@@ -113,6 +136,9 @@ class CoreRange:
 
     def __hash__(self) -> int:
         return hash((self.start, self.end))
+
+
+_set_start, _set_end = (CoreRange.__dict__[name].__set__ for name in ("start", "end"))
 
 
 class CoreRangeSet:

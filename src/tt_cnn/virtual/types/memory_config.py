@@ -21,59 +21,16 @@ from tt_cnn.virtual.types.geometry import (
     natural,
     round_up,
 )
-
-
-class ShardSpec:
-    """The cores of a sharded tensor, the shape of one shard, and the order in which cores are filled."""
-
-    __slots__ = ("grid", "orientation", "shape")
-
-    def __init__(
-        self,
-        grid: CoreRangeSet,
-        shard_shape: Sequence[int],
-        shard_orientation: ShardOrientation,
-    ) -> None:
-        if not isinstance(grid, CoreRangeSet):
-            raise TypeError(f"grid is {grid!r}; a ShardSpec takes a CoreRangeSet")
-        if not isinstance(shard_shape, Sequence) or len(shard_shape) != 2:
-            raise TypeError(f"shard_shape is {shard_shape!r}; it must have a height and a width")
-        if not isinstance(shard_orientation, ShardOrientation):
-            raise TypeError(f"shard_orientation is {shard_orientation!r}; it must be a ShardOrientation")
-        self.grid = grid
-        self.shape = [natural(side, "a side of shard_shape") for side in shard_shape]
-        self.orientation = shard_orientation
-
-    def num_cores(self) -> int:
-        return self.grid.num_cores()
-
-    @property
-    def row_wise(self) -> bool:
-        return self.orientation is ShardOrientation.ROW_MAJOR
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.grid, tuple(self.shape), self.orientation
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShardSpec) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __repr__(self) -> str:
-        ranges = (
-            f'{{"start":{{"x":{r.start.x},"y":{r.start.y}}},"end":{{"x":{r.end.x},"y":{r.end.y}}}'  # as TT-NN leaves it
-            for r in self.grid.ranges()
-        )
-        return (
-            f"ShardSpec{{grid=[{', '.join(ranges)}], shape=[{self.shape[0]}, {self.shape[1]}], "
-            f"orientation={self.orientation.native}}}"
-        )
+from tt_cnn.virtual.types.shard_spec import ShardSpec
 
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Interleaved over all banks, or sharded over some cores; in DRAM or in L1."""
+    """Interleaved over all banks, or sharded over some cores; in DRAM or in L1.
+
+    As in TT-NN it has a copy of the shard spec that it was made of, which can be changed through it. `sealed` is what
+    tensors and plans keep: nothing that a caller changes later reaches them.
+    """
 
     memory_layout: TensorMemoryLayout = TensorMemoryLayout.INTERLEAVED
     buffer_type: BufferType = BufferType.DRAM
@@ -85,15 +42,37 @@ class MemoryConfig:
             raise TypeError(f"memory_layout is {self.memory_layout!r}; it must be a TensorMemoryLayout")
         if not isinstance(self.buffer_type, BufferType):
             raise TypeError(f"buffer_type is {self.buffer_type!r}; it must be a BufferType")
-        if self.shard_spec is not None and not isinstance(self.shard_spec, ShardSpec):
+        if self.shard_spec is None:
+            return
+        if not isinstance(self.shard_spec, ShardSpec):
             raise TypeError(f"shard_spec is {self.shard_spec!r}; it must be a ShardSpec or None")
+        if not self.shard_spec.is_sealed:
+            object.__setattr__(self, "shard_spec", self.shard_spec.copy())
+
+    def sealed(self) -> MemoryConfig:
+        """The same with a shard spec that does not change; made once, until the shard spec changes."""
+        if self.shard_spec is None or self.shard_spec.is_sealed:
+            return self
+        own = self.shard_spec.sealed()
+        twin: MemoryConfig | None = self.__dict__.get("_twin")
+        if twin is None or twin.shard_spec is not own:
+            twin = replace(self, shard_spec=own)
+            object.__setattr__(self, "_twin", twin)
+        return twin
+
+    def copy(self) -> MemoryConfig:
+        """The same with a shard spec of its own, to be given away."""
+        return self if self.shard_spec is None else replace(self, shard_spec=self.shard_spec.copy())
 
     @cached_property
     def _hash(self) -> int:
         return hash((self.memory_layout, self.buffer_type, self.shard_spec))
 
     def __hash__(self) -> int:
-        return self._hash
+        return self.sealed()._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MemoryConfig, (self.memory_layout, self.buffer_type, self.shard_spec, self.nd_shard_spec)
 
     def is_sharded(self) -> bool:
         return self.memory_layout is not TensorMemoryLayout.INTERLEAVED

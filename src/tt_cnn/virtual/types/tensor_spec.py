@@ -34,6 +34,7 @@ class Spec:
     alignment: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "memory_config", self.memory_config.sealed())
         object.__setattr__(
             self, "_hash", hash((self.shape, self.dtype, self.layout, self.memory_config, self.alignment))
         )

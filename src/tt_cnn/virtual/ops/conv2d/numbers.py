@@ -15,7 +15,7 @@ from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.numerics import VectorUnit, host_round
 from tt_cnn.virtual.numerics.convolution import Recipe, Weights, Window, convolve, convolve_natively
 from tt_cnn.virtual.ops.conv2d.config import Settings
-from tt_cnn.virtual.ops.conv2d.preparation import folded_weights, weights_of
+from tt_cnn.virtual.ops.conv2d.preparation import folded_weights, weights_of, with_all_channels
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.conv2d.recipes import kernel_of_step, recipe_of
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
@@ -55,7 +55,8 @@ def kept_weights(matrix: Tensor, layout: WeightLayout, conv: Convolution, step: 
     kept = _kept.setdefault(matrix, {})
     key = (layout, conv, dtype, fold)
     if key not in kept:
-        weights = Weights(weights_of(matrix, layout, conv), dtype, conv.groups, rounded=True)
+        own, groups = with_all_channels(weights_of(matrix, layout, conv), conv)
+        weights = Weights(own, dtype, groups, rounded=True)
         if fold != (1, 1):
             weights = Weights(folded_weights(weights.dense(), fold), dtype, rounded=True)
         kept[key] = weights

@@ -54,10 +54,13 @@ class Parameters:
     ) -> WeightLayout:
         """The prepared form of these weights. It follows from their own shape, whatever the call says of channels."""
         out_channels, in_channels, kernel = conv.out_channels, conv.in_channels, conv.kernel
-        if self.host_weight is not None and len(self.host_weight.shape) == 4:
-            out_channels, in_channels, *given = self.host_weight.shape
+        unprepared = self._unprepared(out_channels, settings.weights_dtype)
+        if unprepared is not None and len(unprepared.shape) == 4:
+            out_channels, in_channels, *given = unprepared.shape
             in_channels *= conv.groups * fold[0] * fold[1]
             kernel = div_up(given[0], fold[0]), div_up(given[1], fold[1])
+        elif self.weight is not None:
+            in_channels = min(in_channels, _channels_of_matrix(self.weight.spec, kernel))
         return weight_layout(
             out_channels,
             in_channels,
@@ -72,6 +75,20 @@ class Parameters:
             depthwise_1d,
             fold,
         )
+
+    def transposed_channels(self, conv: Convolution) -> int:
+        """Input channels that weights (in, out / groups, height, width) have, which may be fewer than the call's."""
+        unprepared = self._unprepared(conv.out_channels, None)
+        if unprepared is not None and len(unprepared.shape) == 4:
+            return min(conv.in_channels, unprepared.shape[0])
+        assert self.weight is not None
+        return min(conv.in_channels, _channels_of_matrix(self.weight.spec, conv.kernel))
+
+    def _unprepared(self, out_channels: int, dtype: DataType | None) -> Spec | None:
+        """Weights (out, in / groups, height, width), on the host or on the card."""
+        if self.host_weight is not None or self.weight is None:
+            return self.host_weight
+        return None if is_prepared(self.weight.spec, out_channels, dtype) else self.weight.spec
 
     def prepare(self, planner: Planner, layout: WeightLayout, blocks: Blocks, dtype: DataType | None) -> None:
         """Move to the card what is not there. A device tensor that is not in prepared form is prepared anew."""
@@ -89,6 +106,11 @@ class Parameters:
             _check_host_bias(source, layout.out_channels)
             self.bias = planner.allocate(bias_spec(layout.out_channels, layout.columns, blocks, wanted))
             self.host_bias = None
+
+
+def _channels_of_matrix(spec: Spec, kernel: Pair) -> int:
+    """Input channels of a prepared matrix: its rows are those of all taps."""
+    return max(1, spec.shape[-2] // (kernel[0] * kernel[1]))
 
 
 def is_prepared(spec: Spec, out_channels: int, dtype: DataType | None) -> bool:

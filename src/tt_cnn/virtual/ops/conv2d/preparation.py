@@ -25,6 +25,7 @@ def prepared_weights(weights: Tensor, layout: WeightLayout) -> Tensor:
         dense = dense[:, :1].expand(-1, layout.in_channels, -1, -1)
     else:
         dense = folded_weights(_dense(dense, layout.groups), layout.fold)
+    dense = _more_channels(dense, layout.in_channels)
     matrix = dense.new_zeros(layout.rows, layout.columns)
     matrix[_rows(layout).to(dense.device), : dense.shape[0]] = dense.permute(1, 2, 3, 0).reshape(-1, dense.shape[0])
     return matrix.reshape(1, 1, layout.rows, layout.columns)
@@ -46,6 +47,22 @@ def weights_of(matrix: Tensor, layout: WeightLayout, conv: Convolution) -> Tenso
     if layout.kernel != conv.kernel:
         dense = _unfolded(dense, conv)
     return _own_channels(dense, conv.groups)
+
+
+def with_all_channels(weights: Tensor, conv: Convolution) -> tuple[Tensor, int]:
+    """Weights for all input channels of the call, and their groups: zeros for the channels that they lack.
+
+    TT-NN spreads groups out to dense weights by the weights' own channels and fills up with zeros behind those, so
+    that weights which lack channels are weights without groups.
+    """
+    if weights.shape[1] * conv.groups >= conv.in_channels:
+        return weights, conv.groups
+    return _more_channels(_dense(weights, conv.groups), conv.in_channels), 1
+
+
+def _more_channels(dense: Tensor, channels: int) -> Tensor:
+    missing = channels - dense.shape[1]
+    return F.pad(dense, (0, 0, 0, 0, 0, missing)) if missing > 0 else dense
 
 
 def folded_weights(dense: Tensor, stride: Pair) -> Tensor:
@@ -121,4 +138,4 @@ def _rows(layout: WeightLayout) -> Tensor:
     return (tap * layout.in_padded + channel).flatten()
 
 
-__all__ = ["folded_weights", "prepared_weights", "weights_of"]
+__all__ = ["folded_weights", "prepared_weights", "weights_of", "with_all_channels"]

@@ -64,7 +64,7 @@ def plan_in_l1(
     check_block_width(blocks.act_w, settings)
     prepared = weight_layout(
         conv.out_channels,
-        conv.in_channels,
+        parameters.transposed_channels(conv),
         conv.kernel,
         1,
         alignment,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.types.unary import UnaryOpType
 
 Activation = tuple[UnaryOpType, tuple[float, ...]]
@@ -17,6 +18,8 @@ class Kernel:
     name: str
     params: tuple[float, ...] = ()
     approx: bool = False
+    half: bool = False
+    """Of each tile only the left half is computed; the rest stays as it was."""
 
 
 def _fast(name: str) -> Callable[..., Kernel]:
@@ -28,8 +31,12 @@ def _gelu(variant: float = 0.0, *_: float) -> Kernel:
     return Kernel("gelu", (), bool(variant))
 
 
-def _sigmoid(vector_mode: float = 4.0, mode: float = 2.0, *_: float) -> Kernel:
+_WHOLE_TILE = 4.0
+
+
+def _sigmoid(vector_mode: float = _WHOLE_TILE, mode: float = 2.0, *_: float) -> Kernel:
     """SigmoidMode.FastApproximate is 0; AccurateWithFastExp is the chain with the fast exponential."""
+    refuse_unfollowed("UnaryWithParam", vector_mode=None if vector_mode == _WHOLE_TILE else vector_mode)
     if mode == 0:
         return Kernel("sigmoid", (), True)
     return Kernel("sigmoid_accurate", (), True) if mode == 1 else Kernel("sigmoid")

@@ -33,6 +33,7 @@ from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.unary import activation
@@ -56,6 +57,7 @@ class Binary(Operation):
         if not (isinstance(second, Tensor) or is_number(second)):
             raise wrong_types(self, (first, second))
         operands = len(tensors)
+        refuse_unfollowed(self.name, sub_device_id=options.get("sub_device_id"))
         output = options.get("output_tensor")
         if output is not None:
             tensors.append(require_tensor(self, output))

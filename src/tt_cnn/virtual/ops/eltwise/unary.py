@@ -26,6 +26,7 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, SigmoidMode
+from tt_cnn.virtual.types.geometry import FACE_SIZE, TILE_SIZE
 from tt_cnn.virtual.types.unary import activation
 
 U8, U16, U32, I32 = DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.INT32
@@ -93,11 +94,15 @@ class Unary(Operation):
     ) -> list[torch.Tensor]:
         dtype = context.inputs[0].dtype
         for kernel in chain:
+            given = x
             if not dtype.is_float:
                 x = integer_unary(kernel.name, x, kernel.params, dtype)
                 continue
             fp32 = dtype is DataType.FLOAT32
             x = unary_register(context.engine, kernel.name, x, kernel.params, fp32_dest=fp32, approx=kernel.approx)
+            if kernel.half:
+                left = torch.arange(x.shape[-1], device=x.device) % TILE_SIZE < FACE_SIZE
+                x = torch.where(left, x, given)
         return [context.store(x)]
 
 
@@ -233,8 +238,16 @@ define("logit", keyword("eps"), scratch=True)
 define("xielu", keyword("alpha_p", 0.800000011920929), keyword("alpha_n", 0.800000011920929))
 
 
+_COLUMNS, _WHOLE_TILE = 2, 4
+"""What a kernel works on: the first columns of faces, or all of a tile."""
+
+
 def _sigmoid(vector_mode: int, mode: SigmoidMode) -> Kernel:
-    return Kernel(*_SIGMOID[mode])
+    fatal(
+        vector_mode in (_COLUMNS, _WHOLE_TILE),
+        "Invalid Vector mode value. Expected vector mode C (2) or RC (4) for sigmoid",
+    )
+    return Kernel(*_SIGMOID[mode], half=vector_mode == _COLUMNS)
 
 
 _SIGMOID: dict[SigmoidMode, tuple[str, tuple[float, ...], bool]] = {

@@ -17,8 +17,10 @@ from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
 from tt_cnn.virtual.ops.eltwise.kinds import MUL
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.experimental.attention_config import SDPAProgram, SDPAProgramConfig
+from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -28,14 +30,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _KEPT = DataType.BFLOAT16
 """Scores, exponentials and sums are stored in this format between the program's phases."""
-_UNPLANNED = (
-    "sliding_window_size",
-    "attention_sink",
-    "cu_window_seqlens",
-    "windowed_q_token_offset_tensor",
-    "attn_mask_block_map",
-    "output_concat_heads",
-)
 
 
 @op("transformer.scaled_dot_product_attention")
@@ -62,15 +56,21 @@ class ScaledDotProductAttention(Operation):
         output_concat_heads: bool = False,
         attn_mask_block_map: Tensor | None = None,
     ) -> Call:
-        given = locals()
-        unplanned = [name for name in _UNPLANNED if given[name] is not None and given[name] is not False]
-        fatal(
-            not unplanned,
-            f"scaled_dot_product_attention is planned without {', '.join(unplanned)} on this card.",
+        refuse_unfollowed(
+            self.name,
+            sliding_window_size=sliding_window_size,
+            attention_sink=attention_sink,
+            cu_window_seqlens=cu_window_seqlens,
+            windowed_q_token_offset_tensor=windowed_q_token_offset_tensor,
+            attn_mask_block_map=attn_mask_block_map,
+            output_concat_heads=output_concat_heads,
         )
+        compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
         program = SDPAProgram() if program_config is None else program_config.frozen()
         tensors = [input_tensor_q, input_tensor_k, input_tensor_v] + ([] if attn_mask is None else [attn_mask])
-        return Call(tensors, causal=is_causal, scale=scale, memory_config=memory_config, program=program)
+        return Call(
+            tensors, causal=is_causal, scale=scale, memory_config=memory_config, program=program, compute=compute
+        )
 
     def plan(
         self,
@@ -83,6 +83,7 @@ class ScaledDotProductAttention(Operation):
         scale: float | None,
         memory_config: MemoryConfig | None,
         program: SDPAProgram,
+        compute: Compute | None,
     ) -> list[Slot]:
         _check(q.spec, k.spec, v.spec, mask[0].spec if mask else None, causal)
         scaled = [_scaled(planner, one) for one in mask]
@@ -93,7 +94,7 @@ class ScaledDotProductAttention(Operation):
         batch, heads, rows, width = q.spec.shape
         macs = 2 * batch * heads * rows * k.spec.shape[2] * width
         work = traffic([slot.spec for slot in inputs], [output.spec], 4 * macs // (2 * width), macs)
-        attributes = {"causal": causal, "scale": scale, "program": program}
+        attributes = {"causal": causal, "scale": scale, "program": program, "compute": compute}
         planner.step("SDPAOperation", "SDPAProgramFactory", cores, inputs, [output], buffers, attributes, work)
         planner.free(*scaled)
         return [output]
@@ -109,7 +110,8 @@ class ScaledDotProductAttention(Operation):
         scale: float | None,
         **_: Any,
     ) -> list[torch.Tensor]:
-        """Products and sums in float32; scores and exponentials are rounded to bfloat16 unless numbers are native."""
+        """Products and sums in float32, whatever the compute config; scores and exponentials are rounded to bfloat16
+        unless numbers are native."""
         values = [context.logical(value, i) for i, value in enumerate((q, k, v))]
         groups = values[0].shape[1] // values[1].shape[1]
         keys, content = (value.repeat_interleave(groups, 1) for value in values[1:])

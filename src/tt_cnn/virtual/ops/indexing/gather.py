@@ -1,4 +1,4 @@
-"""`gather` and `scatter` along a dimension, and `embedding`."""
+"""`gather` and `scatter` along a dimension."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
@@ -15,9 +16,10 @@ from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.transpose import plan_transpose
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.refusals import refuse_unfollowed, warn_unwritten
 from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -45,11 +47,24 @@ class Gather(Operation):
         sparse_grad: bool = False,
         memory_config: Any = None,
         out: Tensor | None = None,
-        sub_core_grids: Any = None,
+        sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
-        return Call([input, index], dim=dim, memory_config=memory_config)
+        fatal(not sparse_grad, "gather_codegen: sparse gradient is not supported.")
+        if out is not None and dim % max(1, len(input.shape)) != len(input.shape) - 1:
+            warn_unwritten(self.name, "out", "for another dimension than the last")
+        tensors = [input, index] if out is None else [input, index, out]
+        return Call(tensors, dim=dim, memory_config=memory_config, cores=sub_core_grids)
 
-    def plan(self, planner: Planner, x: Slot, index: Slot, dim: int, memory_config: MemoryConfig | None) -> list[Slot]:
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        index: Slot,
+        *out: Slot,
+        dim: int,
+        memory_config: MemoryConfig | None,
+        cores: CoreRangeSet | None,
+    ) -> list[Slot]:
         rank = len(x.spec.shape)
         fatal(
             rank == len(index.spec.shape),
@@ -58,37 +73,60 @@ class Gather(Operation):
         )
         axis = _axis(dim, rank)
         config = memory_config or x.spec.memory_config
-        scope = Temporaries(planner)
+        scope, given = Temporaries(planner), list(out)
         if axis != rank - 1:
             index = scope.add(plan_transpose(planner, index, axis, rank - 1, index.spec.memory_config))
         index = scope.add(plan_fill_padding(planner, index, 0.0))
         if axis != rank - 1:
-            x = scope.add(plan_transpose(planner, x, axis, rank - 1, x.spec.memory_config))
-        out = planner.allocate(Spec(index.spec.shape, x.spec.dtype, x.spec.layout, config))
-        matrices, rows, _ = tiles(index.spec)
+            x, *given = (_turned(planner, scope, slot, axis) for slot in (x, *given))
+        result = given[0] if given else planner.allocate(Spec(index.spec.shape, x.spec.dtype, x.spec.layout, config))
+        _check_gathered(result.spec, x.spec, index.spec)
+        matrices, rows, wide = tiles(index.spec)
         columns = tiles(x.spec)[2]
-        cores = dealt(planner, matrices * rows)
+        tiled = wide > 1 and matrices * rows < (planner.grid if cores is None else cores).num_cores()
+        used = dealt(planner, matrices * rows * (wide if tiled else 1), grid=cores)
         tile = x.spec.dtype.tile_bytes
-        sizes = (columns * tile, index.spec.dtype.tile_bytes, _STAGED * tile)
+        sizes = (columns * tile, index.spec.dtype.tile_bytes, max(_STAGED, wide) * tile)
         planner.step(
             "GatherCodegen",
-            "GatherCodegenProgramFactoryInterleaved",
-            cores,
+            f"GatherCodegenProgramFactory{'Tiled' if tiled else 'Interleaved'}",
+            used,
             [x, index],
-            [out],
-            [CircularBuffer(size, cores) for size in sizes],
+            [result],
+            [CircularBuffer(size, used) for size in sizes],
             {"dim": axis},
-            traffic([x.spec, index.spec], [out.spec], 0),
+            traffic([x.spec, index.spec], [result.spec], 0),
         )
         if axis != rank - 1:
-            scope.add(out)
-            out = scope.add(plan_transpose(planner, out, axis, rank - 1, config))
-        scope.leave(out)
-        return [out]
+            scope.add(result)
+            result = scope.add(plan_transpose(planner, result, axis, rank - 1, config))
+        scope.leave(result)
+        return [result]
 
-    def numbers(self, context: Context, x: torch.Tensor, index: torch.Tensor, dim: int, **_: Any) -> list[torch.Tensor]:
+    def numbers(
+        self, context: Context, x: torch.Tensor, index: torch.Tensor, *_: torch.Tensor, dim: int, **__: Any
+    ) -> list[torch.Tensor]:
         where = context.logical(index, 1).to(torch.int64)
         return [context.store(torch.gather(context.logical(x), dim, where))]
+
+
+def _turned(planner: Planner, scope: Temporaries, x: Slot, axis: int) -> Slot:
+    """The dimension as the last one, with zeros in the padding that it has there."""
+    turned = scope.add(plan_transpose(planner, x, axis, len(x.spec.shape) - 1, x.spec.memory_config))
+    return scope.add(plan_fill_padding(planner, turned, 0.0))
+
+
+def _check_gathered(out: Spec, x: Spec, index: Spec) -> None:
+    fatal(
+        out.shape == index.shape,
+        "gather_codegen: output tensor shape must be the same as index tensor shape. Got output tensor shape: "
+        f"{out.shape} and index tensor shape: {index.shape}",
+    )
+    fatal(
+        out.dtype is x.dtype and out.layout is x.layout,
+        f"gather is planned with an output of the input's dtype and layout ({x.dtype.native}, {x.layout.native}) on "
+        f"this card, got {out.dtype.native}, {out.layout.native}.",
+    )
 
 
 @op("scatter")
@@ -104,14 +142,20 @@ class Scatter(Operation):
         *,
         memory_config: Any = None,
         reduce: str | None = None,
-        sub_core_grids: Any = None,
+        sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
-        if reduce is not None:
-            raise NotImplementedError("the virtual card has no ttnn.scatter(reduce=)")
-        return Call([input, index, src], dim=dim, memory_config=memory_config)
+        refuse_unfollowed(self.name, reduce=reduce)
+        return Call([input, index, src], dim=dim, memory_config=memory_config, grid=sub_core_grids)
 
     def plan(
-        self, planner: Planner, x: Slot, index: Slot, source: Slot, dim: int, memory_config: MemoryConfig | None
+        self,
+        planner: Planner,
+        x: Slot,
+        index: Slot,
+        source: Slot,
+        dim: int,
+        memory_config: MemoryConfig | None,
+        grid: CoreRangeSet | None,
     ) -> list[Slot]:
         rank = len(x.spec.shape)
         axis = _axis(dim, rank)
@@ -124,14 +168,17 @@ class Scatter(Operation):
         if axis != rank - 1:
             x, index, source = (scope.add(plan_transpose(planner, slot, axis, rank - 1)) for slot in (x, index, source))
         out = planner.allocate(x.spec.with_(memory_config=config))
-        cores = dealt(planner, x.spec.physical[0])
+        cores = dealt(planner, x.spec.physical[0], grid=grid)
         planner.step(
             "Scatter",
             "ScatterProgramFactory",
             cores,
             [x, index, source],
             [out],
-            staging(planner, [x.spec.page_bytes], cores),
+            [
+                *staging(planner, [x.spec.page_bytes], cores),
+                *(scratchpad(slot.spec.page_bytes, cores) for slot in (x, index, source)),
+            ],
             {"dim": axis},
             traffic([x.spec, index.spec, source.spec], [out.spec], 0),
         )
@@ -148,61 +195,3 @@ class Scatter(Operation):
         where = context.logical(index, 1).to(torch.int64)
         values = context.logical(source, 2)[tuple(slice(0, size) for size in where.shape)]
         return [context.store(context.logical(x).scatter(dim, where, values))]
-
-
-@op("embedding")
-class Embedding(Operation):
-    """Rows of a table by their numbers."""
-
-    def arguments(
-        self,
-        input_tensor: Tensor,
-        weight: Tensor,
-        *,
-        padding_idx: int | None = None,
-        layout: Any = None,
-        embeddings_type: Any = None,
-        dtype: Any = None,
-        memory_config: Any = None,
-        output_tensor: Tensor | None = None,
-    ) -> Call:
-        return Call([input_tensor, weight], layout=layout, dtype=dtype, memory_config=memory_config)
-
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        table: Slot,
-        layout: Layout | None,
-        dtype: DataType | None,
-        memory_config: MemoryConfig | None,
-    ) -> list[Slot]:
-        target = layout or table.spec.layout
-        shape = Shape((*x.spec.shape, table.spec.shape[-1]))
-        config = memory_config or x.spec.memory_config
-        out = planner.allocate(Spec(shape, dtype or table.spec.dtype, target, config))
-        rows = x.spec.shape.volume()
-        if target is Layout.TILE:
-            columns = tiles(out.spec)[2]
-            cores = dealt(planner, max(1, rows // TILE_SIZE))
-            sizes = [2 * columns * table.spec.dtype.tile_bytes, 2 * columns * out.spec.dtype.tile_bytes]
-            factory = "EmbeddingsFusedProgramFactory"
-        else:
-            cores = dealt(planner, rows)
-            sizes = [table.spec.page_bytes * (2 if rows > planner.card.cores else 1)]
-            factory = "EmbeddingsRMProgramFactory"
-        planner.step(
-            "Embeddings",
-            factory,
-            cores,
-            [x, table],
-            [out],
-            staging(planner, sizes, cores),
-            None,
-            traffic([x.spec], [out.spec], 0),
-        )
-        return [out]
-
-    def numbers(self, context: Context, x: torch.Tensor, table: torch.Tensor, **_: Any) -> list[torch.Tensor]:
-        rows = context.logical(table, 1).reshape(-1, context.inputs[1].shape[-1])
-        return [context.store(rows[context.logical(x).to(torch.int64)])]

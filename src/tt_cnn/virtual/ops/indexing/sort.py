@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staging, tiles
 from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
@@ -15,6 +17,7 @@ from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.stages import clone
 from tt_cnn.virtual.ops.shape.transpose import plan_transpose
 from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.refusals import checked_pair, warn_unwritten
 from tt_cnn.virtual.storage import CARRIER
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -43,14 +46,20 @@ class Sort(Operation):
         stable: bool = False,
         *,
         memory_config: Any = None,
-        out: Any = None,
+        out: Sequence[Tensor] | None = None,
     ) -> Call:
-        return Call([input_tensor], dim=dim, descending=descending, stable=stable, memory_config=memory_config)
+        given = checked_pair(self.name, "out", out)
+        rank = len(input_tensor.shape)
+        if given and dim % max(1, rank) != rank - 1 and input_tensor.shape[dim] != 1:
+            warn_unwritten(self.name, "out", "for another dimension than the last")
+        attributes = {"dim": dim, "descending": descending, "stable": stable, "memory_config": memory_config}
+        return Call([input_tensor, *given], **attributes)
 
     def plan(
         self,
         planner: Planner,
         x: Slot,
+        *given: Slot,
         dim: int,
         descending: bool,
         stable: bool,
@@ -62,21 +71,27 @@ class Sort(Operation):
         )
         axis = dim % rank
         config = memory_config or x.spec.memory_config
+        _check_given(x.spec, given)
         if x.spec.shape[axis] == 1:
+            if given:
+                plan_copy(planner, x, given[0].spec.memory_config, None, given[0])
+                return list(given)
             values = clone(planner, x, config)
             return [values, planner.allocate(Spec(x.spec.shape, _INDEX, Layout.TILE, config))]
         scope = Temporaries(planner)
         current = x
         if axis != rank - 1:
             current = scope.add(plan_transpose(planner, current, axis, rank - 1, config))
+            given = tuple(scope.add(plan_transpose(planner, s, axis, rank - 1, s.spec.memory_config)) for s in given)
         current = scope.add(plan_fill_padding(planner, current, float("-inf") if descending else float("inf")))
         spec = current.spec
-        values = planner.allocate(Spec(spec.shape, spec.dtype, Layout.TILE, config))
-        indices = planner.allocate(Spec(spec.shape, _INDEX, Layout.TILE, config))
+        values, indices = given or (
+            planner.allocate(Spec(spec.shape, dtype, Layout.TILE, config)) for dtype in (spec.dtype, _INDEX)
+        )
         matrices, rows, columns = tiles(spec)
         grid = CoreCoord(*planner.card.grid)
         cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
-        tile, wide = spec.dtype.tile_bytes, _INDEX.tile_bytes
+        tile, wide = spec.dtype.tile_bytes, indices.spec.dtype.tile_bytes
         sizes = [_STAGED * tile, _STAGED * wide, columns * tile, columns * wide, 2 * tile, 2 * wide, _TABLE_BYTES]
         kind = "SingleRowSingleCore" if columns <= _ONE_CORE else "CrossCoreDataExchange"
         planner.step(
@@ -95,6 +110,22 @@ class Sort(Operation):
         scope.leave(*outputs)
         return outputs
 
-    def numbers(self, context: Context, x: torch.Tensor, dim: int, descending: bool, **_: Any) -> list[torch.Tensor]:
+    def numbers(
+        self, context: Context, x: torch.Tensor, *_: torch.Tensor, dim: int, descending: bool, **__: Any
+    ) -> list[torch.Tensor]:
         values, indices = torch.sort(context.logical(x), dim=dim, descending=descending, stable=True)
-        return [context.store(values, 0), context.store(indices.to(CARRIER[_INDEX]), 1)]
+        return [context.store(values, 0), context.store(indices.to(CARRIER[context.outputs[1].dtype]), 1)]
+
+
+def _check_given(x: Spec, given: Sequence[Slot]) -> None:
+    for name, slot in zip(("values", "indices"), given, strict=False):
+        fatal(
+            slot.spec.shape == x.shape,
+            f"Preallocated sort output tensors must match the input shape {x.shape}, got {name} shape "
+            f"{slot.spec.shape}",
+        )
+    fatal(
+        not given or given[0].spec.dtype is x.dtype,
+        f"Preallocated sort values tensor dtype must match the input dtype {x.dtype.native}, got "
+        f"{given[0].spec.dtype.native if given else None}",
+    )

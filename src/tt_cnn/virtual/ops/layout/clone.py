@@ -7,6 +7,7 @@ from typing import Any
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, padded_as, staging, transfer
 from tt_cnn.virtual.ops.layout.work_split import split_work
+from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
@@ -15,7 +16,13 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
-def plan_clone(planner: Planner, x: Slot, dtype: DataType | None, config: MemoryConfig | None) -> Slot:
+def plan_clone(
+    planner: Planner,
+    x: Slot,
+    dtype: DataType | None,
+    config: MemoryConfig | None,
+    compute: Compute | None = None,
+) -> Slot:
     spec = x.spec
     source, config, dtype = spec.memory_config, config or spec.memory_config, dtype or spec.dtype
     out = planner.allocate(padded_as(spec.shape, dtype, spec.layout, config, spec.padded_shape))
@@ -40,7 +47,7 @@ def plan_clone(planner: Planner, x: Slot, dtype: DataType | None, config: Memory
     )
     cores, buffers = _program(planner, x, out)
     check_grid(planner.card, cores)
-    attributes = {"memory_config": config, "dtype": dtype}
+    attributes = {"memory_config": config, "dtype": dtype, "compute": compute}
     planner.step("Clone", "CloneProgramFactory", cores, [x], [out], buffers, attributes, transfer(spec, out.spec))
     return out
 
@@ -70,9 +77,16 @@ class Clone(Relayout):
         memory_config: MemoryConfig | None = None,
         compute_kernel_config: Any = None,
     ) -> Call:
-        return Call([input], dtype=dtype, memory_config=memory_config)
+        compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
+        return Call([input], dtype=dtype, memory_config=memory_config, compute=compute)
 
     def plan(
-        self, planner: Planner, x: Slot, *, dtype: DataType | None, memory_config: MemoryConfig | None
+        self,
+        planner: Planner,
+        x: Slot,
+        *,
+        dtype: DataType | None,
+        memory_config: MemoryConfig | None,
+        compute: Compute | None,
     ) -> list[Slot]:
-        return [plan_clone(planner, x, dtype, memory_config)]
+        return [plan_clone(planner, x, dtype, memory_config, compute)]

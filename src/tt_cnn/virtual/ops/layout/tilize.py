@@ -18,7 +18,7 @@ from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, Layout, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Tile, div_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -268,9 +268,11 @@ class Tilize(Relayout):
         dtype: DataType | None = None,
         use_multicore: bool = True,
         use_low_perf: bool = False,
-        tile: object = None,
+        tile: Tile | None = None,
         sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
+        if not (tile is None or isinstance(tile, Tile)):  # there are no others than those of 32x32
+            raise TypeError(f"tile is {tile!r}; it must be a ttnn.Tile or None")
         return Call(
             [input_tensor],
             memory_config=memory_config,

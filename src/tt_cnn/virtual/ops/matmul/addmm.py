@@ -33,6 +33,7 @@ class Addmm(Operation):
         optional_output_tensor: Tensor | None = None,
     ) -> Call:
         fatal(alpha != 0.0, "alpha parameter cannot be 0")
+        fatal(output_tile is None, "output_tile must not be provided")
         tensors = {"mat1_tensor": mat1_tensor, "mat2_tensor": mat2_tensor}
         if beta != 0.0:
             shape = (mat1_tensor.shape[0], mat2_tensor.shape[1])

@@ -26,9 +26,10 @@ from tt_cnn.virtual.ops.shape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.transpose import plan_transpose
 from tt_cnn.virtual.ops.shape.viewing import plan_view
 from tt_cnn.virtual.plan import Plan, Planner, Slot
+from tt_cnn.virtual.refusals import refuse_unfollowed
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
-from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, Tile
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -53,9 +54,11 @@ class _Product(Operation):
         activation: Any = None,
         **rest: Any,
     ) -> Call:
-        for name in ("output_tile", "global_cb", "sub_device_id", "prefetcher_pipes", "in0_column_offset"):
-            if rest.pop(name, None):
-                raise NotImplementedError(f"the virtual card has no ttnn.{self.name}({name}=)")
+        tile = rest.pop("output_tile", None)
+        if not (tile is None or isinstance(tile, Tile)):  # there are no others than those of 32x32
+            raise TypeError(f"output_tile is {tile!r}; it must be a ttnn.Tile or None")
+        unfollowed = ("global_cb", "sub_device_id", "prefetcher_pipes", "in0_column_offset")
+        refuse_unfollowed(self.name, **{name: rest.pop(name, None) or None for name in unfollowed})
         optional = {"bias": bias, "output": optional_output_tensor}
         given = {name: tensor for name, tensor in optional.items() if tensor is not None}
         return Call(

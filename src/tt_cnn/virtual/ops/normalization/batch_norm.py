@@ -8,12 +8,14 @@ import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staging
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 _DTYPES = (DataType.BFLOAT16, DataType.FLOAT32)
 _OPTIONAL = ("weight", "bias")
@@ -46,7 +48,11 @@ class BatchNorm(Operation):
         )
         named = {"mean": running_mean, "variance": running_var, "weight": weight, "bias": bias}
         given = {name: tensor for name, tensor in named.items() if tensor is not None}
-        return Call([input, *given.values()], has=tuple(given), eps=float(eps), memory_config=memory_config)
+        if output is not None:
+            given["output"] = output
+        compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
+        attributes = {"eps": float(eps), "memory_config": memory_config, "compute": compute}
+        return Call([input, *given.values()], has=tuple(given), **attributes)
 
     def plan(
         self,
@@ -56,14 +62,19 @@ class BatchNorm(Operation):
         has: tuple[str, ...],
         eps: float,
         memory_config: MemoryConfig | None,
+        compute: Compute | None,
     ) -> list[Slot]:
+        if "output" in has:
+            *others, output = others  # type: ignore[assignment]
+            _check_output(output.spec, x.spec)
         for slot in (x, *others):
             fatal(
                 slot.spec.dtype in _DTYPES,
                 f"batch_norm only supports bfloat16, float32. Got: {slot.spec.dtype.native}",
             )
-        out = planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
-        named = dict(zip(has, others, strict=True))
+        config = memory_config or x.spec.memory_config
+        out = output if "output" in has else planner.allocate(x.spec.with_(memory_config=config))
+        named = dict(zip(has, others, strict=False))
         tile = x.spec.dtype.tile_bytes
         optional = [
             named[name].spec.dtype.tile_bytes if name in named else DataType.BFLOAT16.tile_bytes for name in _OPTIONAL
@@ -77,7 +88,7 @@ class BatchNorm(Operation):
             inputs,
             [out],
             staging(planner, sizes, planner.grid),
-            {"eps": eps},
+            {"eps": eps, "compute": compute},
             traffic([s.spec for s in inputs], [out.spec], x.spec.volume, 4 * x.spec.volume),
         )
         return [out]
@@ -85,7 +96,7 @@ class BatchNorm(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, *others: torch.Tensor, has: tuple[str, ...], eps: float, **_: Any
     ) -> list[torch.Tensor]:
-        """In float32, rounded once; the kernel's own steps are not followed."""
+        """In float32, rounded once; the kernel's own steps and its registers are not followed."""
         specs = context.inputs[1:]
         named = {
             name: value[tuple(slice(0, size) for size in spec.shape)]
@@ -97,3 +108,15 @@ class BatchNorm(Operation):
         if "bias" in named:
             value = value + named["bias"]
         return [context.store(value)]
+
+
+def _check_output(output: Spec, x: Spec) -> None:
+    fatal(
+        output.dtype is x.dtype,
+        f"batch_norm: output dtype ({output.dtype.native}) must match input dtype ({x.dtype.native})",
+    )
+    fatal(
+        (output.shape, output.layout) == (x.shape, x.layout),
+        f"batch_norm is planned with an output of the input's shape and layout ({x.shape}, {x.layout.native}) on this "
+        f"card, got {output.shape}, {output.layout.native}.",
+    )

@@ -10,12 +10,14 @@ from tt_cnn.virtual.conversion import from_torch
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.numerics.accumulation import average
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
-from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 @op("group_norm")
@@ -44,7 +46,8 @@ class GroupNorm(Operation):
         negative_mask: Tensor | None = None,
         use_welford: bool = False,
     ) -> Call:
-        given = {name: tensor for name, tensor in (("weight", weight), ("bias", bias)) if tensor is not None}
+        named = {"weight": weight, "bias": bias, "mask": input_mask, "negative_mask": negative_mask}
+        given = {name: tensor for name, tensor in named.items() if tensor is not None}
         return Call(
             [input_tensor, *given.values()],
             has=tuple(given),
@@ -54,6 +57,12 @@ class GroupNorm(Operation):
             dtype=dtype,
             layout=output_layout,
             core_grid=None if core_grid is None else (core_grid.x, core_grid.y),
+            in_place=True if inplace is None else inplace,
+            program=(
+                num_out_blocks,
+                None if compute_kernel_config is None else Compute.of(compute_kernel_config),
+                use_welford,
+            ),
         )
 
     def plan(
@@ -68,19 +77,19 @@ class GroupNorm(Operation):
         dtype: DataType | None,
         layout: Layout | None,
         core_grid: tuple[int, int] | None,
+        in_place: bool,
+        program: tuple[int | None, Compute | None, bool],
     ) -> list[Slot]:
         spec = x.spec
         fatal(len(spec.shape) == 4, f"group_norm takes a tensor of 4 dimensions, got {len(spec.shape)}")
         channels = spec.shape[-1]
         fatal(channels % groups == 0, f"channel must be divisible by num_groups (got {channels} and {groups})")
         fatal(channels % TILE_SIZE == 0, f"channels ({channels}) must be a multiple of the tile width")
-        out = planner.allocate(
-            spec.with_(
-                dtype=dtype or spec.dtype,
-                layout=layout or spec.layout,
-                memory_config=memory_config or spec.memory_config,
-            )
-        )
+        _check_way(spec, in_place, "negative_mask" in has)
+        config = memory_config or (spec.memory_config if in_place else DRAM_MEMORY_CONFIG)
+        fatal(not spec.is_sharded or config.is_l1(), "Only L1 buffers can have an associated circular buffer!")
+        wanted = spec.with_(dtype=dtype or spec.dtype, layout=layout or spec.layout, memory_config=config)
+        out = x if in_place and wanted == spec else planner.allocate(wanted)
         if spec.is_sharded:
             cores, factory = spec.shard.grid, "GroupNormShardedProgramFactory"
         else:
@@ -89,7 +98,8 @@ class GroupNorm(Operation):
             factory = "GroupNormMcastProgramFactory"
         inputs = [x, *others]
         work = traffic([s.spec for s in inputs], [out.spec], 0, 4 * spec.volume)
-        planner.step("GroupNorm", factory, cores, inputs, [out], (), {"groups": groups, "epsilon": epsilon}, work)
+        attributes = {"groups": groups, "epsilon": epsilon, "program": program, "has": has}
+        planner.step("GroupNorm", factory, cores, inputs, [out], (), attributes, work)
         return [out]
 
     def numbers(
@@ -102,7 +112,8 @@ class GroupNorm(Operation):
         epsilon: float,
         **_: Any,
     ) -> list[torch.Tensor]:
-        """In float32, rounded once; the kernels' own steps are not followed."""
+        """In float32, rounded once; the kernels' own steps (by Welford or not, in how many blocks, in which registers)
+        are not followed. Masks pick the channels of a group out of its tiles, which happens here anyway."""
         value = context.logical(x)
         batch, rows, channels = value.shape[0], value.shape[2], value.shape[3]
         grouped = value.reshape(batch, rows, groups, channels // groups)
@@ -115,6 +126,15 @@ class GroupNorm(Operation):
         if "bias" in named:
             result = result + named["bias"].reshape(-1)[:channels]
         return [context.store(result)]
+
+
+def _check_way(spec: Spec, in_place: bool, negative_mask: bool) -> None:
+    fatal(
+        not in_place or spec.layout is Layout.ROW_MAJOR,
+        "In-place operation not supported: Tile layout requires non-inplace tensors. (inplace=true)",
+        "  pass inplace=False",
+    )
+    fatal(not negative_mask or spec.is_sharded, "Negative mask support is only available for sharded input tensors.")
 
 
 def _average(context: Context, grouped: torch.Tensor) -> torch.Tensor:

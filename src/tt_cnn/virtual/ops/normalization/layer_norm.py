@@ -36,7 +36,12 @@ class _RowNorm(Operation):
     default_fp32 = True
 
     def make_call(self, input_tensor: Tensor, **options: Any) -> Call:
-        named = {"weight": "weight", "bias": "bias", "residual_input_tensor": "residual"}
+        named = {
+            "weight": "weight",
+            "bias": "bias",
+            "residual_input_tensor": "residual",
+            "recip_tensor": "reciprocals",  # of Welford's counts: read by its program, the values are the same
+        }
         given = {name: options[key] for key, name in named.items() if options.get(key) is not None}
         config = options.get("compute_kernel_config")
         program = options.get("program_config")
@@ -281,6 +286,7 @@ class LayerNorm(_RowNorm):
             memory_config=memory_config,
             program_config=program_config,
             compute_kernel_config=compute_kernel_config,
+            recip_tensor=recip_tensor,
         )
 
 

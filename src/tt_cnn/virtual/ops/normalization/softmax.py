@@ -11,13 +11,15 @@ from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig, SoftmaxShardedMultiCoreProgramConfig
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_rows
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.ops.shape.programs import borrowed
+from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, Layout
-from tt_cnn.virtual.types.geometry import CoreCoord, num_cores_to_corerangeset, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, num_cores_to_corerangeset, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -37,9 +39,11 @@ class _Softmax(Operation):
         memory_config: Any,
         compute_kernel_config: Any,
         numeric_stable: bool,
+        program: SoftmaxShardedMultiCoreProgramConfig | None = None,
     ) -> Call:
         compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
-        return Call([input_tensor], dim=dim, memory_config=memory_config, compute=compute, stable=numeric_stable)
+        attributes = {"dim": dim, "memory_config": memory_config, "compute": compute, "stable": numeric_stable}
+        return Call([input_tensor], program=program, **attributes)
 
     def plan(
         self,
@@ -49,6 +53,7 @@ class _Softmax(Operation):
         memory_config: MemoryConfig | None,
         compute: Compute | None,
         stable: bool,
+        program: SoftmaxShardedMultiCoreProgramConfig | None,
     ) -> list[Slot]:
         rank = len(x.spec.shape)
         axis = dim + rank if dim < 0 else dim
@@ -65,15 +70,21 @@ class _Softmax(Operation):
         out = (
             x if self.in_place else planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
         )
-        factory, cores, sizes = _program(planner, x.spec, out.spec, axis - rank, compute, stable)
+        if program is None:
+            kind, cores, sizes = _program(planner, x.spec, out.spec, axis - rank, compute, stable)
+            factory, buffers = f"SoftmaxProgramFactory{kind}", staging(planner, sizes, cores)
+        else:
+            factory, cores = "SoftmaxShardedProgramFactoryAttentionOptimized", x.spec.shard.grid
+            _check_program(x.spec, program)
+            buffers = _of_shards(planner, x, program, compute, stable)
         planner.step(
             "Softmax",
-            f"SoftmaxProgramFactory{factory}",
+            factory,
             cores,
             [x],
             [out],
-            staging(planner, sizes, cores),
-            {"dim": axis, "compute": compute, "stable": stable},
+            buffers,
+            {"dim": axis, "compute": compute, "stable": stable, "program": program},
             traffic([x.spec], [out.spec], 3 * x.spec.volume, x.spec.volume),
         )
         if axis == rank - 1:
@@ -186,6 +197,37 @@ def _rows(planner: Planner, x: Spec, out: Spec, compute: Compute | None, stable:
     return "AttentionOptimized", cores, sizes
 
 
+def _check_program(x: Spec, program: SoftmaxShardedMultiCoreProgramConfig) -> None:
+    """A block is a shard, and the shards lie within the cores that the program names."""
+    shape = x.shard.shape
+    sides = (("block_h", program.block_h, "height", shape[0]), ("block_w", program.block_w, "width", shape[1]))
+    for name, given, side, size in sides:
+        fatal(
+            given == size // TILE_SIZE,
+            f"{name} ({given}) must match the shard {side} in tiles ({size // TILE_SIZE}). Shard shape is "
+            f"[{shape[0]}, {shape[1]}] with tile {side} {TILE_SIZE}.",
+        )
+    box, grid = x.shard.grid.bounding_box().grid_size(), CoreCoord(program.compute_with_storage_grid_size)
+    fatal(
+        box.x <= grid.x and box.y <= grid.y,
+        f"shard_spec.grid size {box.x}x{box.y} does not fit within program_config grid {grid.x}x{grid.y}",
+    )
+
+
+def _of_shards(
+    planner: Planner, x: Slot, program: SoftmaxShardedMultiCoreProgramConfig, compute: Compute | None, stable: bool
+) -> list[CircularBuffer]:
+    """Each core works on its own shard, a row of tiles after the other; the subblock's width changes no buffer."""
+    cores, tile = x.spec.shard.grid, x.spec.dtype.tile_bytes
+    register = kept = _intermediate(x.spec.dtype, compute).tile_bytes
+    row = program.block_w * kept
+    sizes = [_BF16.tile_bytes, register, row, register, *([register, row] if stable else [])]
+    shard = [
+        borrowed(planner, name, tile, program.block_h * program.block_w, cores, x, name) for name in ("input", "output")
+    ]
+    return shard + staging(planner, sizes, cores)
+
+
 @op("softmax")
 class Softmax(_Softmax):
     """Exponentials of a dimension, divided by their sum."""
@@ -217,4 +259,11 @@ class SoftmaxInPlace(_Softmax):
         compute_kernel_config: Any = None,
         numeric_stable: bool = True,
     ) -> Call:
-        return self.make_call(input_tensor, dim, None, compute_kernel_config, numeric_stable)
+        program = program_config if isinstance(program_config, SoftmaxShardedMultiCoreProgramConfig) else None
+        if program_config is not None and program is None and type(program_config) is not SoftmaxDefaultProgramConfig:
+            raise TypeError(f"program_config is {program_config!r}; ttnn.softmax_in_place() takes a softmax's own")
+        fatal(
+            program is None or input_tensor.spec.memory_config.shard_spec is not None,
+            "output_mem_config must have a shard_spec when using SoftmaxShardedMultiCoreProgramConfig",
+        )
+        return self.make_call(input_tensor, dim, None, compute_kernel_config, numeric_stable, program)

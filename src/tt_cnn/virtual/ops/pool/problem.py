@@ -84,6 +84,10 @@ class Wish:
     tables_in_dram: bool = False
     compute: WormholeComputeKernelConfig | None = None
 
+    def __post_init__(self) -> None:
+        if self.memory_config is not None:
+            object.__setattr__(self, "memory_config", self.memory_config.sealed())
+
     @property
     def tiled(self) -> bool:
         return self.layout is Layout.TILE

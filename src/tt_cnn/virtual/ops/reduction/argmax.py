@@ -8,6 +8,7 @@ import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -44,15 +45,31 @@ class ArgMax(Operation):
         dim: int | None = None,
         keepdim: bool = False,
         *,
-        sub_core_grids: Any = None,
+        sub_core_grids: CoreRangeSet | None = None,
         memory_config: Any = None,
         output_tensor: Tensor | None = None,
         enable_secondary_dm: bool | None = None,
     ) -> Call:
-        return Call([input_tensor], dim=dim, keepdim=keepdim, memory_config=memory_config)
+        tensors = [input_tensor] if output_tensor is None else [input_tensor, output_tensor]
+        return Call(
+            tensors,
+            dim=dim,
+            keepdim=keepdim,
+            memory_config=memory_config,
+            grid=sub_core_grids,
+            two_readers=enable_secondary_dm,
+        )
 
     def plan(
-        self, planner: Planner, x: Slot, dim: int | None, keepdim: bool, memory_config: MemoryConfig | None
+        self,
+        planner: Planner,
+        x: Slot,
+        *given: Slot,
+        dim: int | None,
+        keepdim: bool,
+        memory_config: MemoryConfig | None,
+        grid: CoreRangeSet | None,
+        two_readers: bool | None,
     ) -> list[Slot]:
         spec = x.spec
         tiled = spec.layout is Layout.TILE
@@ -81,13 +98,28 @@ class ArgMax(Operation):
             tiled = True
         if axis is not None and axis < rank - 2:
             out = self._leading(planner, scope, x, axis, keepdim, config)
+            if given:
+                scope.add(out)
+                out = plan_copy(planner, out, given[0].spec.memory_config, None, given[0])
         else:
-            out = planner.allocate(found)
-            self._search(planner, x, out, tiled, axis is None, keepdim)
+            if given:
+                _check_given(given[0].spec, found)
+            out = given[0] if given else planner.allocate(found)
+            self._search(planner, x, out, tiled, 1 if axis is None or keepdim else None, grid, two_readers)
         scope.leave(out)
         return [out]
 
-    def _search(self, planner: Planner, x: Slot, out: Slot, tiled: bool, reduces_all: bool, keepdim: bool) -> None:
+    def _search(
+        self,
+        planner: Planner,
+        x: Slot,
+        out: Slot,
+        tiled: bool,
+        results: int | None,
+        grid: CoreRangeSet | None,
+        two_readers: bool | None,
+    ) -> None:
+        """`results`: of a row of the output, where that is known; `grid` is not looked at for tiles (recorded)."""
         work = traffic([x.spec], [out.spec], x.spec.volume)
         if tiled:
             cores = dealt(planner, 1)
@@ -95,7 +127,13 @@ class ArgMax(Operation):
             factory = "ArgMaxSingleCoreProgramFactory"
         else:
             rows = x.spec.padded_shape[-2] if len(x.spec.shape) > 1 else 1
-            cores, buffers = _row_search(planner, x.spec, 1 if reduces_all or keepdim else rows)
+            inner = rows if results is None else results
+            fatal(
+                inner > 1 or not two_readers,
+                "enable_secondary_dm needs at least two output rows; reduce_all, keepdim=True and rank < 2 leave one",
+            )
+            pieces = 1 if inner == 1 or two_readers is False else 2
+            cores, buffers = _row_search(planner, x.spec, inner, pieces, grid)
             factory = "ArgMaxMultiCoreProgramFactory"
         planner.step("ArgMax", factory, cores, [x], [out], buffers, None, work)
 
@@ -116,7 +154,7 @@ class ArgMax(Operation):
         return plan_to_layout(planner, found, Layout.ROW_MAJOR, None, None)
 
     def numbers(
-        self, context: Context, x: torch.Tensor, dim: int | None, keepdim: bool, **_: Any
+        self, context: Context, x: torch.Tensor, *_: torch.Tensor, dim: int | None, keepdim: bool, **__: Any
     ) -> list[torch.Tensor]:
         value = context.logical(x)
         found = value.flatten().argmax() if dim is None else value.argmax(dim, keepdim=keepdim)
@@ -124,19 +162,34 @@ class ArgMax(Operation):
         return [context.store(found.reshape(tuple(out.shape)).to(CARRIER[out.dtype]))]
 
 
-def _row_search(planner: Planner, x: Spec, inner: int) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+def _check_given(given: Spec, wanted: Spec) -> None:
+    fatal(given.dtype is DataType.UINT32, f"Only UINT32 is supported for outputs, got {given.dtype.native}")
+    fatal(given.layout is Layout.ROW_MAJOR, f"Output tensor must have ROW_MAJOR layout, got {given.layout.native}")
+    fatal(
+        given.shape.volume() == wanted.shape.volume() and given.logical_2d[1] == wanted.logical_2d[1],
+        f"Preallocated output tensor is not page-compatible with the reduction result! Got : {given.shape}, expected: "
+        f"{wanted.shape} (or any shape with the same volume and last dimension)",
+    )
+
+
+def _row_search(
+    planner: Planner, x: Spec, inner: int, held: int, given: CoreRangeSet | None
+) -> tuple[CoreRangeSet, list[CircularBuffer]]:
     """Rows are cut into pieces, one a core; indices and values of all pieces are brought together.
 
     A piece is at least what one aligned read brings of bfloat16. Where many rows (`inner`) give a result each, short
     rows do not go to all cores (measured: no more than twice the square root of a row's words of 32 bytes, as a power
-    of two), and two pieces are held.
+    of two), and two pieces are held unless one kernel reads alone. `given`: the cores that the caller leaves to it.
     """
     width, element = x.padded_shape[-1], x.dtype.element_bytes
     least = _alignment(planner, x) // DataType.BFLOAT16.element_bytes
     blocks = div_up(width, least)
     grid, count = CoreCoord(*planner.card.grid), min(blocks, planner.card.cores)
     worthwhile = next(n for n in _POWERS if _WORD // 4 * n * n >= width * element)
-    if inner > 1 and count > worthwhile:
+    if given is not None:
+        cores = dealt(planner, blocks, grid=given) if blocks < given.num_cores() else given
+        groups = [(CoreRangeSet([own]), div_up(blocks, cores.num_cores())) for own in cores.ranges()]
+    elif inner > 1 and count > worthwhile:
         cores = num_cores_to_corerangeset(min(worthwhile, planner.card.cores), grid, True)
         groups = [(CoreRangeSet([own]), div_up(blocks, cores.num_cores())) for own in cores.ranges()]
     else:
@@ -144,8 +197,7 @@ def _row_search(planner: Planner, x: Spec, inner: int) -> tuple[CoreRangeSet, li
         groups = _groups(blocks, count, grid)
     indices, values = round_up(inner * _INDEX_BYTES, _WORD), round_up(inner * element, _WORD)
     pieces = [
-        CircularBuffer((1 if inner == 1 else 2) * round_up(share * least * element, _WORD), own, dataflow=True)
-        for own, share in groups
+        CircularBuffer(held * round_up(share * least * element, _WORD), own, dataflow=True) for own, share in groups
     ]
     total = cores.num_cores()
     return cores, pieces + staging(planner, [indices, total * indices, total * values], cores)

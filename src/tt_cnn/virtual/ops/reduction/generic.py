@@ -1,4 +1,4 @@
-"""`sum`, `mean`, `max`, `min`: over the last dimensions as they are, over others by moving them there."""
+"""Reductions over some dimensions: the last ones as they are, others by moving them there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
-from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.operation import Call, Context, Operation
 from tt_cnn.virtual.ops.reduction.reduce_program import negated_bytes
 from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
@@ -25,11 +26,10 @@ from tt_cnn.virtual.ops.shape.transpose import plan_transpose
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_INFINITY = float("inf")
 _FAST = (DataType.BFLOAT16, DataType.BFLOAT8_B)
 
 
@@ -73,7 +73,10 @@ class Reduction(Operation):
             keepdim=keepdim,
             memory_config=options.get("memory_config"),
             compute=None if config is None else Compute.of(config),
-            scalar=options.get("scalar", 1.0),
+            scalar=options["scalar"],
+            cores=options["sub_core_grids"],
+            fast=options["fast_and_approximate_mode"],
+            layout=options.get("output_layout"),
         )
 
     # --- plan -----------------------------------------------------------------------------------------------------
@@ -85,6 +88,7 @@ class Reduction(Operation):
         dims: tuple[int, ...],
         keepdim: bool,
         memory_config: MemoryConfig | None,
+        layout: Layout | None,
         **attributes: Any,
     ) -> list[Slot]:
         config = memory_config or x.spec.memory_config
@@ -98,6 +102,8 @@ class Reduction(Operation):
         reduced = self.plan_steps(planner, scope, flat, [d + offset for d in dims], config, between, attributes)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
         result = scope.replace(reduced, plan_shape(planner, reduced, shape))
+        if layout is not None and layout is not result.spec.layout:
+            result = scope.add(plan_to_layout(planner, result, layout, None, None))
         scope.leave(result)
         return [result]
 
@@ -114,7 +120,8 @@ class Reduction(Operation):
         rank, dtype = len(x.spec.shape), x.spec.dtype
         leading = [d for d in dims if d < rank - 2]
         if leading and self.fast and dtype in _FAST and attributes["scalar"] == 1.0:
-            x = self._plan_fast(planner, scope, x, leading, config, between, last=len(leading) == len(dims))
+            last = len(leading) == len(dims)
+            x = self._plan_fast(planner, scope, x, leading, config, between, last, attributes["cores"])
             dims = [d for d in dims if d >= rank - 2]
         if dims == [rank - 2, rank - 1]:
             return self._plan_matrix(planner, scope, x, config, dtype, attributes)
@@ -148,7 +155,7 @@ class Reduction(Operation):
         """
         fp32 = (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
         source = tiled(planner, scope, x, x.spec.memory_config)
-        if self.at_once(x.spec, fp32):
+        if self.at_once(x.spec, fp32, attributes["fast"]):
             result = self._plan_reduce(planner, source, "HW", config, dtype, attributes)
         else:
             kept = self.rows_of_a_matrix(x.spec.dtype, fp32)
@@ -166,7 +173,11 @@ class Reduction(Operation):
         """One step; with two more that negate, where the kernel's buffers for that do not fit."""
         fp32 = (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
         negated = self._negated(x.spec.dtype, fp32)
-        if not negated or along != "H" or 2 * negated_bytes(planner, x.spec) <= planner.program_l1():
+        if (
+            not negated
+            or along != "H"
+            or 2 * negated_bytes(planner, x.spec, attributes["cores"]) <= planner.program_l1()
+        ):
             return plan_reduce(planner, x, along, config, dtype, attributes, negated)
         flipped = plan_unary(planner, x, dtype=x.spec.dtype, memory_config=config)
         reduced = plan_reduce(planner, flipped, along, config, dtype, attributes)
@@ -175,9 +186,9 @@ class Reduction(Operation):
         planner.free(flipped)
         return result
 
-    def at_once(self, spec: Spec, fp32: bool) -> bool:
-        """Whether both dimensions of a matrix are one step."""
-        on_vector_unit = (spec.dtype is DataType.FLOAT32 and fp32) or (
+    def at_once(self, spec: Spec, fp32: bool, fast: bool) -> bool:
+        """Whether both dimensions of a matrix are one step. `fast` has the matrix unit reduce float32 too."""
+        on_vector_unit = (spec.dtype is DataType.FLOAT32 and fp32 and not fast) or (
             self.negates and not self._negated(spec.dtype, fp32)
         )
         return prod(spec.physical) // TILE_SIZE**2 <= 1 and not on_vector_unit
@@ -201,6 +212,7 @@ class Reduction(Operation):
         config: MemoryConfig,
         between: DataType,
         last: bool,
+        cores: CoreRangeSet | None,
     ) -> Slot:
         """What was given, and its tiled form, stay until the result is there."""
         logical, dtype = list(x.spec.shape), x.spec.dtype
@@ -208,7 +220,7 @@ class Reduction(Operation):
         order = sorted(leading, reverse=True)
         for dim in order:
             kept = dtype if last and dim == order[-1] else between
-            current = _after(scope, current, source, plan_fast_reduce(planner, current, dim, config, kept))
+            current = _after(scope, current, source, plan_fast_reduce(planner, current, dim, config, kept, cores))
             logical[dim] = 1
         if list(current.spec.shape) != logical:
             rank = len(logical)
@@ -232,7 +244,8 @@ class Reduction(Operation):
         rank, dtype = len(spec.shape), spec.dtype
         compute = attributes["compute"] or reduction_compute(context.arch)
         matrix = len(dims) == 2 and set(dims) == {rank - 2, rank - 1}
-        at_once = matrix and self.at_once(spec, compute.fp32)
+        fast = attributes["fast"]
+        at_once = matrix and self.at_once(spec, compute.fp32, fast)
         scale = attributes["scalar"] * self.scale(prod(spec.shape[d] for d in dims))
         order = sorted(dims, reverse=True)
         scaled = None if at_once else order[-1 if matrix or not self.adds else 0]
@@ -242,7 +255,7 @@ class Reduction(Operation):
                 dtype = DataType.FLOAT32 if at_once else kept
                 x = _stored(context, x, dtype)
             # of a matrix both dimensions are one call, which decides by the tensor that it was given
-            whole = compute.fp32 and (spec.dtype if matrix else dtype) is DataType.FLOAT32
+            whole = compute.fp32 and (spec.dtype if matrix else dtype) is DataType.FLOAT32 and not fast
             step = _Step(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, compute)
             x = self.reduce_one(context, x.movedim(dim, -2) if dim < rank - 2 else x, step)
             if dim < rank - 2:
@@ -304,7 +317,7 @@ def _tile_padded(shape: Shape) -> Shape:
     return Shape([*dims[:-2], round_up(dims[-2], TILE_SIZE), round_up(dims[-1], TILE_SIZE)])
 
 
-class _Sum(Reduction):
+class Adding(Reduction):
     adds = True
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
@@ -312,86 +325,10 @@ class _Sum(Reduction):
         return summed(context.engine, x, step.dtype, step.scale, step.compute, whole=step.whole)
 
 
-class _Extreme(Reduction):
+class Choosing(Reduction):
     largest = True
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
         axis = -1 if step.rows else -2
         value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
         return value * step.scale if step.scale != 1.0 else value
-
-
-class _Summing(_Sum):
-    """Calls of sum, mean, max and min have the same form."""
-
-    def arguments(
-        self,
-        input_tensor: Tensor,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        memory_config: Any = None,
-        compute_kernel_config: Any = None,
-        scalar: float = 1.0,
-        correction: bool | None = None,
-        sub_core_grids: Any = None,
-        fast_and_approximate_mode: bool = False,
-        output_layout: Any = None,
-    ) -> Call:
-        return self.make_call(
-            input_tensor,
-            dim,
-            keepdim,
-            memory_config=memory_config,
-            compute_kernel_config=compute_kernel_config,
-            scalar=scalar,
-        )
-
-
-@op("sum")
-class Sum(_Summing):
-    fast = True
-
-
-@op("mean")
-class Mean(_Summing):
-    averages = True
-
-    def scale(self, count: int) -> float:
-        return 1.0 / count
-
-
-class _Choosing(_Extreme):
-    def arguments(
-        self,
-        input_tensor: Tensor,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        memory_config: Any = None,
-        compute_kernel_config: Any = None,
-        scalar: float = 1.0,
-        correction: bool | None = None,
-        sub_core_grids: Any = None,
-        fast_and_approximate_mode: bool = False,
-    ) -> Call:
-        return self.make_call(
-            input_tensor,
-            dim,
-            keepdim,
-            memory_config=memory_config,
-            compute_kernel_config=compute_kernel_config,
-            scalar=scalar,
-        )
-
-
-@op("max")
-class Max(_Choosing):
-    fill = -_INFINITY
-
-
-@op("min")
-class Min(_Choosing):
-    fill = _INFINITY
-    largest = False
-    negates = True

@@ -28,26 +28,28 @@ class Program:
     buffers: list[CircularBuffer]
 
 
-def reduce_program(planner: Planner, x: Slot, out: Slot, along: str, registers: int, negated: bool) -> Program:
+def reduce_program(
+    planner: Planner, x: Slot, out: Slot, along: str, registers: int, negated: bool, grid: CoreRangeSet | None
+) -> Program:
+    """`grid`: the cores that the caller leaves to the op, or None."""
     if x.spec.layout is Layout.ROW_MAJOR:
-        return _row_major(planner, x.spec, out.spec, along)
+        return _row_major(planner, x.spec, out.spec, along, grid)
     if _resident(x.spec, out.spec, along):
         return _in_place(planner, x, out, negated)
     if along == "H":
-        return _columns(planner, x.spec, out.spec, registers, negated)
-    return _rows(planner, x.spec, out.spec, along, negated)
+        return _columns(planner, x.spec, out.spec, registers, negated, grid)
+    return _rows(planner, x.spec, out.spec, along, negated, grid)
 
 
 def scaler_tile(dtype: DataType) -> int:
     return (DataType.FLOAT32 if dtype is DataType.FLOAT32 else DataType.BFLOAT16).tile_bytes
 
 
-def _row_major(planner: Planner, spec: Spec, out: Spec, along: str) -> Program:
+def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRangeSet | None) -> Program:
     """Rows are tilized on the way in, beside a tile of what fills them up, and untilized on the way out."""
     matrices, rows, columns = tiles(spec)
-    cores = (
-        dealt(planner, matrices * spec.shape[-2], row_wise=True) if along == "W" else dealt(planner, matrices * columns)
-    )
+    units = matrices * (spec.shape[-2] if along == "W" else columns)
+    cores = dealt(planner, units, along == "W", grid)
     tile, result = spec.dtype.tile_bytes, out.dtype.tile_bytes
     chunk = min(columns if along == "W" else rows, _LONGEST_CHUNK)
     wide = chunk if along == "W" else 1
@@ -84,12 +86,12 @@ def _in_place(planner: Planner, x: Slot, out: Slot, negated: bool) -> Program:
     return Program(cores, staged + shards)
 
 
-def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool) -> Program:
+def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool, grid: CoreRangeSet | None) -> Program:
     """Rows of tiles, or all tiles on one core (`HW`); tiles are read together where every core has enough of them."""
     matrices, rows, columns = tiles(spec)
     units = matrices * rows if along == "W" else 1
-    least, _ = _shares(planner, units)
-    cores = dealt(planner, units)
+    least, _ = _shares(planner, units, grid)
+    cores = dealt(planner, units, grid=grid)
     read = least * columns if along == "W" else matrices * rows * columns
     together = 1 if read < _BATCH or (negated and along == "W" and least < 2) else _BATCH
     result = out.dtype.tile_bytes
@@ -97,30 +99,32 @@ def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool) ->
     return Program(cores, staging(planner, sizes + [result] * (2 * negated), cores))
 
 
-def _columns(planner: Planner, spec: Spec, out: Spec, registers: int, negated: bool) -> Program:
+def _columns(
+    planner: Planner, spec: Spec, out: Spec, registers: int, negated: bool, grid: CoreRangeSet | None
+) -> Program:
     """As many columns at a time as the destination registers hold, where a core has that many."""
     matrices, _, columns = tiles(spec)
-    least, _ = _shares(planner, matrices * columns)
-    cores = dealt(planner, matrices * columns)
+    least, _ = _shares(planner, matrices * columns, grid)
+    cores = dealt(planner, matrices * columns, grid=grid)
     tile, result, scaler = spec.dtype.tile_bytes, out.dtype.tile_bytes, scaler_tile(spec.dtype)
     if negated:
-        kept = negated_bytes(planner, spec)
+        kept = negated_bytes(planner, spec, grid)
         return Program(cores, staging(planner, [registers * tile, scaler, registers * result, kept, kept], cores))
     together = 1 if least < registers else registers
     return Program(cores, staging(planner, [2 * together * tile, scaler, 2 * result], cores))
 
 
-def negated_bytes(planner: Planner, spec: Spec) -> int:
+def negated_bytes(planner: Planner, spec: Spec, grid: CoreRangeSet | None = None) -> int:
     """Each of the two buffers of negated columns: all that a core gets, so that both shares end where they began."""
     matrices, rows, columns = tiles(spec)
     if spec.memory_config.memory_layout is TensorMemoryLayout.WIDTH_SHARDED and spec.is_sharded:
         together = spec.shard.shape[1] // TILE_SIZE
     else:
-        together = lcm(*_shares(planner, matrices * columns))
+        together = lcm(*_shares(planner, matrices * columns, grid))
     return rows * together * spec.dtype.tile_bytes
 
 
-def _shares(planner: Planner, units: int) -> tuple[int, int]:
+def _shares(planner: Planner, units: int, grid: CoreRangeSet | None) -> tuple[int, int]:
     """The least and the most units that a core gets."""
-    cores = min(units, planner.card.cores)
+    cores = min(units, planner.card.cores if grid is None else grid.num_cores())
     return units // cores, -(-units // cores)

@@ -18,6 +18,7 @@ from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.squeezing import plan_four_dims
 from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.refusals import warn_unwritten
 from tt_cnn.virtual.storage import CARRIER
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -41,7 +42,20 @@ class CumSum(Operation):
         memory_config: Any = None,
         disable_compensated_sum: bool = False,
     ) -> Call:
-        return Call([input], dim=dim, dtype=dtype, reverse=reverse_order, memory_config=memory_config)
+        if out is not None:
+            fatal(
+                input.shape == out.shape,
+                f"Shape mismatch: input tensor shape {input.shape} does not match output tensor shape {out.shape}.",
+            )
+            warn_unwritten(self.name, "out", "always")
+        return Call(
+            [input],
+            dim=dim,
+            dtype=dtype,
+            reverse=reverse_order,
+            memory_config=memory_config,
+            compensated=not disable_compensated_sum,
+        )
 
     def plan(
         self,
@@ -51,6 +65,7 @@ class CumSum(Operation):
         dtype: DataType | None,
         reverse: bool,
         memory_config: MemoryConfig | None,
+        compensated: bool,
     ) -> list[Slot]:
         spec = x.spec
         rank = len(spec.shape)
@@ -66,22 +81,28 @@ class CumSum(Operation):
         dims = len(flat.spec.shape)
         axis = dim % rank + dims - rank
         if axis == 0 or (axis >= dims - 2 and spec.dtype is DataType.BFLOAT16):
-            result = scope.add(self._accumulate(planner, flat, axis, target, reverse, config))
+            result = scope.add(self._accumulate(planner, flat, axis, target, config, (reverse, compensated)))
         else:
             order = list(range(dims))
             order[0], order[axis] = axis, 0
             moved = scope.add(plan_permute(planner, flat, order, spec.memory_config))
-            total = scope.replace(moved, self._accumulate(planner, moved, 0, target, reverse, config))
+            total = scope.replace(moved, self._accumulate(planner, moved, 0, target, config, (reverse, compensated)))
             result = scope.replace(total, plan_permute(planner, total, order, config))
         result = scope.replace(result, plan_reshape(planner, result, spec.shape))
         scope.leave(result)
         return [result]
 
     def _accumulate(
-        self, planner: Planner, x: Slot, axis: int, dtype: DataType, reverse: bool, config: MemoryConfig
+        self,
+        planner: Planner,
+        x: Slot,
+        axis: int,
+        dtype: DataType,
+        config: MemoryConfig,
+        way: tuple[bool, bool],
     ) -> Slot:
         """Along rows and columns only bfloat16; along the first dimension a sum is kept in float32, for float32 with
-        what rounding lost."""
+        what rounding lost, if it is to be compensated. `way`: from the end, compensated."""
         spec = x.spec
         rank = len(spec.shape)
         fatal(
@@ -98,7 +119,7 @@ class CumSum(Operation):
             axis, spec.num_pages // max(1, spec.padded_shape[axis])
         )
         cores = dealt(planner, units)
-        kept = 0 if axis >= rank - 2 else 2 if spec.dtype is DataType.FLOAT32 else 1
+        kept = 0 if axis >= rank - 2 else 2 if spec.dtype is DataType.FLOAT32 and way[1] else 1
         sizes = [4 * spec.dtype.tile_bytes, 4 * dtype.tile_bytes] + [DataType.FLOAT32.tile_bytes] * kept
         planner.step(
             "Accumulation",
@@ -107,7 +128,7 @@ class CumSum(Operation):
             [x],
             [out],
             staging(planner, sizes, cores),
-            {"dim": axis, "reverse": reverse},
+            {"dim": axis, "reverse": way[0], "compensated": way[1]},
             traffic([spec], [out.spec], spec.volume),
         )
         return out

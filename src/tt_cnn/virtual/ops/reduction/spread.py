@@ -19,6 +19,7 @@ from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
@@ -37,7 +38,7 @@ class _Spread(Operation):
         compute_kernel_config: Any = None,
         scalar: float = 1.0,
         correction: bool = True,
-        sub_core_grids: Any = None,
+        sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
         return Call(
             [input_tensor],
@@ -47,6 +48,7 @@ class _Spread(Operation):
             compute=None if compute_kernel_config is None else Compute.of(compute_kernel_config),
             scalar=scalar,
             correction=correction,
+            cores=sub_core_grids,
         )
 
     def shortcut(self, call: Call) -> Tensor | None:
@@ -75,7 +77,8 @@ class _Spread(Operation):
         moved = x if order is None else scope.add(plan_permute(planner, x, order, config))
         source = scope.replace(moved, tiled(planner, scope, moved, config))
         _check_registers(source, attributes["compute"])
-        result = scope.add(plan_welford(planner, source, along, config, attributes, extra=max(0, len(dims) - 2)))
+        extra = max(0, len(dims) - 2)
+        result = scope.add(plan_welford(planner, source, along, config, attributes, attributes["cores"], extra))
         if along == "H" and order is not None:
             result = scope.replace(result, plan_permute(planner, result, order, config))
         result = scope.replace(result, plan_shape(planner, result, shape))

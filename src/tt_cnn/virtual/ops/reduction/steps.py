@@ -10,7 +10,7 @@ from tt_cnn.virtual.ops.reduction.reduce_program import reduce_program
 from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -40,7 +40,8 @@ def plan_reduce(
     spec = x.spec
     out = planner.allocate(_reduced(spec, along, config, dtype))
     compute = (attributes or {}).get("compute")
-    program = reduce_program(planner, x, out, along, _REGISTERS if compute is None else compute.registers, negated)
+    registers = _REGISTERS if compute is None else compute.registers
+    program = reduce_program(planner, x, out, along, registers, negated, (attributes or {}).get("cores"))
     work = traffic([spec], [out.spec], 0, macs=spec.volume)
     planner.step("Reduce", _FACTORIES[along], program.cores, [x], [out], program.buffers, attributes, work)
     return out
@@ -51,7 +52,8 @@ def plan_welford(
     x: Slot,
     along: str,
     config: MemoryConfig,
-    attributes: dict[str, Any] | None = None,
+    attributes: dict[str, Any],
+    grid: CoreRangeSet | None,
     extra: int = 0,
 ) -> Slot:
     """Variance or standard deviation in one pass over W, H or both; over `extra` dimensions before those too."""
@@ -62,9 +64,10 @@ def plan_welford(
         matrices //= shape[dim]
         shape[dim] = 1
     units = matrices * {"W": rows, "H": columns, "HW": 1}[along]
-    cores = dealt(planner, units)
+    cores = dealt(planner, units, grid=grid)
     tile = spec.dtype.tile_bytes
-    keeps_row = along == "W" and (units > planner.card.cores or columns >= _LONG_ROW)
+    several = units > (planner.card.cores if grid is None else grid.num_cores())
+    keeps_row = along == "W" and (several or columns >= _LONG_ROW)
     sizes = [max(_MANY, columns if keeps_row else 0) * tile, 2 * tile]
     if along == "HW":
         sizes += [4 * DataType.FLOAT32.tile_bytes, DataType.FLOAT32.tile_bytes]
@@ -83,14 +86,21 @@ def plan_welford(
     return out
 
 
-def plan_fast_reduce(planner: Planner, x: Slot, dim: int, config: MemoryConfig, dtype: DataType) -> Slot:
+def plan_fast_reduce(
+    planner: Planner,
+    x: Slot,
+    dim: int,
+    config: MemoryConfig,
+    dtype: DataType,
+    grid: CoreRangeSet | None = None,
+) -> Slot:
     """A sum over a leading dimension: tiles are added up, none is looked into."""
     spec = x.spec
     shape = list(spec.padded_shape)
     length = shape[dim]
     shape[dim] = 1
     out = planner.allocate(Spec(Shape(shape), dtype, spec.layout, config))
-    cores = dealt(planner, out.spec.num_pages, row_wise=True)
+    cores = dealt(planner, out.spec.num_pages, True, grid)
     together = next(n for n in range(min(8, length), 0, -1) if length % n == 0)
     sizes = (2 * together * spec.dtype.tile_bytes, DataType.BFLOAT16.tile_bytes, 2 * dtype.tile_bytes)
     work = traffic([spec], [out.spec], 0, macs=spec.volume)

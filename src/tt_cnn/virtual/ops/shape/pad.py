@@ -21,7 +21,7 @@ from tt_cnn.virtual.ops.shape.viewing import plan_view, tile_padded
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 Pairs = tuple[tuple[int, int], ...]
@@ -250,7 +250,7 @@ class Pad(Operation):
         value: float | None = None,
         use_multicore: bool = True,
         memory_config: MemoryConfig | None = None,
-        sub_core_grids: Any = None,
+        sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
         given = list(values)
         shape = output_padded_shape
@@ -274,6 +274,7 @@ class Pad(Operation):
             value=float(value),
             use_multicore=use_multicore,
             memory_config=memory_config,
+            cores=sub_core_grids,
         )
 
     def shortcut(self, call: Call) -> Any:
@@ -296,7 +297,9 @@ class Pad(Operation):
         value: float,
         use_multicore: bool,
         memory_config: MemoryConfig | None,
+        cores: CoreRangeSet | None,
     ) -> list[Slot]:
+        planner.workers = cores
         return [plan_pad(planner, x, padding, value, memory_config, use_multicore)]
 
     def numbers(
@@ -307,6 +310,7 @@ class Pad(Operation):
         value: float,
         use_multicore: bool,
         memory_config: MemoryConfig | None,
+        cores: CoreRangeSet | None,
     ) -> list[torch.Tensor]:
         return [context.store(padded_values(context.logical(x), padding, value), fill=value)]
 

@@ -8,7 +8,7 @@ from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE
-from tt_cnn.virtual.ops.shape.programs import aligned_page, alignment, borrowed, cores_for
+from tt_cnn.virtual.ops.shape.programs import aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.ops.shape.shards import HEIGHT
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
@@ -116,7 +116,7 @@ def _stays_on_cores(spec: Spec, shape: Shape, config: MemoryConfig) -> bool:
 
 
 def _tiles(planner: Planner, out: Spec) -> Program:
-    cores = cores_for(planner.card, out.volume // TILE_SIZE**2)
+    cores = workers_for(planner, out.volume // TILE_SIZE**2)
     return cores, [staging(2 * out.page_bytes, cores), scratchpad(out.page_bytes, cores)]
 
 
@@ -130,7 +130,7 @@ def _rows(planner: Planner, spec: Spec, shape: Shape, start: tuple[int, ...]) ->
     card = planner.card
     row = shape[-1] * spec.dtype.element_bytes
     stick, wide = round_up(row, card.l1_alignment), round_up(row, card.dram_alignment)
-    cores = cores_for(card, prod(tuple(shape)[:-1]))
+    cores = workers_for(planner, prod(tuple(shape)[:-1]))
     count = max(div_up(_READ, stick), 1)
     room = half_limit(planner)
     fatal(

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.ops.layout.work_split import cores_and_share, grid_cores, split_work
+from tt_cnn.virtual.ops.layout.work_split import cores_and_share, dealt_among, grid_cores, split_work
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
@@ -20,6 +20,11 @@ MAX_CIRCULAR_BUFFER_PAGES = 65535
 def cores_for(card: Card, units: int) -> CoreRangeSet:
     """The cores that get at least one unit of work, columns first."""
     return split_work(card, units)[0]
+
+
+def workers_for(planner: Planner, units: int) -> CoreRangeSet:
+    """The same among the cores that the call leaves to the op."""
+    return cores_for(planner.card, units) if planner.workers is None else dealt_among(planner.workers, units)
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH, Dims, interlea
 from tt_cnn.virtual.ops.shape.viewing import host_view, inferred, plan_reshaping_view, plan_view, tile_padded
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import DataType, Layout, TileReshapeMapMode
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -227,7 +227,7 @@ class Reshape(Operation):
         logical_shape: Dims | None = None,
         memory_config: MemoryConfig | None = None,
         pad_value: float | None = None,
-        reshape_tile_mode: Any = None,
+        reshape_tile_mode: TileReshapeMapMode = TileReshapeMapMode.CACHE,
         sub_core_grids: CoreRangeSet | None = None,
         skip_padding_fill: bool = False,
     ) -> Call:
@@ -241,6 +241,7 @@ class Reshape(Operation):
             padded_shape=None if padded_shape is None else Shape(padded_shape),
             memory_config=memory_config,
             pad_value=None if skip_padding_fill else pad_value,
+            cores=sub_core_grids,
         )
 
     def shortcut(self, call: Call) -> Any:
@@ -255,7 +256,9 @@ class Reshape(Operation):
         padded_shape: Shape | None,
         memory_config: MemoryConfig | None,
         pad_value: float | None,
+        cores: CoreRangeSet | None,
     ) -> list[Slot]:
+        planner.workers = cores
         return [plan_reshape(planner, x, shape, padded_shape, memory_config, pad_value)]
 
     def numbers(
@@ -266,5 +269,6 @@ class Reshape(Operation):
         padded_shape: Shape | None,
         memory_config: MemoryConfig | None,
         pad_value: float | None,
+        cores: CoreRangeSet | None,
     ) -> list[torch.Tensor]:
         return [context.store(context.logical(x).reshape(tuple(shape)), fill=pad_value or 0.0)]

@@ -10,7 +10,7 @@ import numpy as np
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.relayout import padded_as, scratchpad, staging
-from tt_cnn.virtual.ops.shape.programs import cores_for
+from tt_cnn.virtual.ops.shape.programs import workers_for
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up
@@ -42,7 +42,7 @@ def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape
     words = _WORDS_A_SEGMENT * segments
     table = Spec(Shape([tiles, words]), DataType.UINT32, Layout.ROW_MAJOR, DRAM_MEMORY_CONFIG)
     mapping = planner.allocate(table)
-    cores = cores_for(planner.card, tiles)
+    cores = workers_for(planner, tiles)
     tile = spec.dtype.tile_bytes
     buffers = [staging(words * 4, cores), staging(tile, cores), scratchpad(tile, cores)]
     planner.step("ReshapeView", "ReshapeViewTiledProgramFactory", cores, [x], [output], buffers, attributes)
@@ -59,10 +59,11 @@ def _rows(planner: Planner, spec: Spec, out: Spec) -> tuple[CoreRangeSet, list[C
     two_kernels = divisible and (target % _NOC_WORD == 0 or not out.memory_config.is_dram())
     aligned = source % _NOC_WORD == 0 and target % _NOC_WORD == 0
     slots = 1 if aligned else _write_slots(planner.program_l1(), 2 if two_kernels else 1, read, slot)
+    cores = planner.workers or planner.grid
     buffers = []
     for _ in range(2 if two_kernels else 1):
-        buffers += [scratchpad(2 * read, planner.grid), scratchpad(slots * slot, planner.grid)]
-    return planner.grid, buffers
+        buffers += [scratchpad(2 * read, cores), scratchpad(slots * slot, cores)]
+    return cores, buffers
 
 
 def _write_slots(room: int, kernels: int, read: int, slot: int) -> int:

@@ -7,8 +7,7 @@ from math import prod
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
-from tt_cnn.virtual.ops.layout.work_split import split_work
-from tt_cnn.virtual.ops.shape.programs import aligned_page, alignment, borrowed, cores_for
+from tt_cnn.virtual.ops.shape.programs import aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH, derived, lacks_shards, rescaled, tile_sized
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
@@ -116,7 +115,7 @@ def _program(planner: Planner, x: Slot, output: Slot, box: Box, config: MemoryCo
 
 
 def _tiles(planner: Planner, spec: Spec, out: Spec) -> Program:
-    cores = cores_for(planner.card, out.volume // TILE_SIZE**2)
+    cores = workers_for(planner, out.volume // TILE_SIZE**2)
     return cores, [staging(2 * spec.dtype.tile_bytes, cores), scratchpad(4 * len(spec.padded_shape), cores)]
 
 
@@ -137,7 +136,7 @@ def _row_shards(planner: Planner, x: Slot, output: Slot) -> Program:
 
 def _stepped_rows(planner: Planner, spec: Spec, out: Spec) -> Program:
     card = planner.card
-    cores = cores_for(card, prod(tuple(out.padded_shape)[:-1]))
+    cores = workers_for(planner, prod(tuple(out.padded_shape)[:-1]))
     word = max(alignment(card, spec), alignment(card, out))
     return cores, [staging(2 * round_up(spec.padded_shape[-1] * spec.dtype.element_bytes, word), cores)]
 
@@ -147,7 +146,9 @@ def _rows(planner: Planner, spec: Spec, out: Spec, box: Box) -> Program:
     element = spec.dtype.element_bytes
     _check_pages(planner, spec, spec.padded_shape[-1] * element, "input")
     _check_pages(planner, out, out.padded_shape[-1] * element, "output")
-    cores, share = split_work(card, prod(tuple(out.padded_shape)[:-1]))
+    count = prod(tuple(out.padded_shape)[:-1])
+    cores = workers_for(planner, count)
+    share = div_up(count, cores.num_cores()) if count else 0
     word = max(alignment(card, spec), alignment(card, out))
     offset = box.begins[-1] * element % alignment(card, spec)
     row = out.padded_shape[-1] * element

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import torch
 
@@ -26,7 +25,7 @@ from tt_cnn.virtual.ops.shape.viewing import plan_view
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, ShardOrientation
-from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -273,7 +272,7 @@ class Slice(Operation):
         memory_config: MemoryConfig | None = None,
         output_tensor: Tensor | None = None,
         pad_value: float | None = None,
-        sub_core_grids: Any = None,
+        sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
         begins = as_ints(starts if slice_start is None else slice_start)  # type: ignore[arg-type]
         stops = as_ints(ends if slice_end is None else slice_end)  # type: ignore[arg-type]
@@ -285,6 +284,7 @@ class Slice(Operation):
             steps=(1,) * len(begins) if given is None else as_ints(given),
             memory_config=memory_config,
             pad_value=pad_value,
+            cores=sub_core_grids,
         )
 
     def plan(
@@ -297,7 +297,9 @@ class Slice(Operation):
         steps: tuple[int, ...],
         memory_config: MemoryConfig | None,
         pad_value: float | None,
+        cores: CoreRangeSet | None,
     ) -> list[Slot]:
+        planner.workers = cores
         return [plan_slice(planner, x, begins, ends, steps, memory_config, out[0] if out else None, pad_value)]
 
     def numbers(
@@ -310,6 +312,7 @@ class Slice(Operation):
         steps: tuple[int, ...],
         memory_config: MemoryConfig | None,
         pad_value: float | None,
+        cores: CoreRangeSet | None,
     ) -> list[torch.Tensor]:
         return [context.store(cut(context.logical(x), begins, ends, steps), fill=pad_value or 0.0)]
 

@@ -1,0 +1,125 @@
+"""`embedding`: rows of a table by their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.layout.relayout import scratchpad
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.types.enums import DataType, EmbeddingsType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+_INDICES, _INDICES_OF_TILES = 256, 128
+"""Bytes of indices that a kernel reads at a time (recorded)."""
+_ROWS_KEPT = {EmbeddingsType.GENERIC: 0, EmbeddingsType.PADDED: 1, EmbeddingsType.BINARY: 2}
+"""Rows of the table that a kernel keeps beside it. The values are the same."""
+
+
+@op("embedding")
+class Embedding(Operation):
+    """Rows of a table by their numbers."""
+
+    def arguments(
+        self,
+        input_tensor: Tensor,
+        weight: Tensor,
+        *,
+        padding_idx: int | None = None,
+        layout: Any = None,
+        embeddings_type: EmbeddingsType = EmbeddingsType.GENERIC,
+        dtype: Any = None,
+        memory_config: Any = None,
+        output_tensor: Tensor | None = None,
+    ) -> Call:
+        tensors = [input_tensor, weight] + ([] if output_tensor is None else [output_tensor])
+        return Call(
+            tensors,
+            kind=_kind(embeddings_type, padding_idx),
+            token=padding_idx,
+            layout=layout,
+            dtype=dtype,
+            memory_config=memory_config,
+        )
+
+    def plan(
+        self,
+        planner: Planner,
+        x: Slot,
+        table: Slot,
+        *given: Slot,
+        kind: EmbeddingsType,
+        token: int | None,
+        layout: Layout | None,
+        dtype: DataType | None,
+        memory_config: MemoryConfig | None,
+    ) -> list[Slot]:
+        if kind is EmbeddingsType.BINARY:
+            fatal(table.spec.padded_shape[-2] == 2, "Weight tensor must have 2 embeddings for BINARY Embeddings Type")
+        fatal(table.spec.dtype is DataType.BFLOAT16, "Weights tensor must have BFLOAT16 dtype")
+        target = layout or table.spec.layout
+        shape = Shape((*x.spec.shape, table.spec.shape[-1]))
+        config = memory_config or x.spec.memory_config
+        wanted = Spec(shape, dtype or table.spec.dtype, target, config)
+        out = _given(planner, given[0], wanted) if given else planner.allocate(wanted)
+        rows, row = x.spec.shape.volume(), table.spec.page_bytes
+        if target is Layout.TILE:
+            columns = tiles(out.spec)[2]
+            cores = dealt(planner, max(1, rows // TILE_SIZE))
+            sizes = [2 * columns * table.spec.dtype.tile_bytes, 2 * columns * out.spec.dtype.tile_bytes]
+            factory, indices = "EmbeddingsFusedProgramFactory", _INDICES_OF_TILES
+        else:
+            cores = dealt(planner, rows)
+            sizes = [row * (2 if rows > planner.card.cores else 1)]
+            factory, indices = "EmbeddingsRMProgramFactory", _INDICES
+        private = [indices, _ROWS_KEPT[kind] * row]
+        planner.step(
+            "Embeddings",
+            factory,
+            cores,
+            [x, table],
+            [out],
+            [*staging(planner, sizes, cores), *(scratchpad(size, cores) for size in private if size)],
+            {"kind": kind, "token": token},
+            traffic([x.spec], [out.spec], 0),
+        )
+        return [out]
+
+    def numbers(
+        self, context: Context, x: torch.Tensor, table: torch.Tensor, *_: torch.Tensor, **__: Any
+    ) -> list[torch.Tensor]:
+        rows = context.logical(table, 1).reshape(-1, context.inputs[1].shape[-1])
+        return [context.store(rows[context.logical(x).to(torch.int64)])]
+
+
+def _kind(asked: EmbeddingsType, token: int | None) -> EmbeddingsType:
+    """A padding index makes the table a padded one, whatever type was asked for (recorded)."""
+    if token is not None:
+        return EmbeddingsType.PADDED
+    fatal(asked is not EmbeddingsType.PADDED, "Pad token must be specified when PADDED Embeddings Type is specified")
+    return asked
+
+
+def _given(planner: Planner, given: Slot, wanted: Spec) -> Slot:
+    """The caller's tensor under the shape of the result."""
+    own = given.spec
+    fatal(
+        own.shape.volume() == wanted.shape.volume(),
+        "Attempting to reshape between two shapes with different volumes",
+    )
+    fatal(
+        (own.dtype, own.layout) == (wanted.dtype, wanted.layout),
+        f"embedding is planned with an output_tensor of the result's dtype and layout ({wanted.dtype.native}, "
+        f"{wanted.layout.native}) on this card, got {own.dtype.native}, {own.layout.native}.",
+    )
+    if own.shape == wanted.shape:
+        return given
+    return planner.view(given, wanted.with_(memory_config=own.memory_config))
