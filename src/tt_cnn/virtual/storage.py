@@ -7,10 +7,11 @@ host computes with them at full speed.
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -95,7 +96,19 @@ class Cell:
         if device.type == "cuda" and not torch._C._len_torch_dispatch_stack():  # nor is a trace being compiled
             for value in values:
                 used_here(value)
-        return [v if tuple(v.shape) == shape else v.reshape(shape) for v in values]
+        return [v if tuple(v.shape) == shape else viewed(v, shape) for v in values]
+
+
+def viewed(value: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Values that were written under another shape: the same memory, in the same order.
+
+    Shards may be longer than the rows that they hold, and a view may have less of such padding, or more.
+    """
+    missing = math.prod(shape) - value.numel()
+    if not missing:
+        return value.reshape(shape)
+    flat = value.reshape(-1)
+    return (flat[:missing] if missing < 0 else torch.nn.functional.pad(flat, (0, missing))).reshape(shape)
 
 
 def zeros(spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:

@@ -23,7 +23,7 @@ from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import installed
 from tt_cnn.virtual.failures import Failure, run_commands
 from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import Cell, Values
+from tt_cnn.virtual.storage import Cell, Values, viewed
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
@@ -63,7 +63,7 @@ class OnHost:
 
     def __call__(self) -> None:
         chips = zip(*(values_of(cell) for cell in self.sources), strict=True)
-        inputs = [[x.reshape(n).contiguous() for x, n in zip(values, self.shapes, strict=True)] for values in chips]
+        inputs = [[viewed(x, n).contiguous() for x, n in zip(values, self.shapes, strict=True)] for values in chips]
         if self.keeps:
             self.samples.extend(inputs)
         results = [self.host(values) for values in inputs]
