@@ -18,6 +18,7 @@ from tt_cnn.virtual.ops.eltwise.calls import (
     SUB_CORE_GRIDS,
     SUB_DEVICE_ID,
     Parameter,
+    check_rounding,
     is_number,
     keyword,
     positional,
@@ -59,6 +60,7 @@ class Binary(Operation):
         output = options.get("output_tensor")
         if output is not None:
             tensors.append(require_tensor(self, output))
+        check_rounding(options.get("rounding_mode"))
         scalar = first if scalar_left else second if is_number(second) else None
         return Call(
             tensors,

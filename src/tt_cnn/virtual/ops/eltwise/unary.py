@@ -12,6 +12,7 @@ from tt_cnn.virtual.ops.eltwise.activations import Activation, Kernel, kernel_of
 from tt_cnn.virtual.ops.eltwise.calls import (
     PLACEMENT,
     Parameter,
+    check_rounding,
     is_number,
     keyword,
     positional,
@@ -19,7 +20,7 @@ from tt_cnn.virtual.ops.eltwise.calls import (
     with_signature,
     wrong_types,
 )
-from tt_cnn.virtual.ops.eltwise.numbers import integer_unary, unary_register
+from tt_cnn.virtual.ops.eltwise.numbers import check_numbers, integer_unary, unary_register
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -29,6 +30,7 @@ from tt_cnn.virtual.types.enums import Arch, DataType, SigmoidMode
 from tt_cnn.virtual.types.unary import activation
 
 U8, U16, U32, I32 = DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.INT32
+_MAY_BE_NONE = ("decimals", "eps", "max", "min", "rounding_mode")
 NO_INTEGERS: frozenset[DataType] = frozenset()
 SIGNED = frozenset({I32})
 WIDE = frozenset({U32, I32})
@@ -56,12 +58,16 @@ class Unary(Operation):
     ) -> Call:
         x = require_tensor(self, input_tensor, *parameters.values())
         chain = (type(self).make_kernel(**self.numbers_only(parameters)),)
+        check_numbers(chain, x.dtype)
         return self.chain_call(x, chain, memory_config, output_tensor, sub_core_grids)
 
     def numbers_only(self, parameters: dict[str, Any]) -> dict[str, Any]:
         for name, value in parameters.items():
             named = isinstance(value, SigmoidMode) or (name == "rounding_mode" and isinstance(value, str))
-            if value is not None and not is_number(value) and not named:
+            if name == "rounding_mode":
+                check_rounding(value)
+            optional = value is None and name in _MAY_BE_NONE
+            if not (is_number(value) or named or optional) or (name == "decimals" and isinstance(value, float)):
                 raise wrong_types(self, ("input_tensor", *parameters.values()))
         return parameters
 
@@ -228,12 +234,16 @@ define("hardtanh", keyword("min_val", -1.0), keyword("max_val", 1.0))
 define("hardshrink", keyword("lambd", 0.5))
 define("softshrink", keyword("lambd", 0.5))
 define("softplus", keyword("beta", 1.0), keyword("threshold", 20.0))
-define("round", keyword("decimals", 0))
+define("round", keyword("decimals", 0), kernel=lambda decimals: Kernel("round", (decimals or 0,)))
 define("logit", keyword("eps"), scratch=True)
 define("xielu", keyword("alpha_p", 0.800000011920929), keyword("alpha_n", 0.800000011920929))
 
 
-def _sigmoid(vector_mode: int, mode: SigmoidMode) -> Kernel:
+def _sigmoid(vector_mode: int, mode: SigmoidMode | int) -> Kernel:
+    if mode not in _SIGMOID and mode not in {one.value for one in SigmoidMode}:
+        raise TypeError(f"ttnn.sigmoid(): incompatible function arguments: mode is {mode!r}, not a SigmoidMode")
+    mode = SigmoidMode(mode) if isinstance(mode, int) else mode
+    fatal(vector_mode in (2, 4), "Invalid Vector mode value. Expected vector mode C (2) or RC (4) for sigmoid")
     return Kernel(*_SIGMOID[mode])
 
 
@@ -309,6 +319,8 @@ class Gelu(Unary):
         fast_and_approximate_mode: bool = False,
         **_: Any,
     ) -> Call:
+        if variant is not None and getattr(variant, "name", None) not in _GELU_VARIANTS:
+            raise wrong_types(self, (input_tensor, variant))
         name = variant.name if variant is not None else "FastApproximate" if fast_and_approximate_mode else "Accurate"
         x = require_tensor(self, input_tensor)
         return self.chain_call(x, (_GELU_VARIANTS[name],), memory_config, output_tensor, sub_core_grids)
@@ -333,6 +345,7 @@ class UnaryChain(Unary):
         x = require_tensor(self, input_tensor, ops_chain)
         fatal(len(ops_chain) > 0, "Op chain cannot be empty")
         chain = tuple(kernel_of(_pair(item)) for item in ops_chain)
+        check_numbers(chain, x.dtype)
         return self.chain_call(x, chain, memory_config, output_tensor, sub_core_grids)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors import ValuesError, fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -57,6 +57,10 @@ class Gather(Operation):
             f"{len(index.spec.shape)}",
         )
         axis = _axis(dim, rank)
+        fatal(
+            index.spec.dtype in (DataType.UINT32, DataType.UINT16),
+            f"gather_codegen: index tensor must be of type UINT32 or UINT16. Got: {index.spec.dtype.native}",
+        )
         config = memory_config or x.spec.memory_config
         scope = Temporaries(planner)
         if axis != rank - 1:
@@ -87,8 +91,9 @@ class Gather(Operation):
         return [out]
 
     def numbers(self, context: Context, x: torch.Tensor, index: torch.Tensor, dim: int, **_: Any) -> list[torch.Tensor]:
-        where = context.logical(index, 1).to(torch.int64)
-        return [context.store(torch.gather(context.logical(x), dim, where))]
+        value = context.logical(x)
+        where = checked_indices(context.logical(index, 1), value.shape[dim], "gather")
+        return [context.store(torch.gather(value, dim, where))]
 
 
 @op("scatter")
@@ -115,6 +120,7 @@ class Scatter(Operation):
     ) -> list[Slot]:
         rank = len(x.spec.shape)
         axis = _axis(dim, rank)
+        _check_scatter(x.spec, index.spec, source.spec, axis)
         config = memory_config or x.spec.memory_config
         scope = Temporaries(planner)
         layout = x.spec.layout
@@ -145,9 +151,34 @@ class Scatter(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, dim: int, **_: Any
     ) -> list[torch.Tensor]:
-        where = context.logical(index, 1).to(torch.int64)
+        where = checked_indices(context.logical(index, 1), context.inputs[0].shape[dim], "scatter")
         values = context.logical(source, 2)[tuple(slice(0, size) for size in where.shape)]
         return [context.store(context.logical(x).scatter(dim, where, values))]
+
+
+def _check_scatter(x: Spec, index: Spec, source: Spec, axis: int) -> None:
+    rank = len(x.shape)
+    for name, spec in (("index", index), ("source", source)):
+        found = len(spec.shape)
+        fatal(
+            found == rank,
+            f"input_rank must be equal to {name}_rank (input_rank == {rank}, {name}_rank == {found})",
+        )
+    for dim in range(rank):
+        fatal(
+            dim == axis or index.shape[dim] <= x.shape[dim],
+            f"index_shape[{dim}] <= input_shape[{dim}] == false (index_shape: {index.shape}, input_shape: {x.shape})",
+        )
+        fatal(
+            index.shape[dim] <= source.shape[dim],
+            f"index_shape[{dim}] <= source_shape[{dim}] == false (index_shape: {index.shape}, source_shape: "
+            f"{source.shape})",
+        )
+    fatal(
+        x.dtype is source.dtype,
+        f"input_dtype differs from src_dtype (input_dtype: {x.dtype.name}, src_dtype: {source.dtype.name}).",
+    )
+    fatal(not index.dtype.is_float, f"index_dtype is not integer, it is {index.dtype.name}.")
 
 
 @op("embedding")
@@ -205,4 +236,15 @@ class Embedding(Operation):
 
     def numbers(self, context: Context, x: torch.Tensor, table: torch.Tensor, **_: Any) -> list[torch.Tensor]:
         rows = context.logical(table, 1).reshape(-1, context.inputs[1].shape[-1])
-        return [context.store(rows[context.logical(x).to(torch.int64)])]
+        return [context.store(rows[checked_indices(context.logical(x), len(rows), "embedding")])]
+
+
+def checked_indices(indices: torch.Tensor, count: int, op: str) -> torch.Tensor:
+    """Row numbers that are there. A card goes wherever they point to; here the queue tells, when it sees the values."""
+    whole = indices.to(torch.int64)
+    if whole.numel() and not (int(whole.min()) >= 0 and int(whole.max()) < count):
+        raise ValuesError(
+            f"ttnn.{op} was given indices from {int(whole.min())} to {int(whole.max())} for {count} rows.",
+            "  a card would use whatever lies there in its memory",
+        )
+    return whole

@@ -6,6 +6,7 @@ the card, by the unary op `fill`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,11 +41,22 @@ def filled(
         layout = Layout.TILE  # the host has no other form of them; on a card it must be asked for
     Spec(shape, dtype, layout, config)
     kind = torch.float32 if dtype.is_float else torch.int64
-    host = host_tensor([torch.full(tuple(shape), value, dtype=kind)], dtype, layout, config)
+    host = host_tensor([torch.full(tuple(shape), as_stored(value, dtype), dtype=kind)], dtype, layout, config)
     if into is not None:
         copy_host_to_device_tensor(host, into)
         return into
     return host if device is None else to_device(host, device, config)
+
+
+def as_stored(value: float, dtype: DataType) -> float:
+    """A number as the host's C++ converts it: large ones are infinite as float32; as an integer, what does not fit 32
+    bits is the smallest int32 (asked of TT-NN 0.81.1: full with 1e30, inf and nan)."""
+    if dtype.is_float:
+        return float(torch.tensor(float(value), dtype=torch.float64).to(torch.float32))
+    limit = 2**31 if dtype is DataType.INT32 else 2**32
+    if math.isfinite(value) and -limit <= value < limit:
+        return int(value)
+    return -(2**31) if dtype is DataType.INT32 else 0
 
 
 class _Created(Operation):
@@ -229,6 +241,9 @@ class EmptyLike(_Like):
         )
 
 
+_MOST_NUMBERS = 2**27
+
+
 @op("arange")
 class Arange(_Created):
     """`(end)` or `(start, end, step)`, whole numbers, made on the host."""
@@ -255,7 +270,9 @@ class Arange(_Created):
         start, end, step = a["bounds"]
         fatal(step != 0, "Step must be nonzero")
         fatal(not a["dtype"].is_block_float, "Unsupported dtype")
+        fatal((end - start) * step >= 0, "Invalid range: Step direction does not match range bounds")
         count = max(0, -((start - end) // step))
+        fatal(count <= _MOST_NUMBERS, f"ttnn.arange of {count} numbers is more than the host makes ({_MOST_NUMBERS})")
         numbers = start + step * torch.arange(count, dtype=torch.int64)
         host = host_tensor([numbers], a["dtype"], a["layout"], a["memory_config"])
         return host if a["on"] is None else to_device(host, a["on"], a["memory_config"])

@@ -54,13 +54,14 @@ class _Product(Operation):
         **rest: Any,
     ) -> Call:
         for name in ("output_tile", "global_cb", "sub_device_id", "prefetcher_pipes", "in0_column_offset"):
-            if rest.pop(name, None):
+            given = rest.pop(name, None)
+            if given is not None and not (isinstance(given, (list, tuple)) and not given):
                 raise NotImplementedError(f"the virtual card has no ttnn.{self.name}({name}=)")
         optional = {"bias": bias, "output": optional_output_tensor}
-        given = {name: tensor for name, tensor in optional.items() if tensor is not None}
+        named = {name: tensor for name, tensor in optional.items() if tensor is not None}
         return Call(
-            [input_tensor_a, input_tensor_b, *given.values()],
-            has=tuple(given),
+            [input_tensor_a, input_tensor_b, *named.values()],
+            has=tuple(named),
             program=program_of(program_config),
             activation=activation_of(activation),
             core_grid=None if core_grid is None else (core_grid.x, core_grid.y),
@@ -264,6 +265,7 @@ def _fused(call: Call, inputs: Sequence[Slot]) -> bool:
 def _with(call: Call, **attributes: Any) -> Call:
     changed = Call(call.tensors, queue=call.queue, device=call.device)
     changed.attributes = {**call.attributes, **attributes}
+    changed.given = call.given
     return changed
 
 

@@ -17,6 +17,9 @@ from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
+_MOST_ELEMENTS = 2**26
+"""Of a mask: far beyond any network's, and small enough to be made at once."""
+
 
 @op("group_norm")
 class GroupNorm(Operation):
@@ -72,7 +75,10 @@ class GroupNorm(Operation):
         spec = x.spec
         fatal(len(spec.shape) == 4, f"group_norm takes a tensor of 4 dimensions, got {len(spec.shape)}")
         channels = spec.shape[-1]
-        fatal(channels % groups == 0, f"channel must be divisible by num_groups (got {channels} and {groups})")
+        fatal(
+            groups > 0 and channels % groups == 0,
+            f"channel must be divisible by num_groups (got {channels} and {groups})",
+        )
         fatal(channels % TILE_SIZE == 0, f"channels ({channels}) must be a multiple of the tile width")
         out = planner.allocate(
             spec.with_(
@@ -127,6 +133,7 @@ def create_group_norm_weight_bias_rm(
     input_tensor: torch.Tensor, num_channels: int, num_cores_x: int = 1
 ) -> torch.Tensor:
     """A vector of channels as (1, 1, tiles, 32): each core's channels padded to whole tiles."""
+    fatal(num_cores_x > 0, f"num_cores_x ({num_cores_x}) must be greater than 0")
     fatal(
         num_channels % num_cores_x == 0,
         f"num_channels ({num_channels}) must be divisible by num_cores_x ({num_cores_x})",
@@ -141,8 +148,15 @@ def create_group_norm_input_mask(
     num_channel: int, num_groups: int, num_cores_across_channel: int, dtype: DataType = DataType.BFLOAT16
 ) -> Tensor | None:
     """For each group ones over its channels, within the tiles that the group touches: (1, groups, 32, width)."""
+    for name, number in (("num_groups", num_groups), ("num_cores_across_channel", num_cores_across_channel)):
+        fatal(number > 0, f"{name} ({number}) must be greater than 0")
+    fatal(num_channel >= 0, f"num_channel ({num_channel}) must be 0 or more")
     per_group = num_channel // num_groups
     width = _mask_tiles(per_group) * TILE_SIZE
+    fatal(
+        num_groups * TILE_SIZE * width <= _MOST_ELEMENTS,
+        f"the mask of {num_groups} groups of {per_group} channels would have {num_groups * TILE_SIZE * width} elements",
+    )
     mask = torch.zeros(1, num_groups, TILE_SIZE, width)
     groups_a_core = max(1, num_groups // num_cores_across_channel)
     for group in range(num_groups):
