@@ -118,6 +118,8 @@ def _configs() -> list[Any]:
 
 MEANT_WELL = 6
 """So many of the configs, from the first, are for tensors to start from."""
+WILDNESS = (0.0, 0.05, 0.15, 0.4)
+"""How often an argument of a call is anything at all; calls that mean well get further inside."""
 
 
 class Pool:
@@ -125,16 +127,18 @@ class Pool:
 
     def __init__(self, draw: random.Random, device: MeshDevice, other: MeshDevice) -> None:
         self.random = draw
+        self.wildness = 0.0
         self.device = device
         self.configs = _configs()
-        self.tensors: list[Any] = [self._tensor(device, other) for _ in range(10)]
+        family = draw.choice(SHAPES), draw.choice(DTYPES)  # tensors that go together
+        self.tensors: list[Any] = [self._tensor(device, other, *family) for _ in range(4)]
+        self.tensors += [self._tensor(device, other, draw.choice(SHAPES), draw.choice(DTYPES)) for _ in range(8)]
         gone = ttnn.from_torch(torch.ones(1, 1, 32, 32), dtype=ttnn.bfloat16, device=device)
         ttnn.deallocate(gone)
         self.tensors.append(gone)
 
-    def _tensor(self, device: MeshDevice, other: MeshDevice) -> Any:
+    def _tensor(self, device: MeshDevice, other: MeshDevice, shape: tuple[int, ...], dtype: Any) -> Any:
         draw = self.random
-        shape, dtype = draw.choice(SHAPES), draw.choice(DTYPES)
         layout = ttnn.TILE_LAYOUT if dtype in BLOCKS else draw.choice([ttnn.TILE_LAYOUT, ttnn.ROW_MAJOR_LAYOUT])
         where = draw.choice([None, *[device] * 8, other])
         config = draw.choice(self.configs[:MEANT_WELL]) if where is not None else None
@@ -204,7 +208,7 @@ class Pool:
 
     def likely(self, parameter: inspect.Parameter) -> Any:
         """What a parameter would get from somebody who means well, mostly."""
-        if self.random.random() < 0.15:
+        if self.random.random() < self.wildness:
             return self.wild()
         name, text = parameter.name, str(parameter.annotation)
         for words, values in self._by_name():
@@ -232,7 +236,9 @@ class Pool:
             (("mesh_device", "device"), [self.device]),
             (("queue", "cq_id"), [0, 0, 1, 5, -1, None]),
             (("rounding_mode",), [None, "floor", "trunc", "up"]),
+            (("stride_h", "stride_w", "num_groups", "repeats", "chunks", "split_size"), [1, 2, 2, 4, 8, 3, 0, 32]),
             (("kernel_size", "stride", "dilation", "padding", "scale_factor"), pairs),
+            (("mode",), ["nearest", "bilinear", "constant", None, False, True]),
             (("channels",), [32, 64, 5, 1, 0]),
             (("batch_size",), [1, 1, 2, 0]),
             (("input_h", "input_w", "height", "width"), [8, 1, 7, 5, 64, 0]),
@@ -259,6 +265,7 @@ class Pool:
 def arguments(function: Callable[..., Any], pool: Pool) -> Arguments:
     """Arguments for one call, by the function's signature, most of the time."""
     target = function.arguments if isinstance(function, Operation) else function
+    pool.wildness = pool.random.choice(WILDNESS)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     positional = True
@@ -267,15 +274,15 @@ def arguments(function: Callable[..., Any], pool: Pool) -> Arguments:
             args += [pool.wild() for _ in range(pool.random.randrange(4))] if positional else []
             continue
         needed = parameter.default is parameter.empty
-        if not needed and pool.random.random() < 0.7:
+        if not needed and pool.random.random() < 0.75:
             positional = False
             continue
         if positional and parameter.kind is not parameter.KEYWORD_ONLY:
             args.append(pool.likely(parameter))
         else:
             kwargs[parameter.name] = pool.likely(parameter)
-    if pool.random.random() < 0.04:
+    if pool.random.random() < pool.wildness / 4:
         kwargs["no_such_argument"] = 1
-    if args and pool.random.random() < 0.04:
+    if args and pool.random.random() < pool.wildness / 4:
         args.pop()
     return args, kwargs

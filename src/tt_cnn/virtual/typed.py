@@ -139,7 +139,7 @@ def bound_names(function: Callable[..., Any], count: int, keywords: tuple[str, .
     return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds][:count]
 
 
-def fits(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def takes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a function takes these arguments: their number, their names and their types."""
     try:
         names = bound_names(function, len(args), tuple(kwargs))
@@ -170,7 +170,7 @@ def typed(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not fits(function, args, kwargs):
+        if not takes(function, args, kwargs):
             given = [type_name(a) for a in args] + [f"{k}: {type_name(v)}" for k, v in kwargs.items()]
             raise TypeError(
                 f"{function.__name__}(): incompatible function arguments.\n\nInvoked with types: {', '.join(given)}"

@@ -26,7 +26,7 @@ import torch
 from tt_cnn.virtual.accesses import accesses_of, temporaries
 from tt_cnn.virtual.advice import Alternative, explain
 from tt_cnn.virtual.call_script import described
-from tt_cnn.virtual.conversion import pad_to, unpad
+from tt_cnn.virtual.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors import CardError, fatal
@@ -39,7 +39,7 @@ from tt_cnn.virtual.queues import Command, current_queue
 from tt_cnn.virtual.shard_grid import check_shard_grid
 from tt_cnn.virtual.storage import zeros
 from tt_cnn.virtual.tensor import OPERATORS, Tensor
-from tt_cnn.virtual.typed import fits, type_name
+from tt_cnn.virtual.typed import takes, type_name
 from tt_cnn.virtual.types.enums import Arch
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
@@ -106,6 +106,7 @@ class Context:
         spec = self.outputs[i]
         if value.is_floating_point() is not spec.dtype.is_float:  # integers asked for as floats, or the other way
             value = value.to(torch.float32) if spec.dtype.is_float else to_integer(value, spec.dtype)
+        fill = fill if spec.dtype.is_float or not fill else as_stored(fill, spec.dtype)
         return self.engine.pack(pad_to(value, spec.padded_shape, fill), spec.dtype)
 
 
@@ -163,7 +164,7 @@ class Operation:
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call's arguments by TT-NN's signature; a wrong name, number or type of them is TT-NN's TypeError."""
         kwargs = current_spelling(self.name, kwargs)
-        if not fits(type(self).arguments, (self, *args), kwargs):
+        if not takes(type(self).arguments, (self, *args), kwargs):
             raise TypeError(_signature_message(self, args, kwargs))
         for value in kwargs.values():
             _check_grid(value)

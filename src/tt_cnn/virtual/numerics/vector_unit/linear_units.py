@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -35,8 +33,7 @@ def selu(unit: VectorUnit, x: Tensor, scale: float = SELU_SCALE, alpha: float = 
 
 @unary("celu")
 def celu(unit: VectorUnit, x: Tensor, alpha: float = 1.0) -> Tensor:
-    inverse = 1.0 / alpha if alpha else math.inf  # the host's C++ divides so
-    left = unit.mul(alpha, expm1_clamped(unit, unit.mul(inverse, x)))
+    left = unit.mul(alpha, expm1_clamped(unit, unit.mul(1.0 / alpha, x)))
     return unit.round(torch.where(x >= 0, x, left))
 
 

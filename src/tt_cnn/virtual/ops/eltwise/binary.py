@@ -103,8 +103,8 @@ class Binary(Operation):
             "Optional output tensor with Row Major input is not supported right now for Elementwise operations",
         )
         kind.check_scalar(dtypes[0], attributes["scalar"])
-        operands = _typecast(planner, operands, change)
-        operands, converted = _tiled(planner, operands)
+        cast = _typecast(planner, operands, change)
+        operands, converted = _tiled(planner, cast)
         left, right, after = attributes["activations"]
         if attributes["scalar_left"]:
             left, right = right, left
@@ -122,7 +122,8 @@ class Binary(Operation):
             cores=attributes["cores"],
             attributes={"kind": kind.name, "activations": attributes["activations"]},
         )
-        temporaries = [s for s in operands if s.id not in {slot.id for slot in slots}]
+        made = {s.id: s for s in (*cast, *operands)}
+        temporaries = [made[i] for i in made.keys() - {slot.id for slot in slots}]
         if not last:
             temporaries.append(out)
             out = plan_unary(planner, out, dtype=dtype, output=output, attributes={"chain": (Kernel(rounding),)})

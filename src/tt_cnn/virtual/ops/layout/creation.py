@@ -6,13 +6,12 @@ the card, by the unary op `fill`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from tt_cnn.virtual.conversion import host_tensor
+from tt_cnn.virtual.conversion import as_stored, host_tensor
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
@@ -46,17 +45,6 @@ def filled(
         copy_host_to_device_tensor(host, into)
         return into
     return host if device is None else to_device(host, device, config)
-
-
-def as_stored(value: float, dtype: DataType) -> float:
-    """A number as the host's C++ converts it: large ones are infinite as float32; as an integer, what does not fit 32
-    bits is the smallest int32 (asked of TT-NN 0.81.1: full with 1e30, inf and nan)."""
-    if dtype.is_float:
-        return float(torch.tensor(float(value), dtype=torch.float64).to(torch.float32))
-    limit = 2**31 if dtype is DataType.INT32 else 2**32
-    if math.isfinite(value) and -limit <= value < limit:
-        return int(value)
-    return -(2**31) if dtype is DataType.INT32 else 0
 
 
 class _Created(Operation):

@@ -74,12 +74,24 @@ class GroupNorm(Operation):
     ) -> list[Slot]:
         spec = x.spec
         fatal(len(spec.shape) == 4, f"group_norm takes a tensor of 4 dimensions, got {len(spec.shape)}")
+        fatal(spec.shape[1] == 1, "input tensor shape[1] must be 1!")
+        fatal(groups > 0, f"num_groups must be greater than 0, got {groups}")
         channels = spec.shape[-1]
         fatal(
-            groups > 0 and channels % groups == 0,
+            channels % groups == 0,
             f"channel must be divisible by num_groups (got {channels} and {groups})",
         )
         fatal(channels % TILE_SIZE == 0, f"channels ({channels}) must be a multiple of the tile width")
+        for name, slot in zip(has, others, strict=True):
+            side = {"weight": "Gamma", "bias": "Beta"}[name]
+            fatal(
+                slot.spec.dtype in (DataType.BFLOAT16, DataType.FLOAT32),
+                f"{side} tensor must be BFLOAT16 or FLOAT32, got: {slot.spec.dtype.native}",
+            )
+            fatal(
+                slot.spec.volume >= channels,
+                f"{side} tensor has {slot.spec.volume} elements for {channels} channels",
+            )
         out = planner.allocate(
             spec.with_(
                 dtype=dtype or spec.dtype,

@@ -232,6 +232,7 @@ def _borrowed(slot: Slot, cores: CoreRangeSet) -> CircularBuffer:
 
 def _check_weights(x: Spec, weights: Spec, name: str) -> None:
     low = name.lower()
+    fatal(weights.dtype.is_float, f"{name} tensor must be FLOAT32 or BFLOAT16, got: {weights.dtype.native}")
     if weights.layout is Layout.TILE:
         own, other = (f"logical[-1]={_width(spec)} padded[-1]={spec.padded_shape[-1]}" for spec in (x, weights))
         fatal(

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tt_cnn.virtual.conversion import as_stored
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
-from tt_cnn.virtual.ops.layout.creation import as_stored
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.checks import check_distinct, check_dtype, check_not_empty

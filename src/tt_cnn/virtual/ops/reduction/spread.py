@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from tt_cnn.virtual.conversion import as_stored
 from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.ops.layout.creation import as_stored, filled
+from tt_cnn.virtual.ops.layout.creation import filled
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import plan_shape, reduced_dims, reduced_shape, repacked, tiled

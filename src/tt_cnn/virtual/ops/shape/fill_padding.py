@@ -7,7 +7,6 @@ from math import prod
 import torch
 
 from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.ops.layout.creation import as_stored
 from tt_cnn.virtual.ops.layout.relayout import extent, staging
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
@@ -80,4 +79,4 @@ class FillImplicitTilePadding(Operation):
         return [plan_fill_padding(planner, x, fill_value)]
 
     def numbers(self, context: Context, x: torch.Tensor, fill_value: float) -> list[torch.Tensor]:
-        return [context.store(context.logical(x), fill=as_stored(fill_value, context.outputs[0].dtype))]
+        return [context.store(context.logical(x), fill=fill_value)]

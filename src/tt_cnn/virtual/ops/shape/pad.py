@@ -265,7 +265,12 @@ class Pad(Operation):
             value = given.pop(0)
         if value is None:
             raise TypeError("pad needs the value to pad with")
+        rank = len(input_tensor.shape)
         if shape is not None and start is not None:
+            fatal(
+                len(shape) == len(start) == rank,
+                f"ttnn.pad: the shape {tuple(shape)} and the start {tuple(start)} must have the tensor's rank, {rank}",
+            )
             pairs = tuple(
                 (int(a), int(s) - int(d) - int(a)) for s, a, d in zip(shape, start, input_tensor.shape, strict=True)
             )

@@ -352,4 +352,4 @@ class ConcatOp(Operation):
             split = [v.reshape(*v.shape[:-1], groups, v.shape[-1] // groups) for v in logical]
             joined = torch.cat(split, dim=-1)
             return [context.store(joined.reshape(*joined.shape[:-2], prod(joined.shape[-2:])))]
-        return [context.store(torch.cat(logical, dim=dim))]
+        return [context.store(torch.cat(logical, dim=dim) if len(logical) > 1 else logical[0])]
