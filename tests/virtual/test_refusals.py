@@ -99,6 +99,15 @@ REFUSED: list[tuple[Callable[[Make], Any], type[Exception], str]] = [
     (lambda t: ttnn.fold(t(1, 8, 8, 32, layout=ROWS), 3, 3), RuntimeError, "must be divisible by stride_h"),
     (lambda t: ttnn.slice(t(40, 33)), TypeError, "incompatible function arguments"),
     (lambda t: ttnn.pad(t(40, 33), (64, 64), 0.0), TypeError, "incompatible function arguments"),
+    (lambda t: ttnn.concat([t(32, 32), t(32, 32)], 0, groups=0), RuntimeError, "it must be at least 1"),
+    (lambda t: ttnn.fold(t(1, 8, 8, 32, layout=ROWS), 0, 2), RuntimeError, "must be > 0"),
+    (lambda t: ttnn.fold(t(1, 8, 8, 32, layout=ROWS), -1, 2), TypeError, "incompatible function arguments"),
+    (lambda t: ttnn.group_norm(t(1, 8, 8, 32), num_groups=32), RuntimeError, "must be 1"),
+    (
+        lambda t: ttnn.max_pool2d(t(1, 1, 64, 32, layout=ROWS), 1, 8, 8, 32, [2, 2], [0, 0], [0, 0], [1, 1]),
+        RuntimeError,
+        "Stride must be greater than 0",
+    ),
     (lambda t: ttnn.permute(t(32, 32), [1, 1]), RuntimeError, "twice"),
     (lambda t: ttnn.chunk(t(0, 32), 8), RuntimeError, "must not be empty"),
     (lambda t: ttnn.gather(t(40, 33), 0, t(40, 33)), RuntimeError, "must be of type UINT32 or UINT16"),
@@ -143,6 +152,7 @@ COMPUTED: list[tuple[Callable[[Make], Any], list[float]]] = [
     (lambda t: ttnn.prelu(ttnn.neg(t(1, 3)), [0.5]), [0.0, -0.5, -1.0]),
     (lambda t: ttnn.add(t(1, 3, dtype=ttnn.int32), t(1, 3, dtype=ttnn.int32), dtype=ttnn.float32), [0.0, 2.0, 4.0]),
     (lambda t: ttnn.add(t(1, 3), t(1, 3), dtype=ttnn.int32), [0, 2, 4]),
+    (lambda t: ttnn.fmod(t(1, 3, dtype=ttnn.int32), t(1, 3, dtype=ttnn.int32)), [0, 0, 0]),  # padding holds zeros
     (lambda t: ttnn.round(t(1, 3), decimals=None), [0.0, 1.0, 2.0]),
     (lambda t: ttnn.full([1], 2**70), [2.0**70]),
     (lambda t: ttnn.full([1], 1e39, dtype=ttnn.float32), [float("inf")]),
@@ -155,6 +165,17 @@ COMPUTED: list[tuple[Callable[[Make], Any], list[float]]] = [
 @pytest.mark.parametrize(("call", "numbers"), COMPUTED)
 def test_computed_where_the_real_library_does(make: Make, call: Callable[[Make], Any], numbers: list[float]) -> None:
     assert ttnn.to_torch(call(make)).flatten().tolist() == numbers
+
+
+def test_a_mixed_product_gives_its_temporaries_back(card: Any, make: Make) -> None:
+    whole, broken = make(32, 32, dtype=ttnn.uint32, layout=ROWS), make(32, 32)
+    kept = ttnn.mul(whole, broken)
+    before = card.memory_view(BufferType.DRAM).total_bytes_allocated_per_bank
+    more = [ttnn.mul(whole, broken) for _ in range(3)]
+    ttnn.synchronize_device(card)
+    del more
+    assert card.memory_view(BufferType.DRAM).total_bytes_allocated_per_bank == before
+    del kept
 
 
 def test_values_are_seen_when_the_card_reads_them(card: Any, make: Make) -> None:

@@ -18,6 +18,7 @@ from tt_cnn.virtual.ops.eltwise.numbers import apply_activation, as_integer, una
 from tt_cnn.virtual.types.enums import DataType
 
 Activations = tuple[Sequence[Activation], Sequence[Activation], Sequence[Activation]]
+_DIVIDING = ("div_floor", "div_trunc", "fmod", "remainder")
 NO_ACTIVATIONS: Activations = ((), (), ())
 
 
@@ -96,5 +97,7 @@ def _integers(kind: Kind, a: Tensor, b: Tensor, out: DataType) -> Tensor:
     a, b = a.to(torch.int64), b.to(torch.int64)
     if kind.kernel == "div":
         return (a.to(torch.float64) / b.to(torch.float64)).to(torch.float32)
+    if kind.kernel in _DIVIDING:
+        b = b.masked_fill(b == 0, 1)  # padding holds zeros; what the card makes of them is not recorded
     value = native.BINARY[kind.kernel](a, b)
     return value.to(torch.float32) if out.is_float else as_integer(value, out)
