@@ -106,7 +106,7 @@ class Context:
         spec = self.outputs[i]
         if value.is_floating_point() is not spec.dtype.is_float:  # integers asked for as floats, or the other way
             value = value.to(torch.float32) if spec.dtype.is_float else to_integer(value, spec.dtype)
-        fill = fill if spec.dtype.is_float or not fill else as_stored(fill, spec.dtype)
+        fill = as_stored(fill, spec.dtype) if fill else fill
         return self.engine.pack(pad_to(value, spec.padded_shape, fill), spec.dtype)
 
 

@@ -67,7 +67,7 @@ class Unary(Operation):
             if name == "rounding_mode":
                 check_rounding(value)
             optional = value is None and name in _MAY_BE_NONE
-            if not (is_number(value) or named or optional) or (name == "decimals" and isinstance(value, float)):
+            if not (is_number(value) or named or optional) or (name == "decimals" and not _is_int32(value)):
                 raise wrong_types(self, ("input_tensor", *parameters.values()))
         return parameters
 
@@ -105,6 +105,10 @@ class Unary(Operation):
             fp32 = dtype is DataType.FLOAT32
             x = unary_register(context.engine, kernel.name, x, kernel.params, fp32_dest=fp32, approx=kernel.approx)
         return [context.store(x)]
+
+
+def _is_int32(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and -(2**31) <= value < 2**31)
 
 
 def check_dtype(planner: Planner, dtype: DataType, op_type: str, integers: frozenset[DataType]) -> None:

@@ -150,6 +150,10 @@ def create_group_norm_weight_bias_rm(
         num_channels % num_cores_x == 0,
         f"num_channels ({num_channels}) must be divisible by num_cores_x ({num_cores_x})",
     )
+    fatal(
+        input_tensor.numel() == num_channels,
+        f"the tensor has {input_tensor.numel()} elements for {num_channels} channels",
+    )
     share = num_channels // num_cores_x
     padded = div_up(share, TILE_SIZE) * TILE_SIZE
     rows = torch.nn.functional.pad(input_tensor.reshape(num_cores_x, share), (0, padded - share))

@@ -73,6 +73,10 @@ class _RowNorm(Operation):
             x.spec.dtype in (_F32, _BF16, DataType.BFLOAT8_B),
             f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {x.spec.dtype.native}",
         )
+        fatal(
+            not self.centered or len(x.spec.shape) > 0,
+            "LayerNorm operation not supported for 0D tensors. (rank=0)",
+        )
         if "residual" in named:
             _check_residual(x.spec, named["residual"].spec)
         for name in ("weight", "bias"):
@@ -160,6 +164,7 @@ class _RowNorm(Operation):
         **_: Any,
     ) -> list[torch.Tensor]:
         value = context.logical(x)
+        value = value if value.dim() else value.reshape(1)
         width = value.shape[-1]
         named = {name: (v, context.inputs[i + 1]) for i, (name, v) in enumerate(zip(has, others, strict=True))}
         if "residual" in named:
