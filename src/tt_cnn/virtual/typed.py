@@ -149,8 +149,11 @@ def takes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     except TypeError:
         return False
     checks = {} if function.__name__ in _CHECK_THEMSELVES else checks_of(function)
-    given = (*zip(names, args, strict=False), *kwargs.items())
-    return all(name not in checks or checks[name](value) for name, value in given)
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        check = checks.get(name)
+        if check is not None and not check(value):
+            return False
+    return True
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

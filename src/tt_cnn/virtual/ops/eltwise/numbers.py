@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual import numerics
-from tt_cnn.virtual.conversion import pad_to
+from tt_cnn.virtual.conversion import as_stored, pad_to
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.numerics import VectorUnit
@@ -68,7 +68,8 @@ def apply_activation(engine: Engine, x: Tensor, activation: Activation, *, fp32_
 def integer_unary(name: str, x: Tensor, params: Sequence[float], dtype: DataType) -> Tensor:
     """Integers go through the vector unit unchanged in width; results wrap as the dtype does."""
     wide = x.to(torch.int64)
-    whole = [int(p) if isinstance(p, float) and p.is_integer() else p for p in params]
+    stored = [p if p is None or abs(p) < 2**62 else as_stored(p, dtype) for p in params]  # not of infinities either
+    whole = [int(p) if isinstance(p, float) and p.is_integer() else p for p in stored]
     return as_integer(native.UNARY[name](wide, *whole), dtype)
 
 
