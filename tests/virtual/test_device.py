@@ -64,7 +64,7 @@ def test_an_n300_loses_a_row_to_dispatch_on_worker_cores(open_card):
     [
         ({"device_id": 99}, RuntimeError, "device_id is 99"),
         ({"device_id": -1}, RuntimeError, "device_id is -1"),
-        ({"device_id": "0"}, RuntimeError, "device_id is 0"),
+        ({"device_id": "0"}, TypeError, "incompatible function arguments"),
         ({"l1_small_size": -1}, ValueError, "l1_small_size is -1"),
         ({"l1_small_size": 2**30}, ValueError, "a core of an n150 has"),
         ({"trace_region_size": -5}, ValueError, "trace_region_size is -5"),

@@ -11,7 +11,6 @@ from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.virtual.errors import CardError
 from tt_cnn.virtual.placement import PlacedStep
 from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.typed import WRONG_ARGUMENT
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 
 Ranges = list[list[list[int]]]
@@ -44,8 +43,6 @@ def answer(card: PlanningCard, call: Callable[[], Tensor]) -> Answer:
     except NotImplementedError as error:
         return Answer("broken", f"not implemented: {error}")
     except (RuntimeError, ValueError, TypeError) as error:
-        if isinstance(error.__cause__, WRONG_ARGUMENT):  # a user sees a TypeError, but something broke
-            return Answer("broken", f"{type(error.__cause__).__name__}: {error.__cause__}")
         return Answer("error", error.message if isinstance(error, CardError) else str(error))
     except Exception as error:
         return Answer("broken", f"{type(error).__name__}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,6 +66,17 @@ def unpad(values: torch.Tensor, shape: Sequence[int] | Shape) -> torch.Tensor:
     extra = values.dim() - len(shape)
     cut = values[(0,) * extra + tuple(slice(0, d) for d in shape)] if extra >= 0 else values
     return cut.reshape(shape)
+
+
+def as_stored(value: float, dtype: DataType) -> float:
+    """A number as the host's C++ converts it: large ones are infinite as float32; as an integer, what does not fit 32
+    bits is the smallest int32 (asked of TT-NN 0.81.1: full with 1e30, inf and nan)."""
+    if dtype.is_float:
+        return float(torch.tensor(float(value), dtype=torch.float64).to(torch.float32))
+    limit = 2**31 if dtype is DataType.INT32 else 2**32
+    if math.isfinite(value) and -limit <= value < limit:
+        return int(value)
+    return -(2**31) if dtype is DataType.INT32 else 0
 
 
 def host_convert(values: torch.Tensor, dtype: DataType) -> torch.Tensor:

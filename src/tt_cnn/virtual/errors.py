@@ -25,6 +25,25 @@ class HazardError(CardError):
     """A program whose result would depend on luck on a real card."""
 
 
+class ValuesError(CardError):
+    """Values on the card that an op cannot work with. They are seen when it runs, so its queue tells it."""
+
+
+class InternalError(Exception):
+    """A fault of tt-cnn, found while it worked on a call that it had accepted. `script` makes the call again.
+
+    It is none of the kinds that refusals are, so that nobody takes it for one.
+    """
+
+    def __init__(self, message: str, script: str) -> None:
+        super().__init__(
+            f"{message}\nThis is a fault of tt-cnn, not of your program. Please report it with this script, which "
+            f"makes the same call:\n\n{script}\n"
+        )
+        self.message = message
+        self.script = script
+
+
 def fatal(condition: object, message: str, advice: str = "") -> None:
     """Raise what a failed check of the real library would say."""
     if not condition:

@@ -14,6 +14,8 @@ from tt_cnn.virtual.errors import CardError, fatal
 from tt_cnn.virtual.queues import Command, Latch
 from tt_cnn.virtual.storage import Buffer, HostStorage, PendingRead, zeros
 from tt_cnn.virtual.tensor import Tensor, provides
+from tt_cnn.virtual.typed import typed
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -138,9 +140,14 @@ def _spec_of(args: Sequence[Any]) -> tuple[Spec, Any]:
     """The two forms: (spec, device) and (shape, dtype, layout, device, memory_config=None)."""
     if isinstance(args[0], Spec):
         return args[0], args[1]
-    shape, dtype, layout, device, *rest = args
-    config = rest[0] if rest and rest[0] is not None else DRAM_MEMORY_CONFIG
-    return Spec(Shape(shape), dtype, layout, config), device
+    return _spec_of_parts(*args[:3], *args[4:]), args[3]
+
+
+@typed
+def _spec_of_parts(
+    shape: Sequence[int], dtype: DataType, layout: Layout, memory_config: MemoryConfig | None = None
+) -> Spec:
+    return Spec(Shape(shape), dtype, layout, memory_config or DRAM_MEMORY_CONFIG)
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Sequence[Any]:

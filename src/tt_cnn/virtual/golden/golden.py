@@ -52,14 +52,14 @@ def golden(*names: str, undo: Any = None) -> Callable[[Function], Function]:
     return register
 
 
-def get_golden_function(operation: Operation) -> Golden | Function:
+def get_golden_function(operation: Any) -> Golden | Function:
     """The reference of an op, to be called as the op with torch tensors."""
     if not isinstance(operation, Operation) or operation.name not in GOLDEN:
         raise RuntimeError(f"{operation} does not have a golden function")
     return GOLDEN[operation.name]
 
 
-def attach_golden_function(operation: Operation, golden_function: Function, **_: Any) -> None:
+def attach_golden_function(operation: Any, golden_function: Function, **_: Any) -> None:
     """Give an op another reference. It is called with what the op was called with."""
     if not isinstance(operation, Operation):
         raise TypeError(f"attach_golden_function(): {operation!r} is not an operation of ttnn")

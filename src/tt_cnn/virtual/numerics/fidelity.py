@@ -26,7 +26,13 @@ HIGH_BITS_B, ALL_BITS_B = 6, 10
 PHASES = ((0, 0), (1, 0), (0, 1), (1, 1))
 """(part of A, part of B) of each phase, 0 the high one."""
 
-_PHASE_COUNT = {MathFidelity.LoFi: 1, MathFidelity.HiFi2: 2, MathFidelity.HiFi3: 3, MathFidelity.HiFi4: 4}
+_PHASE_COUNT = {
+    MathFidelity.LoFi: 1,
+    MathFidelity.HiFi2: 2,
+    MathFidelity.HiFi3: 3,
+    MathFidelity.HiFi4: 4,
+    MathFidelity.Invalid: 2,  # a config that says nothing is taken; what the card makes of it is not recorded
+}
 
 
 def to_source(x: Tensor, dtype: DataType) -> Tensor:

@@ -70,7 +70,7 @@ def block_exponents(x: Tensor) -> Tensor:
     """
     if x.shape[-1] % BLOCK:
         raise ValueError(f"a row of {x.shape[-1]} values is not made of blocks of {BLOCK}")
-    magnitudes = as_int(x).view(*x.shape[:-1], -1, BLOCK) & MAGNITUDE
+    magnitudes = as_int(x).view(*x.shape[:-1], x.shape[-1] // BLOCK, BLOCK) & MAGNITUDE
     return magnitudes.amax(-1, keepdim=True) & INFINITY
 
 
@@ -78,7 +78,7 @@ def _host_round_blocks(x: Tensor, magnitude_bits: int) -> Tensor:
     """Blocks without a normal number become zeros at once: prepared weights of depthwise convolutions have many."""
     x = x.contiguous()
     shared = block_exponents(x)
-    blocks = x.view(*x.shape[:-1], -1, BLOCK)
+    blocks = x.view(*x.shape[:-1], x.shape[-1] // BLOCK, BLOCK)
     filled = shared[..., 0] != 0
     if 2 * int(filled.sum()) > filled.numel():
         return _rounded_blocks(blocks, shared, magnitude_bits).view(x.shape)

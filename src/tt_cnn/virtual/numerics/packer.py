@@ -81,7 +81,7 @@ def _pack_blocks(x: Tensor, keep: int, saturate: bool) -> Tensor:
     """
     x = x.contiguous()
     power = as_float(block_exponents(x).clamp_(min=8 << 23, max=254 << 23))
-    blocks = x.view(*x.shape[:-1], -1, BLOCK)
+    blocks = x.view(*x.shape[:-1], x.shape[-1] // BLOCK, BLOCK)
     quantum = power * 2.0**-6
     infinite = torch.isinf(blocks) if saturate else None
     blocks.mul_((_TIES_AWAY * 64.0) / power).round_()

@@ -25,18 +25,23 @@ import torch
 
 from tt_cnn.virtual.accesses import accesses_of_call
 from tt_cnn.virtual.advice import Alternative, explain
-from tt_cnn.virtual.conversion import pad_to, unpad
+from tt_cnn.virtual.call_script import described
+from tt_cnn.virtual.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors import CardError, HazardError, current_layer, fatal
+from tt_cnn.virtual.faults import internal_error, is_fault
+from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.placement import Place, Placement
 from tt_cnn.virtual.plan import Allocate, Plan, Planner, Slot
 from tt_cnn.virtual.queues import Command, current_queue, title
 from tt_cnn.virtual.shard_grid import check_shard_grid
+from tt_cnn.virtual.storage import zeros
 from tt_cnn.virtual.tensor import OPERATORS, Tensor
-from tt_cnn.virtual.typed import WRONG_ARGUMENT, mistyped, type_name
+from tt_cnn.virtual.typed import takes, type_name
 from tt_cnn.virtual.types.enums import Arch
+from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -99,6 +104,9 @@ class Context:
     def store(self, value: torch.Tensor, i: int = 0, fill: float = 0.0) -> torch.Tensor:
         """A result as output i holds it: padded (with `fill` where it is logical) and packed to its dtype."""
         spec = self.outputs[i]
+        if value.is_floating_point() is not spec.dtype.is_float:  # integers asked for as floats, or the other way
+            value = value.to(torch.float32) if spec.dtype.is_float else to_integer(value, spec.dtype)
+        fill = as_stored(fill, spec.dtype) if fill else fill
         return self.engine.pack(pad_to(value, spec.padded_shape, fill), spec.dtype)
 
 
@@ -143,26 +151,27 @@ class Operation:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             call = self.bind(args, kwargs)
+            call.given = args, kwargs
             result = self.shortcut(call)
-        except WRONG_ARGUMENT as error:
-            raise TypeError(_signature_message(self, args, kwargs)) from error
-        if not all(isinstance(tensor, Tensor) for tensor in call.tensors):
-            raise TypeError(_signature_message(self, args, kwargs))
-        call.given = args, kwargs
-        if result is not None:
-            return result
-        return self.run(call) if Operation.runner is None else Operation.runner(self, call)
+            if result is not None:
+                return result
+            return self.run(call) if Operation.runner is None else Operation.runner(self, call)
+        except Exception as error:
+            if is_fault(error):
+                raise internal_error(f"ttnn.{self.name}", args, kwargs, error) from error
+            raise
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """The call's arguments by TT-NN's signature; a wrong name or number of them is TT-NN's TypeError."""
+        """The call's arguments by TT-NN's signature; a wrong name, number or type of them is TT-NN's TypeError."""
         kwargs = current_spelling(self.name, kwargs)
-        try:
-            names = _bound_names(_class(self), len(args), tuple(kwargs))
-        except TypeError as error:
-            raise TypeError(_signature_message(self, args, kwargs)) from error
-        if mistyped(type(self).arguments, dict(zip(names, args, strict=False)) | kwargs) is not None:
+        if not takes(type(self).arguments, (self, *args), kwargs):
             raise TypeError(_signature_message(self, args, kwargs))
-        return self.arguments(*args, **kwargs)
+        for value in kwargs.values():
+            _check_grid(value)
+        call = self.arguments(*args, **kwargs)
+        if not all(isinstance(tensor, Tensor) for tensor in call.tensors):
+            raise TypeError(_signature_message(self, args, kwargs))
+        return call
 
     def run(self, call: Call) -> Any:
         device = self._device(call)
@@ -179,10 +188,7 @@ class Operation:
                     cell.will_be_written()
                 return self.results([call.tensors[slot.id] for slot in repeat.plan.outputs], call)
             numbering = _number(buffers)
-            try:
-                plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
-            except WRONG_ARGUMENT as error:
-                raise TypeError(_signature_message(self, *call.given)) from error
+            plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
             inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
             cached = device.programs_cached(plan)
             if device.capturing is not None and device.capturing.queue == queue:
@@ -317,15 +323,29 @@ class Operation:
         ]
         engine, chips = device.engine, device.chips
         context = Context(engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
-        bound = functools.partial(self.numbers, context, **call.attributes)
+        bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **call.attributes)
+        args, kwargs = described(call.given[0]), {name: described(value) for name, value in call.given[1].items()}
+
+        if all(spec.shape.volume() == 0 for spec in specs):
+            bound = functools.partial(self._nothing, specs, engine)
 
         def job() -> None:
             values = [cell.read(spec, chips, engine.device, ignored) for cell, spec, ignored in sources]
-            results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
-            for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
-                target.values = [self._check(result[i], spec) for result in results]
+            try:
+                results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
+                for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
+                    target.values = [self._check(result[i], spec) for result in results]
+            except Exception as error:
+                if is_fault(error):
+                    raise internal_error(f"ttnn.{self.name}", args, kwargs, error) from error
+                raise
 
         return job
+
+    @staticmethod
+    def _nothing(specs: list[Spec], engine: Engine, *_: torch.Tensor) -> list[torch.Tensor]:
+        """Tensors without elements need no numbers."""
+        return [zeros(spec, 1, engine.device)[0] for spec in specs]
 
     def _check(self, value: torch.Tensor, spec: Spec) -> torch.Tensor:
         if tuple(value.shape) != tuple(spec.padded_shape):
@@ -333,6 +353,13 @@ class Operation:
                 f"the numbers of ttnn.{self.name} have shape {tuple(value.shape)}; its plan says {spec.padded_shape}"
             )
         return value
+
+
+def _check_grid(value: Any) -> None:
+    """The real library ends the process for many calls on no cores; some say this."""
+    shard = value.shard_spec if isinstance(value, MemoryConfig) else None
+    grid = value if isinstance(value, CoreRangeSet) else None if shard is None else shard.grid
+    fatal(grid is None or grid.num_cores() > 0, "Core grid must contain at least one core")
 
 
 def _number(buffers: list[Any]) -> list[int]:
@@ -355,32 +382,19 @@ def make_plan(
             plan = planner.finish(operation.plan(planner, *planner.inputs, **attributes))
         except CardError as error:
             plan = planner.refused(CardError(error.message, error.advice))  # without a traceback, which holds tensors
+        except ZeroDivisionError:
+            if all(0 not in spec.shape for spec in specs):
+                raise
+            message = f"ttnn.{operation.name} divides by a size of a tensor without elements."
+            plan = planner.refused(CardError(message, "  TT-NN ends the process for many such calls"))
         device.plans.put(key, plan)
     return plan
-
-
-def _class(operation: Operation) -> Any:
-    return type(operation)
-
-
-@functools.cache
-def _signature(cls: Any) -> inspect.Signature:
-    return inspect.signature(cls.arguments)
-
-
-@functools.lru_cache(maxsize=4096)
-def _bound_names(cls: Any, count: int, keywords: tuple[str, ...]) -> list[str]:
-    """The names that `count` positional arguments get; a TypeError where these do not go with the keywords."""
-    signature = _signature(cls)
-    signature.bind(None, *[None] * count, **dict.fromkeys(keywords))
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds][1 : count + 1]
 
 
 def _signature_message(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     short = operation.name.rsplit(".", 1)[-1]
     given = [type_name(a) for a in args] + [f"{k}={type_name(v)}" for k, v in kwargs.items()]
-    parameters = list(_signature(_class(operation)).parameters.values())[1:]
+    parameters = list(inspect.signature(type(operation).arguments).parameters.values())[1:]
     signature = str(inspect.Signature(parameters)).replace("'", "")
     return (
         f"\nttnn.{operation.name}(): incompatible function arguments.\n\n"

@@ -5,6 +5,7 @@ is a `MissingName`, which names it.
 """
 
 import sys
+from types import FunctionType as _FunctionType
 
 from tt_cnn.virtual import ops
 from tt_cnn.virtual.conversion import from_torch as from_torch
@@ -51,6 +52,7 @@ from tt_cnn.virtual.synchronization import execute_trace as execute_trace
 from tt_cnn.virtual.synchronization import record_event as record_event
 from tt_cnn.virtual.synchronization import release_trace as release_trace
 from tt_cnn.virtual.synchronization import wait_for_event as wait_for_event
+from tt_cnn.virtual.tensor import OPERATORS as _OPERATORS
 from tt_cnn.virtual.trace import MeshTraceId as MeshTraceId
 from tt_cnn.virtual.transfers import allocate_tensor_on_device as allocate_tensor_on_device
 from tt_cnn.virtual.transfers import allocate_tensor_on_host as allocate_tensor_on_host
@@ -169,6 +171,7 @@ from tt_cnn.virtual.ttnn.types import int32 as int32
 from tt_cnn.virtual.ttnn.types import uint8 as uint8
 from tt_cnn.virtual.ttnn.types import uint16 as uint16
 from tt_cnn.virtual.ttnn.types import uint32 as uint32
+from tt_cnn.virtual.typed import typed as _typed
 from tt_cnn.virtual.typed import typed_names as _typed_names
 
 __version__ = VERSION
@@ -182,6 +185,9 @@ from tt_cnn.virtual.golden import get_golden_function as get_golden_function  # 
 
 for _module in (core, device, distributed, types, ttnn):
     _typed_names(_module)
+for _name, _function in _OPERATORS.items():  # behind the methods of tensors
+    if isinstance(_function, _FunctionType):
+        _OPERATORS[_name] = _typed(_function)
 
 __getattr__ = resolver("")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from tt_cnn.virtual.conversion import TORCH_OF_DTYPE
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.queues import current_queue
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.ttnn.missing import resolver
@@ -55,6 +56,7 @@ def roundup(a: int, b: int) -> int:
 
 
 def ttnn_dtype_to_torch_dtype(dtype: DataType) -> torch.dtype:
+    fatal(dtype in TORCH_OF_DTYPE, f"{dtype.native} has no torch dtype")
     return TORCH_OF_DTYPE[dtype]
 
 
@@ -63,10 +65,12 @@ def get_current_command_queue_id_for_thread() -> int:
 
 
 def element_size(dtype: DataType) -> int:
+    fatal(not dtype.is_block_float and dtype is not DataType.INVALID, f"{dtype.native} has no size of one element")
     return dtype.element_bytes
 
 
 def tile_size(dtype: DataType) -> int:
+    fatal(dtype is not DataType.INVALID, "DataType::INVALID has no tile")
     return dtype.tile_bytes
 
 

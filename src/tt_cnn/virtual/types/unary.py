@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import ctypes
 from typing import Any
 
 from tt_cnn.virtual.types.enums import NativeEnum
@@ -131,7 +131,7 @@ class UnaryOpType(NativeEnum):
 
 
 def _float32(value: float) -> float:
-    return float(struct.unpack("f", struct.pack("f", float(value)))[0])
+    return ctypes.c_float(value).value
 
 
 class UnaryWithParam:

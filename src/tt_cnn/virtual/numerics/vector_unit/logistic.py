@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -105,7 +107,8 @@ def softplus(unit: VectorUnit, x: Tensor, beta: float = 1.0, threshold: float = 
         residual = torch.where(a > 5.0, tail, unit.polynomial(a, *_SOFTPLUS_FLOAT32))
     else:
         residual = torch.where(a > 5.0, 0.0, unit.polynomial(a, *_SOFTPLUS_BFLOAT16))
-    result = unit.round(unit.mul(1.0 / beta, unit.add(t.clamp(min=0.0), residual)))
+    inverse = 1.0 / beta if beta else math.inf
+    result = unit.round(unit.mul(inverse, unit.add(t.clamp(min=0.0), residual)))
     return torch.where(t <= threshold, result, x)
 
 

@@ -33,7 +33,12 @@ def frac(unit: VectorUnit, x: Tensor) -> Tensor:
 @unary("round")
 def round_decimals(unit: VectorUnit, x: Tensor, decimals: int = 0) -> Tensor:
     """Ties to even, after a multiplication with a power of ten that rounds as every other."""
-    scaled = unit.mul(x, float32(10.0**decimals))
+    scaled = unit.mul(x, _power_of_ten(decimals))
     whole = unit.sub(unit.add(scaled.abs(), 8388608.0), 8388608.0)
     whole = torch.where(lanes.exponent(scaled) < 23, lanes.copy_sign(whole, scaled), scaled)
-    return unit.mul(float32(10.0**-decimals), whole)
+    return unit.mul(_power_of_ten(-decimals), whole)
+
+
+def _power_of_ten(exponent: int) -> float:
+    """Infinite, or 0, beyond float32."""
+    return float32(float(f"1e{exponent}"))

@@ -11,6 +11,7 @@ on the way in and become +0 on the way out, and so does -0. A sum that grows by 
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from dataclasses import dataclass
 
@@ -29,8 +30,8 @@ _ALIGNED_BITS = 23 + _EXTRA_BITS
 
 
 def float32(value: float) -> float:
-    """A Python number as the float32 constant a kernel loads."""
-    return float(struct.unpack("f", struct.pack("f", value))[0])
+    """A Python number as the float32 constant a kernel loads; too large a one is infinite."""
+    return ctypes.c_float(value).value
 
 
 def from_bits(pattern: int) -> float:

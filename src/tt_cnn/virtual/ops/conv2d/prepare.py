@@ -218,6 +218,7 @@ def refuse_block_formats(conv: Convolution, source: Spec, settings: Settings) ->
 
 
 def _convolution(image: Sequence[int], window: Sequence[Any]) -> Convolution:
+    check_sizes(image)
     batch, height, width, in_channels, out_channels = image
     kernel, stride, padding, dilation, groups = window
     return Convolution(
@@ -232,6 +233,15 @@ def _convolution(image: Sequence[int], window: Sequence[Any]) -> Convolution:
         pair(dilation, "dilation"),
         groups,
     )
+
+
+def check_sizes(image: Sequence[int]) -> None:
+    """TT-NN prepares parameters of convolutions that it then refuses."""
+    for name, size in zip(_SIZES, image, strict=True):
+        fatal(size > 0, f"{name} must be greater than 0, got {size}")
+
+
+_SIZES = ("batch_size", "input_height", "input_width", "in_channels", "out_channels")
 
 
 def input_of(image: Sequence[int], dtype: DataType, layout: Layout, config: MemoryConfig) -> Spec:

@@ -17,6 +17,7 @@ from tt_cnn.virtual.ops.conv2d.parameters import Parameters
 from tt_cnn.virtual.ops.conv2d.prepare import (
     PrepareConvBias,
     PrepareConvWeights,
+    check_sizes,
     compute_of,
     input_of,
     refuse_block_formats,
@@ -185,6 +186,7 @@ def _planned(
 
 
 def _convolution(image: Sequence[int], window: Sequence[Any], output_padding: Sequence[int]) -> TransposedConvolution:
+    check_sizes(image)
     batch, height, width, in_channels, out_channels = image
     kernel, stride, padding, dilation, groups = window
     return TransposedConvolution(

@@ -18,6 +18,7 @@ from tt_cnn.virtual.ops.eltwise.calls import (
     SUB_CORE_GRIDS,
     SUB_DEVICE_ID,
     Parameter,
+    check_rounding,
     is_number,
     keyword,
     positional,
@@ -61,6 +62,7 @@ class Binary(Operation):
         output = options.get("output_tensor")
         if output is not None:
             tensors.append(require_tensor(self, output))
+        check_rounding(options.get("rounding_mode"))
         scalar = first if scalar_left else second if is_number(second) else None
         return Call(
             tensors,
@@ -103,8 +105,8 @@ class Binary(Operation):
             "Optional output tensor with Row Major input is not supported right now for Elementwise operations",
         )
         kind.check_scalar(dtypes[0], attributes["scalar"])
-        operands = _typecast(planner, operands, change)
-        operands, converted = _tiled(planner, operands)
+        cast = _typecast(planner, operands, change)
+        operands, converted = _tiled(planner, cast)
         left, right, after = attributes["activations"]
         if attributes["scalar_left"]:
             left, right = right, left
@@ -122,7 +124,8 @@ class Binary(Operation):
             cores=attributes["cores"],
             attributes={"kind": kind.name, "activations": attributes["activations"]},
         )
-        temporaries = [s for s in operands if s.id not in {slot.id for slot in slots}]
+        made = {s.id: s for s in (*cast, *operands)}
+        temporaries = [made[i] for i in made.keys() - {slot.id for slot in slots}]
         if not last:
             temporaries.append(out)
             out = plan_unary(planner, out, dtype=dtype, output=output, attributes={"chain": (Kernel(rounding),)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -17,14 +18,16 @@ from tt_cnn.virtual.ops.eltwise.numbers import apply_activation, as_integer, una
 from tt_cnn.virtual.types.enums import DataType
 
 Activations = tuple[Sequence[Activation], Sequence[Activation], Sequence[Activation]]
+_DIVIDING = ("div_floor", "div_trunc", "fmod", "remainder")
 NO_ACTIVATIONS: Activations = ((), (), ())
 
 
 def scalar_operand(value: float, dtype: DataType, like: Tensor) -> Tensor:
     """A scalar as the kernel gets it: a tile of it, in the tensor's own format or, for block formats, in bfloat16."""
     if not dtype.is_float:
-        return torch.tensor(int(value), dtype=torch.int64, device=like.device)
-    number = torch.tensor([float(value)], dtype=torch.float32, device=like.device)
+        low = int(value) & (2**32 - 1) if math.isfinite(value) else 0
+        return torch.tensor(low - 2**32 * (low >= 2**31), dtype=torch.int64, device=like.device)
+    number = torch.tensor([float(value)], dtype=torch.float64, device=like.device).to(torch.float32)
     return number if dtype is F32 else host_round(number, BF16)
 
 
@@ -94,4 +97,7 @@ def _integers(kind: Kind, a: Tensor, b: Tensor, out: DataType) -> Tensor:
     a, b = a.to(torch.int64), b.to(torch.int64)
     if kind.kernel == "div":
         return (a.to(torch.float64) / b.to(torch.float64)).to(torch.float32)
-    return as_integer(native.BINARY[kind.kernel](a, b), out)
+    if kind.kernel in _DIVIDING:
+        b = b.masked_fill(b == 0, 1)  # padding holds zeros; what the card makes of them is not recorded
+    value = native.BINARY[kind.kernel](a, b)
+    return value.to(torch.float32) if out.is_float else as_integer(value, out)

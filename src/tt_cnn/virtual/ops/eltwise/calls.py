@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.operation import Call, Operation, _signature_message
 from tt_cnn.virtual.tensor import Tensor
 
@@ -50,6 +51,10 @@ def require_tensor(operation: Operation, value: Any, *others: Any) -> Tensor:
     if not isinstance(value, Tensor):
         raise wrong_types(operation, (value, *others))
     return value
+
+
+def check_rounding(mode: object) -> None:
+    fatal(mode in (None, "trunc", "floor"), "Incorrect rounding mode (expected None, 'trunc', or 'floor')")
 
 
 def is_number(value: Any) -> bool:

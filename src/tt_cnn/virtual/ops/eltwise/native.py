@@ -95,7 +95,9 @@ UNARY: dict[str, Function] = {
     "isnan": _as(torch.isnan),
     "isneginf": _as(torch.isneginf),
     "isposinf": _as(torch.isposinf),
-    "leaky_relu": lambda x, slope=0.01: F.leaky_relu(x, slope),
+    "leaky_relu": lambda x, slope=0.01: (
+        F.leaky_relu(x, slope) if x.is_floating_point() else x
+    ),  # integers here have no sign
     "lez": _as(lambda x: x <= 0),
     "lgamma": torch.lgamma,
     "log": torch.log,

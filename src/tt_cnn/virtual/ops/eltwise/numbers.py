@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from tt_cnn.virtual import numerics
-from tt_cnn.virtual.conversion import pad_to
+from tt_cnn.virtual.conversion import as_stored, pad_to
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.numerics import VectorUnit
 from tt_cnn.virtual.numerics.formats import to_integer
+from tt_cnn.virtual.numerics.vector_unit.unit import float32
 from tt_cnn.virtual.ops.eltwise import native
-from tt_cnn.virtual.ops.eltwise.activations import Activation, kernel_of
+from tt_cnn.virtual.ops.eltwise.activations import Activation, Kernel, kernel_of
 from tt_cnn.virtual.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import Shape
@@ -29,20 +30,26 @@ def unit_for(engine: Engine, fp32_dest: bool, approx: bool = False) -> VectorUni
     return VectorUnit(fp32_dest=fp32_dest, fp32_input=fp32_dest, approx=approx, exact=engine.numerics == "exact")
 
 
+def check_numbers(chain: Iterable[Kernel], dtype: DataType) -> None:
+    """Refuse kernels whose numbers nobody knows, though TT-NN accepts the call."""
+    for kernel in chain:
+        fatal(
+            not dtype.is_float or kernel.name not in _OF_INTEGERS,
+            f"{kernel.name} has no numbers for floats: TT-NN accepts the call, but documents the op for integers "
+            "alone.",
+            "  typecast to int32 first",
+        )
+
+
 def unary_register(
     engine: Engine, name: str, x: Tensor, params: Sequence[float], *, fp32_dest: bool, approx: bool = False
 ) -> Tensor:
     """Register values after a unary kernel; plain torch where numerics is `native`."""
-    fatal(
-        name not in _OF_INTEGERS,
-        f"{name} has no numbers for floats: TT-NN accepts the call, but documents the op for integers alone.",
-        "  typecast to int32 first",
-    )
     if engine.numerics == "native":
         return native.UNARY[name](x, *params)
     unit = unit_for(engine, fp32_dest, approx)
     if name == "fill":
-        return unit.store(torch.full_like(x, params[0]))
+        return unit.store(torch.full_like(x, float32(params[0])))
     if name in _IDENTICAL_ON_MAXIMUM:
         bound = torch.full_like(x, params[0])
         return numerics.run_binary(_IDENTICAL_ON_MAXIMUM[name], x, bound, unit=unit)
@@ -61,7 +68,8 @@ def apply_activation(engine: Engine, x: Tensor, activation: Activation, *, fp32_
 def integer_unary(name: str, x: Tensor, params: Sequence[float], dtype: DataType) -> Tensor:
     """Integers go through the vector unit unchanged in width; results wrap as the dtype does."""
     wide = x.to(torch.int64)
-    whole = [int(p) if isinstance(p, float) and p.is_integer() else p for p in params]
+    stored = [p if p is None or abs(p) < 2**62 else as_stored(p, dtype) for p in params]  # not of infinities either
+    whole = [int(p) if isinstance(p, float) and p.is_integer() else p for p in stored]
     return as_integer(native.UNARY[name](wide, *whole), dtype)
 
 

@@ -28,7 +28,8 @@ def promotion(kind: Kind, operands: Sequence[Spec], scalar: float | None) -> Pro
         return Promotion((None,) * len(dtypes))
     whole = [d in (I32, U32) for d in dtypes]
     if scalar is not None:
-        return Promotion((F32 if whole[0] and isinstance(scalar, float) else None,))
+        as_float = isinstance(scalar, float) or not -(2**31) <= scalar < 2**32  # the bindings have no wider integer
+        return Promotion((F32 if whole[0] and as_float else None,))
     if whole[0] == whole[1]:
         return Promotion((None, None))
     other = dtypes[0] if whole[1] else dtypes[1]

@@ -47,6 +47,7 @@ def synthesize_shard_spec(
     layout: TensorMemoryLayout,
     tile: bool,
     pad_row_major_width: bool = False,
+    op: str = "BinaryNg",
 ) -> ShardSpec:
     """Shards for a sharded memory config without a shard spec: as even as whole tiles allow, over the cores needed.
 
@@ -54,6 +55,12 @@ def synthesize_shard_spec(
     (`pad_row_major_width`), binary ops do not: recorded for one width that no core count divides.
     """
     height, width = prod(list(padded_shape)[:-1]), padded_shape[-1]
+    fatal(
+        (height and width) or (layout is _HEIGHT and width) or (layout is _WIDTH and height),
+        f"{op}: zero-volume specless-sharded is only representable for HEIGHT_SHARDED + non-zero width or "
+        f"WIDTH_SHARDED + non-zero height; got layout={layout.value}, h={height}, w={width}.",
+    )
+    height, width = max(height, 1), max(width, 1)  # of nothing one core holds a shard
     x, y = grid
     align = TILE_SIZE if tile else 1
     if layout is _HEIGHT:

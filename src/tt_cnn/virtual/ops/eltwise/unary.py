@@ -12,6 +12,7 @@ from tt_cnn.virtual.ops.eltwise.activations import Activation, Kernel, kernel_of
 from tt_cnn.virtual.ops.eltwise.calls import (
     PLACEMENT,
     Parameter,
+    check_rounding,
     is_number,
     keyword,
     positional,
@@ -19,7 +20,7 @@ from tt_cnn.virtual.ops.eltwise.calls import (
     with_signature,
     wrong_types,
 )
-from tt_cnn.virtual.ops.eltwise.numbers import integer_unary, unary_register
+from tt_cnn.virtual.ops.eltwise.numbers import check_numbers, integer_unary, unary_register
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -30,6 +31,7 @@ from tt_cnn.virtual.types.geometry import FACE_SIZE, TILE_SIZE
 from tt_cnn.virtual.types.unary import activation
 
 U8, U16, U32, I32 = DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.INT32
+_MAY_BE_NONE = ("decimals", "eps", "max", "min", "rounding_mode")
 NO_INTEGERS: frozenset[DataType] = frozenset()
 SIGNED = frozenset({I32})
 WIDE = frozenset({U32, I32})
@@ -57,12 +59,16 @@ class Unary(Operation):
     ) -> Call:
         x = require_tensor(self, input_tensor, *parameters.values())
         chain = (type(self).make_kernel(**self.numbers_only(parameters)),)
+        check_numbers(chain, x.dtype)
         return self.chain_call(x, chain, memory_config, output_tensor, sub_core_grids)
 
     def numbers_only(self, parameters: dict[str, Any]) -> dict[str, Any]:
         for name, value in parameters.items():
             named = isinstance(value, SigmoidMode) or (name == "rounding_mode" and isinstance(value, str))
-            if value is not None and not is_number(value) and not named:
+            if name == "rounding_mode":
+                check_rounding(value)
+            optional = value is None and name in _MAY_BE_NONE
+            if not (is_number(value) or named or optional) or (name == "decimals" and not _is_int32(value)):
                 raise wrong_types(self, ("input_tensor", *parameters.values()))
         return parameters
 
@@ -104,6 +110,10 @@ class Unary(Operation):
                 left = torch.arange(x.shape[-1], device=x.device) % TILE_SIZE < FACE_SIZE
                 x = torch.where(left, x, given)
         return [context.store(x)]
+
+
+def _is_int32(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and -(2**31) <= value < 2**31)
 
 
 def check_dtype(planner: Planner, dtype: DataType, op_type: str, integers: frozenset[DataType]) -> None:
@@ -226,14 +236,14 @@ define("threshold", positional("threshold"), positional("value"))
 define("fill", positional("fill_value"), integers=WHOLE)
 define("rpow", positional("exponent"))
 define("rdiv", positional("value"), keyword("rounding_mode"))
-define("celu", keyword("alpha", 1.0))
+define("celu", keyword("alpha", 1.0), kernel=lambda alpha: Kernel("celu", (alpha,)) if alpha else Kernel("relu"))
 define("elu", keyword("alpha", 1.0))
 define("selu", keyword("scale", 1.0506999492645264), keyword("alpha", 1.673259973526001))
 define("hardtanh", keyword("min_val", -1.0), keyword("max_val", 1.0))
 define("hardshrink", keyword("lambd", 0.5))
 define("softshrink", keyword("lambd", 0.5))
 define("softplus", keyword("beta", 1.0), keyword("threshold", 20.0))
-define("round", keyword("decimals", 0))
+define("round", keyword("decimals", 0), kernel=lambda decimals: Kernel("round", (decimals or 0,)))
 define("logit", keyword("eps"), scratch=True)
 define("xielu", keyword("alpha_p", 0.800000011920929), keyword("alpha_n", 0.800000011920929))
 
@@ -242,7 +252,10 @@ _COLUMNS, _WHOLE_TILE = 2, 4
 """What a kernel works on: the first columns of faces, or all of a tile."""
 
 
-def _sigmoid(vector_mode: int, mode: SigmoidMode) -> Kernel:
+def _sigmoid(vector_mode: int, mode: SigmoidMode | int) -> Kernel:
+    if mode not in _SIGMOID and mode not in {one.value for one in SigmoidMode}:
+        raise TypeError(f"ttnn.sigmoid(): incompatible function arguments: mode is {mode!r}, not a SigmoidMode")
+    mode = SigmoidMode(mode) if isinstance(mode, int) else mode
     fatal(
         vector_mode in (_COLUMNS, _WHOLE_TILE),
         "Invalid Vector mode value. Expected vector mode C (2) or RC (4) for sigmoid",
@@ -322,6 +335,8 @@ class Gelu(Unary):
         fast_and_approximate_mode: bool = False,
         **_: Any,
     ) -> Call:
+        if variant is not None and getattr(variant, "name", None) not in _GELU_VARIANTS:
+            raise wrong_types(self, (input_tensor, variant))
         name = variant.name if variant is not None else "FastApproximate" if fast_and_approximate_mode else "Accurate"
         x = require_tensor(self, input_tensor)
         return self.chain_call(x, (_GELU_VARIANTS[name],), memory_config, output_tensor, sub_core_grids)
@@ -346,6 +361,7 @@ class UnaryChain(Unary):
         x = require_tensor(self, input_tensor, ops_chain)
         fatal(len(ops_chain) > 0, "Op chain cannot be empty")
         chain = tuple(kernel_of(_pair(item)) for item in ops_chain)
+        check_numbers(chain, x.dtype)
         return self.chain_call(x, chain, memory_config, output_tensor, sub_core_grids)
 
 

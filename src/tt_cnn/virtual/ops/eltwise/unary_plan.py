@@ -32,7 +32,7 @@ def output_spec(planner: Planner, x: Spec, dtype: DataType, memory_config: Memor
     elif shard is None:
         tile = x.layout is Layout.TILE
         shard = synthesize_shard_spec(
-            planner.card.grid, x.padded_shape, memory_config.memory_layout, tile, pad_row_major_width=True
+            planner.card.grid, x.padded_shape, memory_config.memory_layout, tile, pad_row_major_width=True, op="Unary"
         )
     return Spec(x.shape, dtype, x.layout, memory_config.with_shard_spec(shard))
 

@@ -26,7 +26,7 @@ from tt_cnn.virtual.ops.eltwise.numbers import integer_unary, unary_register
 from tt_cnn.virtual.ops.eltwise.typecast import cast, plan_elementwise_pages, plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary import check_dtype
 from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
-from tt_cnn.virtual.ops.operation import Call, Context, op
+from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
@@ -180,12 +180,17 @@ class Prelu(UnaryWithScalar):
     scalar_kernel = "prelu"
     arguments = with_signature(positional("input_tensor_a"), positional("weight"), MEMORY_CONFIG)
 
+    def run(self, call: Call) -> Any:
+        return Operation.run(self, call)
+
     def make_call(self, input_tensor_a: Any, weight: Any, memory_config: Any = None, **_: Any) -> Call:  # type: ignore[override]
         x = require_tensor(self, input_tensor_a, weight)
         if isinstance(weight, Tensor):
             raise NotImplementedError("ttnn.prelu with a tensor of slopes is not part of the virtual card yet")
-        slope = weight if is_number(weight) else weight[0]
-        return Call([x], operands=1, scalar=float(slope), memory_config=memory_config)
+        slopes = [weight] if is_number(weight) else weight
+        if not isinstance(slopes, (list, tuple)) or len(slopes) != 1 or not is_number(slopes[0]):
+            raise wrong_types(self, (input_tensor_a, weight))
+        return Call([x], scalar=float(slopes[0]), memory_config=memory_config)
 
     def plan(self, planner: Planner, *slots: Slot, **attributes: Any) -> list[Slot]:
         (x,) = slots
@@ -195,6 +200,9 @@ class Prelu(UnaryWithScalar):
         return [
             plan_unary(planner, x, dtype=x.spec.dtype, memory_config=memory_config, attributes={"chain": (kernel,)})
         ]
+
+    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
+        return [context.store(unary_value(context, self.scalar_kernel, values[0], (attributes["scalar"],)))]
 
 
 @op("pow")
@@ -225,9 +233,10 @@ class Pow(Binary):
         output = outputs[0] if outputs else None
         if x.spec.dtype in (I32, U32, U16):
             fatal(
-                exponent.is_integer(),
+                exponent.is_integer() and abs(exponent) < 2**31,
                 f"pow: {x.spec.dtype.native} input requires an integral exponent, got {exponent:g}",
             )
+            fatal(exponent >= 0, f"pow: integers to negative integer powers are not allowed, got {exponent:.0f}")
             return [plan_elementwise_pages(planner, "PowInt", x, attributes["memory_config"], output)]
         if exponent == 1.0:
             return [plan_elementwise_pages(planner, "Copy", x, attributes["memory_config"], output)]

@@ -25,7 +25,9 @@ _ROW_MAJOR = "Input tensor layout must be TILE but got Layout::ROW_MAJOR"
 def plan_concat_heads(planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> Slot:
     """(B, heads, S, D) as (B, 1, S, heads * D)."""
     spec = x.spec
+    fatal(spec.dtype.is_float, "Unsupported data format")
     batch, heads, rows, width = (spec.shape[i] for i in range(4))
+    fatal(len(spec.shape) == 4, f"Input tensor must have rank 4. Shape: {spec.shape}")
     shape = Shape((batch, 1, rows, heads * width))
     output = planner.allocate(Spec(shape, spec.dtype, Layout.TILE, memory_config or spec.memory_config))
     _check_heads(spec)
@@ -96,7 +98,9 @@ class NlpCreateQkvHeadsSegformer(Operation):
 
     def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> list[Slot]:
         spec = x.spec
+        fatal(spec.dtype.is_float, "Unsupported data format")
         width, rows, batch = (spec.padded_shape[i] for i in (3, 2, 0))
+        fatal(len(spec.shape) == 4, f"Input tensor must have rank 4. Shape: {spec.shape}")
         heads = width // TILE_SIZE
         shape = Shape((batch, heads, rows, TILE_SIZE))
         config = memory_config or spec.memory_config

@@ -8,6 +8,7 @@ import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.indexing.indices import checked_indices
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
@@ -97,7 +98,7 @@ class Embedding(Operation):
         self, context: Context, x: torch.Tensor, table: torch.Tensor, *_: torch.Tensor, **__: Any
     ) -> list[torch.Tensor]:
         rows = context.logical(table, 1).reshape(-1, context.inputs[1].shape[-1])
-        return [context.store(rows[context.logical(x).to(torch.int64)])]
+        return [context.store(rows[checked_indices(context.logical(x), len(rows), "embedding")])]
 
 
 def _kind(asked: EmbeddingsType, token: int | None) -> EmbeddingsType:

@@ -8,6 +8,7 @@ import torch
 
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.indexing.indices import checked_indices
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -18,7 +19,7 @@ from tt_cnn.virtual.ops.shape.transpose import plan_transpose
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.refusals import refuse_unfollowed, warn_unwritten
 from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -72,6 +73,10 @@ class Gather(Operation):
             f"{len(index.spec.shape)}",
         )
         axis = _axis(dim, rank)
+        fatal(
+            index.spec.dtype in (DataType.UINT32, DataType.UINT16),
+            f"gather_codegen: index tensor must be of type UINT32 or UINT16. Got: {index.spec.dtype.native}",
+        )
         config = memory_config or x.spec.memory_config
         scope, given = Temporaries(planner), list(out)
         if axis != rank - 1:
@@ -106,8 +111,9 @@ class Gather(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, index: torch.Tensor, *_: torch.Tensor, dim: int, **__: Any
     ) -> list[torch.Tensor]:
-        where = context.logical(index, 1).to(torch.int64)
-        return [context.store(torch.gather(context.logical(x), dim, where))]
+        value = context.logical(x)
+        where = checked_indices(context.logical(index, 1), value.shape[dim], "gather")
+        return [context.store(torch.gather(value, dim, where))]
 
 
 def _turned(planner: Planner, scope: Temporaries, x: Slot, axis: int) -> Slot:
@@ -159,6 +165,7 @@ class Scatter(Operation):
     ) -> list[Slot]:
         rank = len(x.spec.shape)
         axis = _axis(dim, rank)
+        _check_scatter(x.spec, index.spec, source.spec, axis)
         config = memory_config or x.spec.memory_config
         scope = Temporaries(planner)
         layout = x.spec.layout
@@ -192,6 +199,31 @@ class Scatter(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, dim: int, **_: Any
     ) -> list[torch.Tensor]:
-        where = context.logical(index, 1).to(torch.int64)
+        where = checked_indices(context.logical(index, 1), context.inputs[0].shape[dim], "scatter")
         values = context.logical(source, 2)[tuple(slice(0, size) for size in where.shape)]
         return [context.store(context.logical(x).scatter(dim, where, values))]
+
+
+def _check_scatter(x: Spec, index: Spec, source: Spec, axis: int) -> None:
+    rank = len(x.shape)
+    for name, spec in (("index", index), ("source", source)):
+        found = len(spec.shape)
+        fatal(
+            found == rank,
+            f"input_rank must be equal to {name}_rank (input_rank == {rank}, {name}_rank == {found})",
+        )
+    for dim in range(rank):
+        fatal(
+            dim == axis or index.shape[dim] <= x.shape[dim],
+            f"index_shape[{dim}] <= input_shape[{dim}] == false (index_shape: {index.shape}, input_shape: {x.shape})",
+        )
+        fatal(
+            index.shape[dim] <= source.shape[dim],
+            f"index_shape[{dim}] <= source_shape[{dim}] == false (index_shape: {index.shape}, source_shape: "
+            f"{source.shape})",
+        )
+    fatal(
+        x.dtype is source.dtype,
+        f"input_dtype differs from src_dtype (input_dtype: {x.dtype.name}, src_dtype: {source.dtype.name}).",
+    )
+    fatal(not index.dtype.is_float, f"index_dtype is not integer, it is {index.dtype.name}.")

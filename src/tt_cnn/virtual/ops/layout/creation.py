@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.conversion import host_tensor
+from tt_cnn.virtual.conversion import as_stored, host_tensor
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
@@ -40,7 +40,7 @@ def filled(
         layout = Layout.TILE  # the host has no other form of them; on a card it must be asked for
     Spec(shape, dtype, layout, config)
     kind = torch.float32 if dtype.is_float else torch.int64
-    host = host_tensor([torch.full(tuple(shape), value, dtype=kind)], dtype, layout, config)
+    host = host_tensor([torch.full(tuple(shape), as_stored(value, dtype), dtype=kind)], dtype, layout, config)
     if into is not None:
         copy_host_to_device_tensor(host, into)
         return into
@@ -229,6 +229,9 @@ class EmptyLike(_Like):
         )
 
 
+_MOST_NUMBERS = 2**27
+
+
 @op("arange")
 class Arange(_Created):
     """`(end)` or `(start, end, step)`, whole numbers, made on the host."""
@@ -255,7 +258,9 @@ class Arange(_Created):
         start, end, step = a["bounds"]
         fatal(step != 0, "Step must be nonzero")
         fatal(not a["dtype"].is_block_float, "Unsupported dtype")
+        fatal((end - start) * step >= 0, "Invalid range: Step direction does not match range bounds")
         count = max(0, -((start - end) // step))
+        fatal(count <= _MOST_NUMBERS, f"ttnn.arange of {count} numbers is more than the host makes ({_MOST_NUMBERS})")
         numbers = start + step * torch.arange(count, dtype=torch.int64)
         host = host_tensor([numbers], a["dtype"], a["layout"], a["memory_config"])
         return host if a["on"] is None else to_device(host, a["on"], a["memory_config"])

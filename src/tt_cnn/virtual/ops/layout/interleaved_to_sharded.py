@@ -11,6 +11,7 @@ from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.typed import takes
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
@@ -124,10 +125,14 @@ def config_of(
     spec: Spec,
     grid: CoreCoord | CoreRangeSet,
     shard_shape: Sequence[int],
-    scheme: TensorMemoryLayout,
-    orientation: ShardOrientation,
+    shard_scheme: TensorMemoryLayout,
+    shard_orientation: ShardOrientation,
 ) -> MemoryConfig:
     """The memory config of the long form; a corner of a grid stands for as many of its cores as there are shards."""
+    fatal(
+        len(shard_shape) == 2 and min(shard_shape) > 0,
+        f"Shard shape {tuple(shard_shape)} must have a height and a width above 0",
+    )
     if isinstance(grid, CoreCoord):
         height, width = spec.physical
         rows, columns = div_up(height, shard_shape[0]), div_up(width, shard_shape[1])
@@ -136,9 +141,9 @@ def config_of(
             TensorMemoryLayout.WIDTH_SHARDED: columns,
             TensorMemoryLayout.BLOCK_SHARDED: rows * columns,
         }
-        fatal(scheme in counts, "Unsupported sharding scheme")
-        grid = num_cores_to_corerangeset(counts[scheme], grid, orientation is ShardOrientation.ROW_MAJOR)
-    return MemoryConfig(scheme, BufferType.L1, ShardSpec(grid, shard_shape, orientation))
+        fatal(shard_scheme in counts, "Unsupported sharding scheme")
+        grid = num_cores_to_corerangeset(counts[shard_scheme], grid, shard_orientation is ShardOrientation.ROW_MAJOR)
+    return MemoryConfig(shard_scheme, BufferType.L1, ShardSpec(grid, shard_shape, shard_orientation))
 
 
 @op("interleaved_to_sharded")
@@ -160,9 +165,10 @@ class InterleavedToSharded(Relayout):
                 f"\nttnn.interleaved_to_sharded(): incompatible function arguments: {', '.join(missing + extra)}"
             )
         dtype = given.pop("output_dtype", None)
-        config = (
-            given["sharded_memory_config"] if is_short else config_of(input_tensor.spec, *(given[n] for n in long[:-1]))
-        )
+        types_fit = is_short or takes(config_of, (input_tensor.spec,), given)
+        if not types_fit or not isinstance(dtype, (DataType, type(None))):
+            raise TypeError("\nttnn.interleaved_to_sharded(): incompatible function arguments.")
+        config = given["sharded_memory_config"] if is_short else config_of(input_tensor.spec, **given)
         return Call([input_tensor] + ([out] if out is not None else []), memory_config=config, dtype=dtype)
 
     def plan(

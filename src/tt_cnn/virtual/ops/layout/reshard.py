@@ -49,6 +49,7 @@ def refusal(planner: Planner, spec: Spec, config: MemoryConfig, out: Spec | None
         config = out.memory_config
     if not config.is_sharded():
         return "output must be sharded"
+    fatal(config.shard_spec is not None, "bad optional access")
     if _is_dram_block(spec.memory_config) or _is_dram_block(config):
         return "We don't support DRAM block sharding"
     problem = _page_refusal(planner, spec, config)

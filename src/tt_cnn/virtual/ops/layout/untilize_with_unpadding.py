@@ -213,6 +213,12 @@ class UntilizeWithUnpadding(Relayout):
         use_multicore: bool = True,
         sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
+        rank = len(input_tensor.shape)
+        fatal(
+            len(output_tensor_end) == rank and all(end >= 0 for end in output_tensor_end),
+            f"ttnn.untilize_with_unpadding: output_tensor_end is {tuple(output_tensor_end)}; it must have the last "
+            f"index of each of the {rank} dimensions",
+        )
         return Call(
             [input_tensor],
             ends=tuple(output_tensor_end),

@@ -8,11 +8,12 @@ from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Program
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.ops.matmul.shard_checks import check_one_dimension, check_reuse, check_simple, check_two_dimensions
-from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 Grid = tuple[int, int]
+_FORMATS = (DataType.BFLOAT16, DataType.FLOAT32, DataType.BFLOAT8_B, DataType.BFLOAT4_B)
 
 
 def check_matrices(p: Problem) -> None:
@@ -21,6 +22,8 @@ def check_matrices(p: Problem) -> None:
         p.left.layout is Layout.TILE and p.right.layout is Layout.TILE,
         "Inputs to matmul must be tilized",
     )
+    for name, spec in (("A", p.left), ("B", p.right)):
+        fatal(spec.dtype in _FORMATS, f"Unsupported data format for input {name}: {spec.dtype.native}")
     fatal(len(p.b) >= 2, f"Matmul expects input B rank >= 2, got {len(p.b)}")
     fatal(
         p.a[-1] == p.b[-2],

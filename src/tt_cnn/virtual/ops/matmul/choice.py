@@ -367,6 +367,7 @@ def _subblock(m: int, n: int, fp32: bool) -> tuple[int, int]:
 
 
 def _is_narrow(height: int, width: int, in_dram: bool) -> bool:
+    fatal(height > 0 and width > 0, "per_core_M must be greater than 0!")
     ratio = height // width if height > width else width // height
     return ratio > _NARROW or (in_dram and (height <= TILE_SIZE or width <= TILE_SIZE))
 

@@ -60,10 +60,10 @@ class _Product(Operation):
         unfollowed = ("global_cb", "sub_device_id", "prefetcher_pipes", "in0_column_offset")
         refuse_unfollowed(self.name, **{name: rest.pop(name, None) or None for name in unfollowed})
         optional = {"bias": bias, "output": optional_output_tensor}
-        given = {name: tensor for name, tensor in optional.items() if tensor is not None}
+        named = {name: tensor for name, tensor in optional.items() if tensor is not None}
         return Call(
-            [input_tensor_a, input_tensor_b, *given.values()],
-            has=tuple(given),
+            [input_tensor_a, input_tensor_b, *named.values()],
+            has=tuple(named),
             program=program_of(program_config),
             activation=activation_of(activation),
             core_grid=None if core_grid is None else (core_grid.x, core_grid.y),
@@ -267,6 +267,7 @@ def _fused(call: Call, inputs: Sequence[Slot]) -> bool:
 def _with(call: Call, **attributes: Any) -> Call:
     changed = Call(call.tensors, queue=call.queue, device=call.device)
     changed.attributes = {**call.attributes, **attributes}
+    changed.given = call.given
     return changed
 
 

@@ -95,7 +95,7 @@ class Problem:
     @cached_property
     def m(self) -> int:
         """Tile rows of one batch."""
-        return self.a_padded[-2] // TILE_SIZE
+        return (self.a_padded[-2] if len(self.a_padded) > 1 else 1) // TILE_SIZE
 
     @cached_property
     def k(self) -> int:

@@ -72,9 +72,16 @@ class BatchNorm(Operation):
                 slot.spec.dtype in _DTYPES,
                 f"batch_norm only supports bfloat16, float32. Got: {slot.spec.dtype.native}",
             )
+        named = dict(zip(has, others, strict=False))
+        fatal(len(x.spec.shape) == 4, f"batch_norm takes a tensor of 4 dimensions, got {len(x.spec.shape)}")
+        for name, slot in named.items():
+            shape = slot.spec.shape
+            fatal(
+                len(shape) == 4 and shape[1] == x.spec.shape[1],
+                f"batch_{name}_shape[1] must be the same as input's channel size.",
+            )
         config = memory_config or x.spec.memory_config
         out = output if "output" in has else planner.allocate(x.spec.with_(memory_config=config))
-        named = dict(zip(has, others, strict=False))
         tile = x.spec.dtype.tile_bytes
         optional = [
             named[name].spec.dtype.tile_bytes if name in named else DataType.BFLOAT16.tile_bytes for name in _OPTIONAL

@@ -19,6 +19,9 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, di
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+_MOST_ELEMENTS = 2**26
+"""Of a mask: far beyond any network's, and small enough to be made at once."""
+
 
 @op("group_norm")
 class GroupNorm(Operation):
@@ -82,9 +85,16 @@ class GroupNorm(Operation):
     ) -> list[Slot]:
         spec = x.spec
         fatal(len(spec.shape) == 4, f"group_norm takes a tensor of 4 dimensions, got {len(spec.shape)}")
+        fatal(spec.shape[1] == 1, "input tensor shape[1] must be 1!")
+        fatal(groups > 0, f"num_groups must be greater than 0, got {groups}")
         channels = spec.shape[-1]
-        fatal(channels % groups == 0, f"channel must be divisible by num_groups (got {channels} and {groups})")
+        fatal(
+            channels % groups == 0,
+            f"channel must be divisible by num_groups (got {channels} and {groups})",
+        )
         fatal(channels % TILE_SIZE == 0, f"channels ({channels}) must be a multiple of the tile width")
+        for name, slot in zip(has, others, strict=True):
+            _check_parameter(name, slot.spec, channels)
         _check_way(spec, in_place, "negative_mask" in has)
         config = memory_config or (spec.memory_config if in_place else DRAM_MEMORY_CONFIG)
         fatal(not spec.is_sharded or config.is_l1(), "Only L1 buffers can have an associated circular buffer!")
@@ -128,6 +138,17 @@ class GroupNorm(Operation):
         return [context.store(result)]
 
 
+def _check_parameter(name: str, spec: Spec, channels: int) -> None:
+    side = {"weight": "Gamma", "bias": "Beta"}.get(name)
+    if side is None:
+        return  # a mask
+    fatal(
+        spec.dtype in (DataType.BFLOAT16, DataType.FLOAT32),
+        f"{side} tensor must be BFLOAT16 or FLOAT32, got: {spec.dtype.native}",
+    )
+    fatal(spec.volume >= channels, f"{side} tensor has {spec.volume} elements for {channels} channels")
+
+
 def _check_way(spec: Spec, in_place: bool, negative_mask: bool) -> None:
     fatal(
         not in_place or spec.layout is Layout.ROW_MAJOR,
@@ -147,9 +168,14 @@ def create_group_norm_weight_bias_rm(
     input_tensor: torch.Tensor, num_channels: int, num_cores_x: int = 1
 ) -> torch.Tensor:
     """A vector of channels as (1, 1, tiles, 32): each core's channels padded to whole tiles."""
+    fatal(num_cores_x > 0, f"num_cores_x ({num_cores_x}) must be greater than 0")
     fatal(
         num_channels % num_cores_x == 0,
         f"num_channels ({num_channels}) must be divisible by num_cores_x ({num_cores_x})",
+    )
+    fatal(
+        input_tensor.numel() == num_channels,
+        f"the tensor has {input_tensor.numel()} elements for {num_channels} channels",
     )
     share = num_channels // num_cores_x
     padded = div_up(share, TILE_SIZE) * TILE_SIZE
@@ -161,8 +187,15 @@ def create_group_norm_input_mask(
     num_channel: int, num_groups: int, num_cores_across_channel: int, dtype: DataType = DataType.BFLOAT16
 ) -> Tensor | None:
     """For each group ones over its channels, within the tiles that the group touches: (1, groups, 32, width)."""
+    for name, number in (("num_groups", num_groups), ("num_cores_across_channel", num_cores_across_channel)):
+        fatal(number > 0, f"{name} ({number}) must be greater than 0")
+    fatal(num_channel >= 0, f"num_channel ({num_channel}) must be 0 or more")
     per_group = num_channel // num_groups
     width = _mask_tiles(per_group) * TILE_SIZE
+    fatal(
+        num_groups * TILE_SIZE * width <= _MOST_ELEMENTS,
+        f"the mask of {num_groups} groups of {per_group} channels would have {num_groups * TILE_SIZE * width} elements",
+    )
     mask = torch.zeros(1, num_groups, TILE_SIZE, width)
     groups_a_core = max(1, num_groups // num_cores_across_channel)
     for group in range(num_groups):

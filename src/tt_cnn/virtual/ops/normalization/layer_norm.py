@@ -11,7 +11,10 @@ from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.matmul.problem import Compute
-from tt_cnn.virtual.ops.normalization.configs import LayerNormShardedMultiCoreProgramConfig
+from tt_cnn.virtual.ops.normalization.configs import (
+    LayerNormDefaultProgramConfig,
+    LayerNormShardedMultiCoreProgramConfig,
+)
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staging, tiles
 from tt_cnn.virtual.ops.reduction.values import sum_rows
@@ -71,6 +74,16 @@ class _RowNorm(Operation):
         program: Any,
     ) -> list[Slot]:
         named = dict(zip(has, others, strict=True))
+        fatal(
+            x.spec.dtype in (_F32, _BF16, DataType.BFLOAT8_B),
+            f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {x.spec.dtype.native}",
+        )
+        fatal(
+            not self.centered or len(x.spec.shape) > 0,
+            "LayerNorm operation not supported for 0D tensors. (rank=0)",
+        )
+        if "residual" in named:
+            _check_residual(x.spec, named["residual"].spec)
         for name in ("weight", "bias"):
             if name in named:
                 _check_weights(x.spec, named[name].spec, {"weight": "Gamma", "bias": "Beta"}[name])
@@ -156,6 +169,7 @@ class _RowNorm(Operation):
         **_: Any,
     ) -> list[torch.Tensor]:
         value = context.logical(x)
+        value = value if value.dim() else value.reshape(1)
         width = value.shape[-1]
         named = {name: (v, context.inputs[i + 1]) for i, (name, v) in enumerate(zip(has, others, strict=True))}
         if "residual" in named:
@@ -228,10 +242,17 @@ def _borrowed(slot: Slot, cores: CoreRangeSet) -> CircularBuffer:
 
 def _check_weights(x: Spec, weights: Spec, name: str) -> None:
     low = name.lower()
+    fatal(weights.dtype.is_float, f"{name} tensor must be FLOAT32 or BFLOAT16, got: {weights.dtype.native}")
     if weights.layout is Layout.TILE:
+        own, other = (f"logical[-1]={_width(spec)} padded[-1]={spec.padded_shape[-1]}" for spec in (x, weights))
         fatal(
-            weights.padded_shape[-1] == x.padded_shape[-1],
-            f"{low} and input tensor padded widths must match, got {weights.padded_shape[-1]} vs {x.padded_shape[-1]}",
+            weights.padded_shape[-1] == x.padded_shape[-1] and _width(weights) >= _width(x),
+            f"Input and {low} padded widths must match and {low} logical width must be >= input logical width "
+            f"(otherwise valid input columns would be multiplied by {low} padding). Got input: {own} vs {low}: {other}",
+        )
+        fatal(
+            weights.padded_shape[-2] == TILE_SIZE,
+            f"{name} tensor height must equal tile height ({TILE_SIZE}), got: {weights.padded_shape[-2]}",
         )
         return
     fatal(
@@ -239,6 +260,18 @@ def _check_weights(x: Spec, weights: Spec, name: str) -> None:
         f"{name}'s last padded dim needs to equal tile width and {low}'s volume needs to align with last padded dim of "
         f"input. Error with {low}.value().padded_shape(): {weights.padded_shape}, tile_width: {TILE_SIZE}, "
         f"{low}.value().physical_volume(): {weights.volume}, a.padded_shape(): {x.padded_shape}",
+    )
+
+
+def _width(spec: Spec) -> int:
+    return spec.shape[-1] if len(spec.shape) else 1
+
+
+def _check_residual(x: Spec, residual: Spec) -> None:
+    fatal(
+        x.shape == residual.shape and x.padded_shape == residual.padded_shape,
+        f"Input and residual logical and padded shapes must match, got input: logical={x.shape} "
+        f"padded={x.padded_shape} vs residual: logical={residual.shape} padded={residual.padded_shape}",
     )
 
 
@@ -273,7 +306,7 @@ class LayerNorm(_RowNorm):
         bias: Tensor | None = None,
         residual_input_tensor: Tensor | None = None,
         memory_config: Any = None,
-        program_config: Any = None,
+        program_config: LayerNormDefaultProgramConfig | LayerNormShardedMultiCoreProgramConfig | None = None,
         compute_kernel_config: Any = None,
         recip_tensor: Tensor | None = None,
     ) -> Call:
@@ -306,7 +339,7 @@ class RmsNorm(_RowNorm):
         bias: Tensor | None = None,
         residual_input_tensor: Tensor | None = None,
         memory_config: Any = None,
-        program_config: Any = None,
+        program_config: LayerNormDefaultProgramConfig | LayerNormShardedMultiCoreProgramConfig | None = None,
         compute_kernel_config: Any = None,
     ) -> Call:
         return self.make_call(

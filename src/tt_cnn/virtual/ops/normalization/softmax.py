@@ -63,6 +63,10 @@ class _Softmax(Operation):
             fatal(axis == max(rank, 4) - 1, f"Invalid dimension: {axis}. Currently softmax inplace supports dim -1.")
         fatal(x.spec.layout is Layout.TILE, "Inputs to softmax must be tilized")
         fatal(
+            x.spec.dtype in (_F32, _BF16, DataType.BFLOAT8_B),
+            f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {x.spec.dtype.native}",
+        )
+        fatal(
             axis == rank - 1 or x.spec.dtype is not _F32 or _settings(compute, x.spec.dtype, planner.card.arch).fp32,
             "FP32 destination accumulation must be enabled when input tensor has FLOAT32 data type. Please update the "
             "compute kernel configuration.",

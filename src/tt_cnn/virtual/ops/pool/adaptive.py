@@ -107,6 +107,7 @@ def _call(
 ) -> Call:
     batch, height, width, channels = image
     output_hw = pair(output_size, "output_size")
+    fatal(batch > 0, f"Pool2D: Batch size must be greater than 0, got {batch}", "  TT-NN ends the process here")
     fatal(min(output_hw) > 0, "output_size must be at least 1", "  TT-NN divides by it and ends the process")
     sides = adaptive_window((height, width), output_hw)
     check_feasible((height, width), output_hw, sides)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.pool.arguments import grid_of
@@ -36,6 +37,11 @@ class GlobalAvgPool2d(Operation):
         if len(shape) not in (2, 3, 4):
             raise ValueError(f"global_avg_pool2d expects rank 2, 3, or 4 input, got rank {len(shape)}")
         n, h, w, c = {4: shape, 3: [1, *shape], 2: [1, *shape, 1]}[len(shape)]
+        fatal(
+            h * w > 0,
+            f"ttnn.global_avg_pool2d was given images without pixels, of shape {input_tensor.shape}.",
+            "  TT-NN accepts the call; the mean of nothing is no number",
+        )
         pool = Pool(Kind.AVERAGE, n, h, w, c, (h, w), (1, 1), (0, 0, 0, 0))
         wish = Wish(Layout.TILE, dtype or DataType.BFLOAT16, memory_config)
         return Call([input_tensor], pool=pool, wish=wish, grid=grid_of(input_tensor))
@@ -56,6 +62,9 @@ class GlobalAvgPool2d(Operation):
         if spec.is_sharded:
             spec = Spec(spec.shape, spec.dtype, spec.layout, _interleaved(spec))
         shape = tuple(context.outputs[0].shape)
+        if not spec.dtype.is_float:  # no kernel of integers is known to us: their mean, cut
+            mean = context.logical(x).reshape(pool.batch, -1, pool.channels).double().mean(1)
+            return [context.store(mean.to(torch.float32).reshape(shape))]
         if is_whole_image(pool, wish, spec):
             return [context.store(averaged(context, context.logical(x), pool, wish).reshape(shape))]
         return pooled(context, context.logical(x), pool, wish, channel_cores(spec, pool, wish, grid))

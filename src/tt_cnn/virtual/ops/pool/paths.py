@@ -15,6 +15,11 @@ from tt_cnn.virtual.types.geometry import Shape
 
 
 def plan_pool(planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None) -> list[Slot]:
+    fatal(
+        min(pool.stride) > 0,
+        f"Pool2D: Stride must be greater than 0 in both dimensions, got ({pool.stride[0]}, {pool.stride[1]})",
+        "  TT-NN divides by it and ends the process",
+    )
     image = _as_image(planner, source, pool)
     outputs = _plan_image(planner, image, pool, wish, slicing)
     if image.buffer != source.buffer and not is_freed(planner, image):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.conv2d.moving import moved, release, sharded
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.pool.checks import check_output, check_window
@@ -70,6 +71,7 @@ def _flat(shape: Shape) -> Shape:
 def _placed(planner: Planner, output: Slot, wish: Wish) -> Slot:
     if wish.memory_config is None or wish.memory_config == output.spec.memory_config:
         return output
+    fatal(not wish.memory_config.is_sharded() or wish.memory_config.shard_spec is not None, "bad optional access")
     elsewhere = plan_to_memory_config(planner, output, wish.memory_config, None)
     if elsewhere.buffer != output.buffer:
         planner.free(output)

@@ -12,6 +12,7 @@ from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.checks import check_not_empty
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape
 from tt_cnn.virtual.ops.reduction.units import dealt, staging
 from tt_cnn.virtual.ops.shape.programs import Temporaries
@@ -92,6 +93,7 @@ class ArgMax(Operation):
                 f"Only BFLOAT16, FLOAT32 are supported for inputs with TILE layout, got {spec.dtype.native}",
             )
             fatal(dim is not None, "For inputs with TILE layout, dim parameter must be specified!")
+        check_not_empty(spec.shape, range(rank) if axis is None else (axis,))
         scope = Temporaries(planner)
         if axis is not None and axis < rank - 1 and not tiled:
             x = scope.add(plan_to_layout(planner, x, Layout.TILE, None, None))

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tt_cnn.virtual.conversion import as_stored
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation
+from tt_cnn.virtual.ops.reduction.checks import check_distinct, check_dtype, check_not_empty
 from tt_cnn.virtual.ops.reduction.reduce_program import negated_bytes
 from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
@@ -35,6 +37,8 @@ _FAST = (DataType.BFLOAT16, DataType.BFLOAT8_B)
 
 def reduced_dims(given: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """The dimensions as sorted numbers from the front; none given means all."""
+    if rank == 0 and given in (None, 0, -1):
+        return ()
     dims = list(range(rank)) if given is None else [given] if isinstance(given, int) else list(given)
     if not dims:
         dims = list(range(rank))
@@ -46,7 +50,9 @@ def reduced_dims(given: int | Sequence[int] | None, rank: int) -> tuple[int, ...
             f"rank {rank}, or exactly 0 for a rank 0 tensor.",
         )
         dims[i] = adjusted
-    return tuple(sorted(dims))
+    dims.sort()
+    check_distinct(dims)
+    return tuple(dims)
 
 
 def reduced_shape(shape: Shape, dims: Sequence[int], keepdim: bool) -> Shape:
@@ -91,6 +97,9 @@ class Reduction(Operation):
         layout: Layout | None,
         **attributes: Any,
     ) -> list[Slot]:
+        check_dtype(x.spec, self.averages)
+        if not self.adds:
+            check_not_empty(x.spec.shape, dims)
         config = memory_config or x.spec.memory_config
         scope = Temporaries(planner)
         current = x
@@ -233,6 +242,14 @@ class Reduction(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
     ) -> list[torch.Tensor]:
+        if 0 in context.inputs[0].shape:  # the sum of nothing, and its mean
+            number = as_stored(float("nan") if self.averages else 0.0, context.outputs[0].dtype)
+            return [context.store(x.new_full(tuple(context.outputs[0].shape), number))]
+        if not dims:
+            return [context.store(context.logical(x) * attributes["scalar"])]
+        if not context.inputs[0].dtype.is_float:
+            whole = self.reduce_integers(context.logical(x).to(torch.int64), dims) * attributes["scalar"]
+            return [context.store(whole.reshape(tuple(context.outputs[0].shape)))]
         value = self.reduce(context, context.logical(x), context.inputs[0], dims, attributes)
         return [context.store(repacked(context, value).reshape(tuple(context.outputs[0].shape)))]
 
@@ -267,6 +284,9 @@ class Reduction(Operation):
         return 1.0
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
+        raise NotImplementedError
+
+    def reduce_integers(self, x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
         raise NotImplementedError
 
 
@@ -324,6 +344,9 @@ class Adding(Reduction):
         summed = sum_rows if step.rows else sum_columns
         return summed(context.engine, x, step.dtype, step.scale, step.compute, whole=step.whole)
 
+    def reduce_integers(self, x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
+        return x.sum(dims)
+
 
 class Choosing(Reduction):
     largest = True
@@ -332,3 +355,6 @@ class Choosing(Reduction):
         axis = -1 if step.rows else -2
         value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
         return value * step.scale if step.scale != 1.0 else value
+
+    def reduce_integers(self, x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
+        return x.amax(dims) if self.largest else x.amin(dims)

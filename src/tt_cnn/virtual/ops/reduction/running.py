@@ -157,7 +157,7 @@ class Prod(Operation):
     def arguments(
         self, input_tensor: Tensor, dim: int | None = None, keepdim: bool = False, *, memory_config: Any = None
     ) -> Call:
-        return Call([input_tensor], dim=dim, keepdim=keepdim, memory_config=memory_config)
+        return Call([input_tensor], dim=None if dim is None else int(dim), keepdim=keepdim, memory_config=memory_config)
 
     def plan(
         self, planner: Planner, x: Slot, dim: int | None, keepdim: bool, memory_config: MemoryConfig | None

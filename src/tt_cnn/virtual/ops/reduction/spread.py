@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tt_cnn.virtual.conversion import as_stored
 from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.creation import filled
 from tt_cnn.virtual.ops.matmul.problem import Compute
@@ -21,6 +22,8 @@ from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+_DTYPES = (DataType.FLOAT32, DataType.BFLOAT16, DataType.BFLOAT8_B)
 
 
 class _Spread(Operation):
@@ -70,6 +73,10 @@ class _Spread(Operation):
         memory_config: MemoryConfig | None,
         **attributes: Any,
     ) -> list[Slot]:
+        fatal(
+            x.spec.dtype in _DTYPES or 0 in x.spec.shape,
+            f"Only FLOAT32, BFLOAT16, and BFLOAT8_B are supported for Std/Var reduction - got {x.spec.dtype.native}",
+        )
         config = memory_config or x.spec.memory_config
         scope, rank = Temporaries(planner), len(x.spec.shape)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
@@ -88,6 +95,10 @@ class _Spread(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
     ) -> list[torch.Tensor]:
+        if 0 in context.inputs[0].shape:
+            out = context.outputs[0]
+            nothing = as_stored(float("nan"), out.dtype)
+            return [context.store(x.new_full(tuple(out.shape), nothing))]
         x = context.logical(x)
         freedom = 1 if attributes["correction"] else 0
         value = x.var(dims, correction=freedom, keepdim=True) * attributes["scalar"]

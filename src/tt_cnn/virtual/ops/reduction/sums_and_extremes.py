@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tt_cnn.virtual.errors import fatal
@@ -18,7 +19,7 @@ class _Sum(Adding):
     def arguments(
         self,
         input_tensor: Tensor,
-        dim: Any = None,
+        dim: int | Sequence[int] | None = None,
         keepdim: bool = False,
         *,
         memory_config: Any = None,
@@ -59,7 +60,7 @@ class _Extreme(Choosing):
     def arguments(
         self,
         input_tensor: Tensor,
-        dim: Any = None,
+        dim: int | Sequence[int] | None = None,
         keepdim: bool = False,
         *,
         memory_config: Any = None,

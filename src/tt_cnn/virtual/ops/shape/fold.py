@@ -17,6 +17,7 @@ from tt_cnn.virtual.ops.shape.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment
 from tt_cnn.virtual.ops.shape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, L1_INTERLEAVED, WIDTH, for_whole_grid, lacks_shards
+from tt_cnn.virtual.ops.sliding_window.window import whole
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout, ShardOrientation
@@ -36,7 +37,7 @@ Padding = tuple[int, int, int, int, int, int]
 
 
 def six_paddings(padding: Sequence[int]) -> Padding:
-    values = tuple(int(p) for p in padding)
+    values = tuple(whole(p, "padding") for p in padding)
     if len(values) == 2:
         return values[0], values[0], values[1], values[1], 0, 0
     if len(values) == 4:
@@ -168,9 +169,11 @@ class Fold(Operation):
         )
         if len(input.shape) != 4:
             raise CardError("Fold op only supports 4D tensors")
+        stride = whole(stride_h, "stride_h"), whole(stride_w, "stride_w")
+        fatal(min(stride) > 0, f"Fold: stride_h ({stride[0]}) and stride_w ({stride[1]}) must be > 0.")
         return Call(
             [input],
-            stride=(int(stride_h), int(stride_w)),
+            stride=stride,
             transposes=bool(use_transpose_as_fold),
             output_shape=None if output_shape is None else Shape(output_shape),
             padding=six_paddings(padding),

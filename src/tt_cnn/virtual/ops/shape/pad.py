@@ -20,6 +20,7 @@ from tt_cnn.virtual.ops.shape.squeezing import plan_four_dims, plan_squeeze
 from tt_cnn.virtual.ops.shape.viewing import plan_view, tile_padded
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.typed import is_whole
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -257,17 +258,24 @@ class Pad(Operation):
         start = input_tensor_start
         if padding is not None and (start is not None or (padding and isinstance(padding[0], int))):
             shape = padding
-            start = given.pop(0) if start is None else start
+            start = given.pop(0) if start is None and given else start
+        if not isinstance(start, (Sequence, Shape, type(None))) or len(given) > 1:
+            raise TypeError("ttnn.pad(): incompatible function arguments: it takes pairs, or a shape and a start")
         if given:
             value = given.pop(0)
         if value is None:
             raise TypeError("pad needs the value to pad with")
+        rank = len(input_tensor.shape)
         if shape is not None and start is not None:
+            fatal(
+                len(shape) == len(start) == rank,
+                f"ttnn.pad: the shape {tuple(shape)} and the start {tuple(start)} must have the tensor's rank, {rank}",
+            )
             pairs = tuple(
                 (int(a), int(s) - int(d) - int(a)) for s, a, d in zip(shape, start, input_tensor.shape, strict=True)
             )
         else:
-            pairs = tuple((int(a), int(b)) for a, b in padding or ())
+            pairs = tuple((int(a), int(b)) for a, b in map(_pair, padding or ()))
         return Call(
             [input_tensor],
             padding=pairs,
@@ -313,6 +321,12 @@ class Pad(Operation):
         cores: CoreRangeSet | None,
     ) -> list[torch.Tensor]:
         return [context.store(padded_values(context.logical(x), padding, value), fill=value)]
+
+
+def _pair(given: Any) -> tuple[Any, Any]:
+    if not isinstance(given, (list, tuple)) or len(given) != 2 or not all(map(is_whole, given)):
+        raise TypeError(f"ttnn.pad(): incompatible function arguments: a padding is {given!r}, not (before, after)")
+    return given[0], given[1]
 
 
 def padded_values(x: torch.Tensor, padding: Pairs, value: float) -> torch.Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.permute_device import plan_permute_device
@@ -17,6 +18,7 @@ from tt_cnn.virtual.ops.shape.transpose import plan_transpose, ragged, scattered
 from tt_cnn.virtual.plan import Planner, Slot
 from tt_cnn.virtual.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -58,6 +60,9 @@ def plan_permute(
         "The number of dimensions in the tensor input does not match the length of the desired ordering",
     )
     order = [normalized(d, rank) for d in dims]
+    fatal(len(set(order)) == rank, f"permute: dims {tuple(dims)} name a dimension twice")
+    if 0 in spec.shape and not spec.is_sharded:
+        return _nothing(planner, x, Shape([spec.shape[d] for d in order]), config or spec.memory_config)
     if changes_nothing(spec, order):
         return stages.to_memory_config(planner, x, config or spec.memory_config)
     scope = Temporaries(planner)
@@ -111,6 +116,13 @@ def _permuted(planner: Planner, x: Slot, order: tuple[int, ...], config: MemoryC
     result = stages.typecast(planner, output, DataType.BFLOAT8_B) if casts else output
     scope.leave(result)
     return result
+
+
+def _nothing(planner: Planner, x: Slot, shape: Shape, config: MemoryConfig) -> Slot:
+    """The result for a tensor without elements."""
+    output = planner.allocate(Spec(shape, x.spec.dtype, x.spec.layout, config))
+    planner.step("Permute", "MultiCoreTileInvariant", SINGLE_CORE, [x], [output])
+    return output
 
 
 @op("permute")

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tt_cnn.virtual.errors import fatal
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
@@ -141,7 +142,9 @@ def _whole_pages(config: MemoryConfig, shape: Shape, layout: Layout) -> bool:
 def _round_trip(spec: Spec, reps: Sequence[int]) -> bool:
     """Tiles that are not full cannot be repeated in place: the tensor is untilized and tilized again."""
     ragged = spec.layout is Layout.TILE and (spec.shape[-1] % TILE_SIZE or spec.shape[-2] % TILE_SIZE)
-    return bool(ragged) and (reps[-1] > 1 or reps[-2] > 1)
+    again = bool(ragged) and (reps[-1] > 1 or reps[-2] > 1)
+    fatal(not again or spec.dtype is not DataType.BFLOAT4_B, "Only TILE layout is supported for BFLOAT8_B dtype!")
+    return again
 
 
 class _Legs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import torch
 
@@ -123,12 +122,19 @@ class Roll(Operation):
         *,
         memory_config: MemoryConfig | None = None,
     ) -> Call:
+        fatal(
+            0 not in input_tensor.shape,
+            f"ttnn.roll was given a tensor without elements, of shape {input_tensor.shape}",
+            "  TT-NN ends the process here",
+        )
         if dim is None:
             fatal(
                 not input_tensor.is_sharded(),
                 "ttnn::roll without dims does not support sharded inputs. Convert to interleaved first.",
             )
-            return Call([input_tensor], shifts=(_one(shifts),), dims=None, memory_config=memory_config)
+            moved = [shifts] if isinstance(shifts, int) else list(shifts)
+            fatal(len(moved) == 1, f"Roll expects shifts {len(moved)} and dims 1 to have the same length")
+            return Call([input_tensor], shifts=(int(moved[0]),), dims=None, memory_config=memory_config)
         moved = [shifts] if isinstance(shifts, int) else list(shifts)
         along = [dim] if isinstance(dim, int) else list(dim)
         fatal(
@@ -172,7 +178,3 @@ class Roll(Operation):
     ) -> list[torch.Tensor]:
         value = context.logical(x)
         return [context.store(torch.roll(value, shifts[0]) if dims is None else torch.roll(value, shifts, dims))]
-
-
-def _one(shifts: Any) -> int:
-    return int(shifts if isinstance(shifts, int) else shifts[0])

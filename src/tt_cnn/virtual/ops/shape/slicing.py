@@ -274,8 +274,10 @@ class Slice(Operation):
         pad_value: float | None = None,
         sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
-        begins = as_ints(starts if slice_start is None else slice_start)  # type: ignore[arg-type]
-        stops = as_ints(ends if slice_end is None else slice_end)  # type: ignore[arg-type]
+        first, last = starts if slice_start is None else slice_start, ends if slice_end is None else slice_end
+        if first is None or last is None:
+            raise TypeError("ttnn.slice(): incompatible function arguments: it needs slice_start and slice_end")
+        begins, stops = as_ints(first), as_ints(last)
         given = steps if slice_step is None else slice_step
         return Call(
             [input_tensor] if output_tensor is None else [input_tensor, output_tensor],

@@ -202,6 +202,7 @@ class Split(_Cutting):
             sizes = _equal_sizes(input_tensor.shape[dim], split_size)
         else:
             sizes = as_ints(split_size)
+        fatal(len(sizes) > 0, "split_sizes must not be empty")
         return Call([input_tensor], sizes=sizes, dim=dim, memory_config=memory_config)
 
     def plan(
@@ -220,6 +221,7 @@ class Chunk(_Cutting):
         at = dim + rank if dim < 0 else dim
         fatal(rank > at, f"... Invalid dimension for chunk operation, {rank} needs to be greater than {at}")
         extent = input_tensor.shape[at]
+        fatal(extent > 0, "split_sizes must not be empty")
         return Call([input_tensor], sizes=_equal_sizes(extent, div_up(extent, chunks)), dim=at)
 
     def plan(self, planner: Planner, x: Slot, sizes: tuple[int, ...], dim: int) -> list[Slot]:

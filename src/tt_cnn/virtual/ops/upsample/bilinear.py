@@ -43,6 +43,10 @@ def plan_bilinear(planner: Planner, source: Slot, ups: Upsampling) -> Slot:
     output = _plan_program(planner, halo, ups, window, c, target)
     result = output
     if ups.memory_config is not None and output.spec.memory_config != ups.memory_config:
+        fatal(
+            not ups.memory_config.is_sharded() or ups.memory_config.shard_spec is not None,
+            "MemoryConfig must have Shard Spec specified for sharded memory layout",
+        )
         result = plan_to_memory_config(planner, output, ups.memory_config, None)
         if result.buffer != output.buffer:
             planner.free(output)

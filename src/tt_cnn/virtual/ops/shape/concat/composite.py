@@ -323,6 +323,7 @@ class ConcatOp(Operation):
     ) -> Call:
         fatal(len(tensors) > 0, "ttnn.concat: expected a non-empty list of Tensors!")
         fatal(output_tensor is None, "optional output tensor currently unsupported!")
+        fatal(groups > 0, f"ttnn.concat: groups is {groups}; it must be at least 1", "  TT-NN ends the process here")
         return Call(
             tensors, dim=int(dim), memory_config=memory_config, groups=int(groups), sub_core_grids=sub_core_grids
         )
@@ -348,6 +349,8 @@ class ConcatOp(Operation):
         sub_core_grids: CoreRangeSet | None,
     ) -> list[torch.Tensor]:
         logical = [context.logical(v, i) for i, v in enumerate(values)]
+        if len(logical) == 1:
+            return [context.store(logical[0])]
         if groups > 1 and context.inputs[0].is_sharded:
             split = [v.reshape(*v.shape[:-1], groups, v.shape[-1] // groups) for v in logical]
             joined = torch.cat(split, dim=-1)
