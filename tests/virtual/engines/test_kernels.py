@@ -220,3 +220,19 @@ def test_what_torch_must_do_stands_between_steps() -> None:
         return [F.conv2d(z, weight), z.reshape(2, -1)]
 
     agrees(program, torch.randn(2, 16, 5, 5))
+
+
+@pytest.mark.parametrize("columns", [8, 16, 48, 64, 70])
+def test_a_row_has_the_same_bits_however_many_rows_there_are(columns: int) -> None:
+    """Compilers fuse products and sums in some of the tiles and not in others, where they are left to choose."""
+    generator = torch.Generator().manual_seed(columns)
+    weight = torch.randn(columns, 64, 1, 1, generator=generator)
+    x = torch.randn(1, 64, 1, 29, generator=generator)
+
+    def by_kernels(part: torch.Tensor) -> torch.Tensor:
+        return Kernels(graph_of(lambda y: [F.conv2d(y, weight)], [part]), 1)([part])[0]
+
+    whole = by_kernels(x)
+    for rows in range(1, 15):
+        part = x[..., :rows].contiguous()
+        assert torch.equal(by_kernels(part), whole[..., :rows])

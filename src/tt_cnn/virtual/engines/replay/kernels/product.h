@@ -2,16 +2,36 @@
 #pragma once
 #include "vector.h"
 
+typedef float Half __attribute__((vector_size(32), aligned(4), may_alias));
+
+// `sum` plus a product, rounded once. Left to themselves, compilers round the product too where few sums are under way
+// at a time, so that the last rows of a matrix would get other bits than the rows above them.
+static inline Vector plus_product(Vector sum, float value, Vector weights) {
+#ifdef __AVX512F__
+    return (Vector)_mm512_fmadd_ps(_mm512_set1_ps(value), (__m512)weights, (__m512)sum);
+#else
+    return sum + value * weights;
+#endif
+}
+
+static inline Half plus_product(Half sum, float value, Half weights) {
+#ifdef __FMA__
+    return (Half)_mm256_fmadd_ps(_mm256_set1_ps(value), (__m256)weights, (__m256)sum);
+#else
+    return sum + value * weights;
+#endif
+}
+
 // `sum` plus the products of two pairs of bfloat16 numbers in each lane, or plus those of two numbers.
 template <bool paired>
-static inline Vector plus_product(Vector sum, float value, Vector weights) {
+static inline Vector plus_products(Vector sum, float value, Vector weights) {
 #ifdef __AVX512BF16__
     if (paired) {
         const Vector values = Vector{} + value;
         return (Vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)values, (__m512bh)weights);
     }
 #endif
-    return sum + value * weights;
+    return plus_product(sum, value, weights);
 }
 
 extern "C" int multiplies_pairs() {
@@ -56,7 +76,7 @@ static void product(const Run* runs, int count, int length, const float* start, 
             for (int r = 0; r < R; r++) {
                 const float value = from[r][k];
 #pragma GCC unroll 4
-                for (int v = 0; v < V; v++) sum[r][v] = plus_product<paired>(sum[r][v], value, weights[v]);
+                for (int v = 0; v < V; v++) sum[r][v] = plus_products<paired>(sum[r][v], value, weights[v]);
             }
         }
     }
@@ -71,7 +91,6 @@ static void product(const Run* runs, int count, int length, const float* start, 
 template <int R, int V, bool paired>
 static void product(const Run* runs, int count, int length, const float* start, size_t start_row, float* sums,
                     size_t sums_row, const float* ahead) {
-    typedef float Half __attribute__((vector_size(32), aligned(4), may_alias));
     constexpr int HALF = LANES / 2;
     for (int column = 0; column < V * LANES; column += LANES) {
         Half low[R], high[R];
@@ -91,8 +110,8 @@ static void product(const Run* runs, int count, int length, const float* start, 
 #pragma GCC unroll 7
                 for (int r = 0; r < R; r++) {
                     const float value = from[r][k];
-                    low[r] += value * first;
-                    high[r] += value * second;
+                    low[r] = plus_product(low[r], value, first);
+                    high[r] = plus_product(high[r], value, second);
                 }
             }
         }
