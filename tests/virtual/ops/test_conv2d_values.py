@@ -203,3 +203,38 @@ def test_host_weights_cannot_be_part_of_a_trace(device: Any) -> None:
     with pytest.raises(RuntimeError, match="Writes are not supported during trace capture"):
         ttnn.conv2d(input_tensor=image, weight_tensor=weights, bias_tensor=bias, **case.arguments(device))
     ttnn.end_trace_capture(device, trace)
+
+
+@pytest.mark.parametrize("numerics", ["device", "exact", "native"])
+@pytest.mark.parametrize("groups", [1, 2, 32])
+def test_prepared_weights_of_a_folded_convolution_give_the_same_again(
+    open_card: Any, numerics: str, groups: int
+) -> None:
+    """The matrix of folded groups is dense: its rows are those of all channels of the folded input."""
+    card = open_card(l1_small_size=65536, numerics=numerics)
+    torch.manual_seed(groups)
+    x, weight = torch.randn(1, 32, 2, 12), torch.randn(32, 32 // groups, 2, 2)
+    image = ttnn.from_torch(x.permute(0, 2, 3, 1).reshape(1, 1, 24, 32), dtype=ttnn.bfloat16, device=card)
+    parameters = [ttnn.from_torch(weight, dtype=ttnn.bfloat16), None]
+    found = []
+    for _ in range(2):
+        result, parameters[:] = ttnn.conv2d(
+            input_tensor=ttnn.to_layout(image, ttnn.TILE_LAYOUT),
+            weight_tensor=parameters[0],
+            bias_tensor=parameters[1],
+            device=card,
+            in_channels=32,
+            out_channels=32,
+            batch_size=1,
+            input_height=2,
+            input_width=12,
+            kernel_size=(2, 2),
+            stride=(2, 2),
+            padding=(0, 0),
+            groups=groups,
+            return_weights_and_bias=True,
+        )
+        found.append(ttnn.to_torch(result).float())
+    expected = torch.nn.functional.conv2d(x, weight, stride=2, groups=groups).permute(0, 2, 3, 1).reshape(1, 1, 6, 32)
+    assert torch.equal(found[0], found[1])
+    assert (found[1] - expected).abs().max() < 0.05 * expected.abs().max()

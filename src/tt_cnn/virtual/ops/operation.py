@@ -30,6 +30,7 @@ from tt_cnn.virtual.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.device import MeshDevice
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors import CardError, HazardError, current_layer, fatal
+from tt_cnn.virtual.failures import Failure
 from tt_cnn.virtual.faults import internal_error, is_fault
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.aliases import current_spelling
@@ -295,10 +296,11 @@ class Operation:
         if not plan.steps:
             return None  # a view: nothing is dispatched
         written = [t._buffer for t in outputs if t._buffer is not None]
+        job = self._job(device, call, plan, [t.spec for t in outputs], buffers, [b.cell for b in written])
         command = Command(
             f"ttnn.{self.name}",
             queue,
-            self._job(device, call, plan, [t.spec for t in outputs], buffers, [b.cell for b in written]),
+            self._told(call, job),
             placement.accesses,
             reads=[buffer.cell for buffer in buffers],
             writes=[buffer.cell for buffer in written],
@@ -324,23 +326,32 @@ class Operation:
         engine, chips = device.engine, device.chips
         context = Context(engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
         bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **call.attributes)
-        args, kwargs = described(call.given[0]), {name: described(value) for name, value in call.given[1].items()}
-
         if all(spec.shape.volume() == 0 for spec in specs):
             bound = functools.partial(self._nothing, specs, engine)
 
         def job() -> None:
             values = [cell.read(spec, chips, engine.device, ignored) for cell, spec, ignored in sources]
+            results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
+            for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
+                target.values = [self._check(result[i], spec) for result in results]
+
+        return job
+
+    def _told(self, call: Call, job: Callable[[], None]) -> Callable[[], None]:
+        """The job, with what breaks in it told as a fault of ours. It holds descriptions of tensors, not tensors."""
+        args, kwargs = described(call.given[0]), {name: described(value) for name, value in call.given[1].items()}
+
+        def told() -> None:
             try:
-                results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
-                for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
-                    target.values = [self._check(result[i], spec) for result in results]
+                job()
+            except Failure:  # of a command before it
+                raise
             except Exception as error:
                 if is_fault(error):
                     raise internal_error(f"ttnn.{self.name}", args, kwargs, error) from error
                 raise
 
-        return job
+        return told
 
     @staticmethod
     def _nothing(specs: list[Spec], engine: Engine, *_: torch.Tensor) -> list[torch.Tensor]:

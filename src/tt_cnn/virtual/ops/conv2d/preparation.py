@@ -37,14 +37,15 @@ def weights_of(matrix: Tensor, layout: WeightLayout, conv: Convolution) -> Tenso
     rows = _rows(layout).to(matrix.device)
     if matrix.shape[0] <= int(rows.max()):  # prepared for another call
         matrix = F.pad(matrix, (0, 0, 0, int(rows.max()) + 1 - matrix.shape[0]))
-    if _is_sparse(layout) and layout.groups == conv.groups:
+    folded = layout.kernel != conv.kernel
+    if _is_sparse(layout) and layout.groups == conv.groups and not folded:
         own = matrix.new_empty(conv.out_channels, layout.in_channels // conv.groups, *layout.kernel)
         return matrix[_own_places(layout, own)]
     inner = (layout.in_channels, *layout.kernel)
     dense = matrix[rows, : conv.out_channels].reshape(*inner, -1).permute(3, 0, 1, 2)
     if layout.scheme == "depthwise":
         return dense[:, :1]
-    if layout.kernel != conv.kernel:
+    if folded:
         dense = _unfolded(dense, conv)
     return _own_channels(dense, conv.groups)
 

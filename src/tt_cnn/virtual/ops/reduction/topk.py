@@ -189,12 +189,10 @@ class TopK(Operation):
         order: tuple[bool, bool],
         **_: Any,
     ) -> list[torch.Tensor]:
-        """Sorted also where that was not asked for; `stable`: equal elements in the order in which they stand."""
+        """Sorted also where that was not asked for; equal elements in the order in which they stand, whether `stable`
+        was asked for or not, so that all hosts give the same."""
         value = context.logical(x)
-        if order[1]:
-            values, indices = (part.narrow(dim, 0, k) for part in value.sort(stable=True, dim=dim, descending=largest))
-        else:
-            values, indices = value.topk(k, dim, largest=largest, sorted=True)
+        values, indices = (part.narrow(dim, 0, k) for part in value.sort(stable=True, dim=dim, descending=largest))
         if numbered:
             indices = context.logical(others[0], 1).gather(dim, indices)
         return [
