@@ -34,6 +34,20 @@ class Float64(engines.Engine):
         return value.double() if dtype.is_float else super().pack(value, dtype)
 
 
+class SixteenBits(Float64):
+    """The same with every result rounded to 16 bits, as replays on a GPU have them."""
+
+    def pack(self, value: torch.Tensor, dtype: Any) -> torch.Tensor:
+        return _in_16_bits(super().pack(value, dtype))
+
+
+def _in_16_bits(value: torch.Tensor) -> torch.Tensor:
+    if not value.is_floating_point():
+        return value
+    large = value.abs() > torch.finfo(torch.float16).max
+    return torch.where(large, value.bfloat16().to(value.dtype), value.half().to(value.dtype))
+
+
 class _StepsOnCpu:
     """A host as `hosts.py` has them: the GPU's program, each of its steps run by torch."""
 
@@ -68,6 +82,7 @@ class Steps(engines.Engine):
 
 
 engines.ENGINES.setdefault("float64", Float64)
+engines.ENGINES.setdefault("16 bits", SixteenBits)
 engines.ENGINES.setdefault("steps", Steps)
 
 
@@ -80,6 +95,8 @@ class Setting:
     tolerance: float | None = None
     """Of the largest |value| of an output. None: bit for bit what commands give outside of a trace."""
     card: str = "n150"
+    narrow: bool = False
+    """It computes in 16 bits, so that a program says something only where those carry its results that far."""
 
     def __str__(self) -> str:
         return f"{self.numerics} on {self.engine}"
@@ -90,11 +107,11 @@ EXACT = Setting("exact", "cpu")
 NATIVE = tuple(Setting("native", engine, 1e-4) for engine in ("kernels", "openvino", "onnxruntime"))
 STEPS = Setting("native", "steps", 1e-4)
 ALIKE = Setting("native", "torch")
-CUDA = (Setting("device", "cuda"), Setting("native", "cuda", 2e-2))
+CUDA = (Setting("device", "cuda"), Setting("native", "cuda", 2e-2, narrow=True))
 
 
 class IllConditioned(Exception):
-    """The last bits of float32 decide what the program gives."""
+    """The last bits of float32, or of 16 bits, decide what the program gives."""
 
 
 class NotTraceable(Exception):
@@ -185,6 +202,15 @@ def _check_condition(right: torch.Tensor, near: torch.Tensor) -> None:
             raise IllConditioned(f"float32 is {off / max(largest, 1e-300):.1e} from float64")
 
 
+def _check_16_bits(program: Program, right: Outputs, setting: Setting) -> None:
+    with opened(Setting("native", "16 bits")) as device:
+        near = eager(program, device)
+    try:
+        compare(program, near, right, setting.tolerance)
+    except Difference as error:
+        raise IllConditioned(f"with values rounded to 16 bits, {error}") from error
+
+
 def _flat(outputs: Outputs) -> Iterator[torch.Tensor]:
     return (one for results in outputs for one in results)
 
@@ -192,6 +218,8 @@ def _flat(outputs: Outputs) -> Iterator[torch.Tensor]:
 def check(program: Program, setting: Setting, parts: list[Any] | None = None, right: Outputs | None = None) -> None:
     """Raise a Difference where replays are not what they must be. `right`: the reference, where it is known."""
     expected = (right or reference(program)) if setting.tolerance is not None else None
+    if expected is not None and setting.narrow:
+        _check_16_bits(program, expected, setting)
     with opened(setting) as device:
         if expected is None:
             expected = eager(program, device)

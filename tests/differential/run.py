@@ -116,6 +116,9 @@ def examine(program: Program, setting: Setting, tally: Tally, right: Outputs | N
     except NotTraceable:
         tally.not_traceable += 1
         return
+    except IllConditioned:
+        tally.ill_conditioned += 1
+        return
     except Difference as error:
         tally.differences.append((program, str(error)))
     except Exception as error:
