@@ -21,6 +21,8 @@ from tt_cnn.virtual.engines.replay.replay import Replay
 REPLAYS = 5
 WELL_CONDITIONED = 4e-6
 """Where torch's own float32 is further from float64, relative to the largest value, a program says nothing."""
+STEADY = 1e-5
+"""Where the last bit of an input moves a result further than that, neither."""
 OPTIONS = {"l1_small_size": 32768, "hazards": "off"}
 
 
@@ -32,6 +34,17 @@ class Float64(engines.Engine):
 
     def pack(self, value: torch.Tensor, dtype: Any) -> torch.Tensor:
         return value.double() if dtype.is_float else super().pack(value, dtype)
+
+
+class Nudged(Float64):
+    """The same with inputs changed by the last bit of float32, but for whole numbers, on which functions jump."""
+
+    def upload(self, host: torch.Tensor) -> torch.Tensor:
+        value = super().upload(host)
+        if not value.is_floating_point():
+            return value
+        signs = torch.randint(0, 2, value.shape, generator=torch.Generator().manual_seed(value.numel())) * 2 - 1
+        return torch.where(value.isfinite() & (value != value.round()), value * (1 + 2.0**-24 * signs), value)
 
 
 class SixteenBits(Float64):
@@ -82,6 +95,7 @@ class Steps(engines.Engine):
 
 
 engines.ENGINES.setdefault("float64", Float64)
+engines.ENGINES.setdefault("nudged", Nudged)
 engines.ENGINES.setdefault("16 bits", SixteenBits)
 engines.ENGINES.setdefault("steps", Steps)
 
@@ -186,20 +200,25 @@ def reference(program: Program) -> Outputs:
         wide = eager(program, device)
     with opened(ALIKE) as device:
         single = eager(program, device)
-    for right, near in zip(_flat(wide), _flat(single), strict=True):
+    with opened(Setting("native", "nudged")) as device:
+        nudged = eager(program, device)
+    for right, near, other in zip(_flat(wide), _flat(single), _flat(nudged), strict=True):
         if right.is_floating_point():
-            _check_condition(right, near)
+            _check_condition(right, near, WELL_CONDITIONED)
+            _check_condition(right, other, STEADY)
+        elif not torch.equal(right, other):
+            raise IllConditioned("whole numbers depend on the last bit of an input")
     return wide
 
 
-def _check_condition(right: torch.Tensor, near: torch.Tensor) -> None:
+def _check_condition(right: torch.Tensor, near: torch.Tensor, limit: float) -> None:
     if not torch.equal(_place_of_infinities(right), _place_of_infinities(near)):
-        raise IllConditioned("float32 and float64 have NaN and infinity in different places")
+        raise IllConditioned("it has NaN and infinity in other places than float64")
     finite = right.isfinite()
     if bool(finite.any()):
         off, largest = float((right - near.double())[finite].abs().max()), float(right[finite].abs().max())
-        if off > WELL_CONDITIONED * largest:
-            raise IllConditioned(f"float32 is {off / max(largest, 1e-300):.1e} from float64")
+        if off > limit * largest:
+            raise IllConditioned(f"it is {off / max(largest, 1e-300):.1e} from float64")
 
 
 def _check_16_bits(program: Program, right: Outputs, setting: Setting) -> None:

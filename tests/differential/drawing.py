@@ -113,7 +113,7 @@ class Drawing:
         host = source.on_host(self.ttnn, self.seed * 100 + len(self.sources))
         self.names[name] = self.ttnn.to_device(host, self.device, memory_config=eval(source.memory, self.names))
         self.sources.append(source)
-        self.infos[name] = Info(exact=True, image=image)
+        self.infos[name] = Info(exact=role != "state", image=image)  # what state carries over is computed
         return name
 
     def _shape(self) -> tuple[tuple[int, ...], tuple[int, int, int, int] | None]:
