@@ -152,22 +152,28 @@ class Guard:
             refuse()
 
     def __enter__(self) -> None:
+        if self._depth and self._lock._is_owned():  # type: ignore[union-attr]
+            self._depth += 1
+            return
         enter()
         try:
             self._lock.acquire()
         except BaseException:
             leave()
             raise
-        self._depth += 1
-        if self.dropped and self._depth == 1:
+        self._depth = 1
+        if self.dropped:
             self._drain()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._depth > 1:
+            self._depth -= 1
+            return
         try:
-            if self.dropped and self._depth == 1:
+            if self.dropped:
                 self._drain()
         finally:
-            self._depth -= 1
+            self._depth = 0
             self._lock.release()
             leave()
 

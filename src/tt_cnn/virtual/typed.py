@@ -143,7 +143,39 @@ def bound_names(function: Callable[..., Any], count: int, keywords: tuple[str, .
 
 
 def takes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a function takes these arguments: their number, their names and their types."""
+    """Whether a function takes these arguments: their number, their names and their types.
+
+    Calls come again with arguments of the same types, and where those tell, they are compared once.
+    """
+    kinds = (function, *[one if type(one) is int else type(one) for one in args], *kwargs)
+    if kwargs:
+        kinds += tuple([one if type(one) is int else type(one) for one in kwargs.values()])
+    if kinds in _taken:
+        return True
+    if not _takes(function, args, kwargs):
+        return False
+    if all(map(_type_tells, args)) and all(map(_type_tells, kwargs.values())):
+        if len(_taken) >= _MOST_TAKEN:
+            _taken.clear()
+        _taken.add(kinds)
+    return True
+
+
+_taken: set[tuple[Any, ...]] = set()
+"""Functions with the types of arguments that they take; whole numbers stand for themselves."""
+_MOST_TAKEN = 1 << 16
+
+
+def _type_tells(value: Any) -> bool:
+    """Whether a value of the same type is taken wherever this one is; not so where its elements or its size count."""
+    kind = type(value)
+    return kind in (int, float, bool, Tensor) or not any(hasattr(kind, name) for name in _OF_NUMBERS_AND_SEQUENCES)
+
+
+_OF_NUMBERS_AND_SEQUENCES = ("__len__", "__index__", "__float__")
+
+
+def _takes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     try:
         names = bound_names(function, len(args), tuple(kwargs))
     except TypeError:
