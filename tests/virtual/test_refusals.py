@@ -56,6 +56,15 @@ REFUSED: list[tuple[Callable[[Make], Any], type[Exception], str]] = [
         RuntimeError,
         "must be the same as input's channel size",
     ),
+    (
+        lambda t: ttnn.matmul(
+            t(1, 8, 8, 32, layout=ROWS),
+            t(1, 1, 32, 32),
+            memory_config=ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1),
+        ),
+        RuntimeError,
+        "Number of shards along height 8 must not exceed number of cores 0",
+    ),
     (lambda t: ttnn.divide(t(32, 32), 2.0, rounding_mode="up"), RuntimeError, "Incorrect rounding mode"),
     (lambda t: ttnn.rdiv(t(32, 32), 2.0, rounding_mode="up"), RuntimeError, "Incorrect rounding mode"),
     (lambda t: ttnn.pow(t(32, 32, dtype=ttnn.int32), -3), RuntimeError, "negative integer powers are not allowed"),

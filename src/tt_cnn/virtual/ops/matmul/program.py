@@ -132,6 +132,8 @@ def _output_shards(p: Problem, program: Program) -> MemoryConfig:
     fatal(program.kind != SIMPLE, "Unsupported op for output sharding")
     m, n = program.per_core_m, program.per_core_n
     shape = (m * TILE_SIZE, n * TILE_SIZE)
+    tall = p.left.shape.volume() // max(1, p.left.shape[-1] * p.left.shape[-2]) * div_up(p.left.shape[-2], TILE_SIZE)
+    fatal(m > 0, f"Number of shards along height {tall} must not exceed number of cores 0")  # of rows less than a tile
     rows = div_up(p.rows(program.fuse_batch if program.kind == MCAST_1D else True), m)
     columns = div_up(p.n, n)
     asked = p.output.shard_spec
