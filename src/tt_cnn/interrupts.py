@@ -29,9 +29,8 @@ _SIGINT = int(signal.SIGINT)
 _main = threading.main_thread().ident
 _depth = 0
 """Blocks that the main thread is in. Only that thread is interrupted, and only it counts."""
-_waiting = False
-_outer: Callable[[int, FrameType | None], Any] = signal.default_int_handler
-"""What handles Ctrl-C otherwise."""
+_waiting: Callable[[int, FrameType | None], Any] | None = None
+"""What handles an interrupt that came within a block."""
 
 
 _ends: set[CodeType] = set()
@@ -44,12 +43,20 @@ def gives_back(function: _Function) -> _Function:
     return function
 
 
-def _handle(signum: int, frame: FrameType | None) -> None:
-    global _waiting
-    if _depth or _in_an_end(frame):
-        _waiting = True
-    else:
-        _outer(signum, frame)
+class _Handler:
+    """Handles Ctrl-C as it was handled before, outside of blocks. Others may keep it and set it again later."""
+
+    __slots__ = ("_outer",)
+
+    def __init__(self, outer: Callable[[int, FrameType | None], Any]) -> None:
+        self._outer = outer
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        global _waiting
+        if _depth or _in_an_end(frame):
+            _waiting = self._outer
+        else:
+            self._outer(signum, frame)
 
 
 def _in_an_end(frame: FrameType | None) -> bool:
@@ -64,18 +71,16 @@ def _in_an_end(frame: FrameType | None) -> bool:
 
 
 def _take_over(found: Any) -> None:
-    global _outer
     if callable(found):
-        _outer = found
         with suppress(ValueError):  # not the main interpreter: nothing interrupts it
-            signal.signal(signal.SIGINT, _handle)
+            signal.signal(signal.SIGINT, _Handler(found))
 
 
 def enter() -> None:
     """Begin a block; where every microsecond counts, in place of `with uninterrupted`."""
     global _depth
     if get_ident() == _main:
-        if not _depth and (found := getsignal(_SIGINT)) is not _handle:
+        if not _depth and type(found := getsignal(_SIGINT)) is not _Handler:
             _take_over(found)  # notebooks set the handler for every cell, so it is looked at every time
         _depth += 1
 
@@ -85,15 +90,15 @@ def leave(raises: bool = True) -> None:
     global _depth, _waiting
     if get_ident() == _main:
         _depth -= 1
-        if _waiting and raises and not _depth:
-            _waiting = False
-            _outer(signal.SIGINT, sys._getframe())
+        if _waiting is not None and raises and not _depth:
+            outer, _waiting = _waiting, None
+            outer(signal.SIGINT, sys._getframe())
 
 
 def _in_child() -> None:
     """Of a fork: the thread that forked is the main one now."""
     global _main, _depth, _waiting
-    _main, _depth, _waiting = get_ident(), 0, False
+    _main, _depth, _waiting = get_ident(), 0, None
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -217,6 +217,21 @@ def test_a_handler_of_the_user_is_called_as_ever_also_when_it_is_set_later() -> 
     assert calls == ["user"] * 3
 
 
+def test_a_handler_that_was_kept_and_is_set_again_handles_as_it_did() -> None:
+    calls: list[str] = []
+    signal.signal(signal.SIGINT, lambda number, frame: calls.append("first"))
+    with uninterrupted:
+        pass
+    kept = signal.signal(signal.SIGINT, lambda number, frame: calls.append("second"))
+    with uninterrupted:
+        signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, kept)
+    with uninterrupted:
+        signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+    assert calls == ["second", "first", "first"]
+
+
 def test_a_setting_is_taken_back_wherever_it_is_interrupted() -> None:
     variable: ContextVar[int] = ContextVar("tested", default=0)
 
