@@ -96,9 +96,9 @@ def leave(raises: bool = True) -> None:
 
 
 def _in_child() -> None:
-    """Of a fork: the thread that forked is the main one now."""
+    """Of a fork: the thread that forked is the main one now, in the blocks that it was in."""
     global _main, _depth, _waiting
-    _main, _depth, _waiting = get_ident(), 0, None
+    _main, _depth, _waiting = get_ident(), _depth if get_ident() == _main else 0, None
 
 
 os.register_at_fork(after_in_child=_in_child)

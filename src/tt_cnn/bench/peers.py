@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tt_cnn.bench.subject import Outputs, Subject
-from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, import_openvino
+from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, openvino_core
 
 WARM_UPS = 3
 """Runs until torch.compile has recorded its CUDA graph."""
@@ -81,9 +81,7 @@ def _onnxruntime(model: nn.Module, example: torch.Tensor) -> Subject:
 
 
 def _openvino(model: nn.Module, example: torch.Tensor) -> Subject:
-    openvino = import_openvino()
-
-    core = openvino.Core()
+    core = openvino_core()
     settings = {
         "INFERENCE_NUM_THREADS": str(torch.get_num_threads()),
         "PERFORMANCE_HINT": "LATENCY",

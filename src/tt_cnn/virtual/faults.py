@@ -34,7 +34,9 @@ def is_fault(error: Exception) -> bool:
     if isinstance(error, _OF_THE_MACHINE) or "can't allocate memory" in str(error):  # as torch says it for the CPU
         return False
     frames = list(_frames(error.__traceback__))
-    ours = [(frame, last) for frame, last in frames if not frame.f_code.co_filename.startswith((*_elsewhere(), "<"))]
+    ours = [
+        (frame, last) for frame, last in frames if not frame.f_code.co_filename.startswith((*_elsewhere(), _GENERATED))
+    ]
     if not ours:
         return False
     frame, last = ours[-1]

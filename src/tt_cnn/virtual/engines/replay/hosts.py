@@ -12,7 +12,7 @@ import torch
 from tt_cnn.virtual.engines.replay import ordinary
 from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
-from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, import_openvino
+from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, openvino_core
 
 
 class Host(Protocol):
@@ -99,10 +99,8 @@ class OnnxRuntime(OrdinaryNumbers):
 
 class OpenVino(OrdinaryNumbers):
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
-        openvino = import_openvino()
-
         super().__init__(outputs)
-        core = openvino.Core()
+        core = openvino_core()
         settings = {
             "INFERENCE_PRECISION_HINT": "f32",
             "PERFORMANCE_HINT": "LATENCY",

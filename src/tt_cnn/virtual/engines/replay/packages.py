@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 TELEMETRY = "openvino_telemetry"
@@ -21,10 +22,16 @@ def import_onnxruntime() -> Any:
     return importlib.import_module("onnxruntime")
 
 
-def import_openvino() -> Any:
-    """OpenVINO knows no opt-out but a file in the home folder; without its telemetry package it takes a stub."""
+@cache
+def openvino_core() -> Any:
+    """One for the process, for good: a core sets an alternate signal stack and puts the former one back when it goes.
+    Where several go in another order than they came, that is the stack of one that is gone, and the next signal, Ctrl-C
+    say, ends the process.
+
+    OpenVINO knows no opt-out but a file in the home folder; without its telemetry package it takes a stub.
+    """
     with _hidden(TELEMETRY):
-        return importlib.import_module("openvino")
+        return importlib.import_module("openvino").Core()
 
 
 @contextmanager
