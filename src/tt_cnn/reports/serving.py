@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
+from tt_cnn.interrupts import uninterrupted
 from tt_cnn.reports.visualizer_database import DATABASE, DEVICE_LOG
 
 LOOPBACK = "127.0.0.1"
@@ -117,7 +118,7 @@ class Visualizer:
         port = _free_port()
         self.base = f"http://{LOOPBACK}:{port}"
         try:
-            with self._log.open("wb") as log:
+            with self._log.open("wb") as log, uninterrupted:  # a process that nobody knows of would stay
                 self._process = subprocess.Popen(
                     [self._command, "--host", LOOPBACK, "--port", str(port)],
                     env=self._environment(),
@@ -149,12 +150,14 @@ class Visualizer:
         if process is not None:
             deadline = time.monotonic() + _STOP_SECONDS
             there = _signalled(process.pid, signal.SIGTERM)
-            while there and time.monotonic() < deadline:
-                process.poll()
-                time.sleep(0.05)
-                there = _signalled(process.pid, 0)
-            if there:
-                _signalled(process.pid, signal.SIGKILL)
+            try:
+                while there and time.monotonic() < deadline:
+                    process.poll()
+                    time.sleep(0.05)
+                    there = _signalled(process.pid, 0)
+            finally:  # a second Ctrl-C waits no longer
+                if there:
+                    _signalled(process.pid, signal.SIGKILL)
             process.wait()
         self._own.cleanup()
 
