@@ -10,7 +10,7 @@ from cost_cases import Case
 
 from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.cost import Figures, cost_with, figures_of
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 
 RANGES: dict[str, tuple[float, float, float]] = {
     "stick_cycles": (18.4, 22, 28),

@@ -18,7 +18,7 @@ from tt_cnn import ttnn
 from tt_cnn.reports.recording import PlanningCard
 from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.cost import kernel_cost
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 
 CARD = "n150"
 _MULTIPLYING = ("Conv2d", "Matmul")

@@ -24,7 +24,7 @@ from cost_yolov8x import demo_steps as yolov8x_steps
 from tt_cnn.models.registry import list_models
 from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.cost import input_ns, kernel_cost
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 
 PAGE = Path(__file__).parents[1] / "docs" / "cost-model.md"
 ROW_LIMIT, MEDIAN_LIMIT, CASE_FACTOR = 0.20, 0.10, 1.5

@@ -16,7 +16,7 @@ from cost_recording import convolution, steps_of
 
 from tt_cnn import ttnn
 from tt_cnn.reports.recording import PlanningCard
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 
 _SILU = ttnn.UnaryWithParam(ttnn.UnaryOpType.SILU)
 _CONCAT_CORES = 56

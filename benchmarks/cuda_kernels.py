@@ -20,8 +20,8 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from tt_cnn.virtual.engines.replay.capture import graph_of
-from tt_cnn.virtual.engines.replay.cuda.program import Program
-from tt_cnn.virtual.engines.replay.cuda.steps import Convolution, Step
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution, KernelCall
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 
@@ -85,20 +85,20 @@ class Check:
         from tt_cnn.virtual.engines.replay.cuda import launch, tuning
 
         self.launch, self.tuning = launch, tuning
-        self.program = Program(nodes, device, torch.float16)
-        self.program.inputs[0].copy_(x)
-        self.workspace = launch.Workspace(self.program.device)
+        self.launches = Launches(nodes, device, torch.float16)
+        self.launches.inputs[0].copy_(x)
+        self.workspace = launch.Workspace(self.launches.device)
         self.tuner = tuning.Tuner(self.workspace, Path("/nowhere"))
-        found = [step for step in self.program.steps if isinstance(step, Convolution)]
+        found = [step for step in self.launches.calls if isinstance(step, Convolution)]
         wanted = [(one, tiles) for one in found for _, tiles in tuning.ways(one, False) if tiles is not None]
         self.tuner.compile(wanted, pdl=False)
 
-    def run(self) -> Iterator[tuple[Step, int, float, str]]:
+    def run(self) -> Iterator[tuple[KernelCall, int, float, str]]:
         """Each step by torch, then by each kernel: how many there are, and the worst. Later steps go on from torch."""
-        for step in self.program.steps:
-            added = step.other.clone() if isinstance(step, Step) and step.other is not None else None
+        for step in self.launches.calls:
+            added = step.other.clone() if isinstance(step, KernelCall) and step.other is not None else None
             step.run()
-            if not isinstance(step, Step):
+            if not isinstance(step, KernelCall):
                 continue
             images = [step.y] if step.eight is None else [step.y, step.eight]
             expected = [one.clone() for one in images]
@@ -116,7 +116,7 @@ class Check:
                 one.copy_(value)
             yield step, len(kernels), worst, which
 
-    def kernels(self, step: Step) -> list[tuple[str, Callable[[], Any]]]:
+    def kernels(self, step: KernelCall) -> list[tuple[str, Callable[[], Any]]]:
         if not isinstance(step, Convolution):
             return [("", self.launch.simple(step, False))]
         found = []

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.types.enums import BufferType
 
 POINTS = 10

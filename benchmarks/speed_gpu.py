@@ -53,14 +53,14 @@ def of_the_card(case: Case, expected: Outputs) -> dict[str, Any]:
         (trace,) = card.device.traces.values()
         (host,) = trace.replay.graphs
         with torch.inference_mode():
-            inputs = [torch.rand_like(one) for one in host.program.inputs]
+            inputs = [torch.rand_like(one) for one in host.launches.inputs]
             called, alone = seconds(lambda: host(inputs)), seconds(host.graph.replay)
         source = card.model.to_host_input(case.example)
         throughput = min(_streaming(card.pipeline, source) for _ in range(5))
         return {
             "of": "the card",
             "parts": [part.engine for part in card.parts],
-            "dtype": str(host.program.dtype).removeprefix("torch."),
+            "dtype": str(host.launches.dtype).removeprefix("torch."),
             "seconds": called,
             "graph": alone,
             "pcc": min(worst_pcc(expected, first), worst_pcc(case.expected(other), mirrored)),
@@ -98,7 +98,7 @@ def of_the_reference(case: Case, expected: Outputs, dtype: torch.dtype | None) -
     called = seconds(lambda: host([x]))
     return {
         "of": "the reference",
-        "dtype": str(host.program.dtype).removeprefix("torch."),
+        "dtype": str(host.launches.dtype).removeprefix("torch."),
         "seconds": called,
         "graph": seconds(host.graph.replay),
         "pcc": worst_pcc(expected, first),

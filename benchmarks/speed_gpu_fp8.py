@@ -32,7 +32,7 @@ def _of_the_card(case: Case, expected: Outputs) -> dict[str, Any]:
         (trace,) = card.device.traces.values()
         (host,) = trace.replay.graphs
         with torch.inference_mode():
-            inputs = [torch.rand_like(one) for one in host.program.inputs]
+            inputs = [torch.rand_like(one) for one in host.launches.inputs]
             called = seconds(lambda: host(inputs))
         (part,) = card.parts
         return _row("the card", part.eight_bit, called, expected, first, second, card.compile_seconds)
@@ -52,7 +52,7 @@ def _of_the_reference(case: Case, expected: Outputs) -> dict[str, Any]:
     with torch.inference_mode():
         start = time.perf_counter()
         plain = CudaGraph(nodes, [x])
-        dtype = plain.program.dtype
+        dtype = plain.launches.dtype
         found, host = in_fp8(nodes, samples, plain, lambda some: CudaGraph(some, samples[0], dtype), GUARD)
         spent = time.perf_counter() - start
         host = host or plain

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.ops.operation import OPERATIONS, Operation
 from tt_cnn.virtual.types.enums import BufferType
 

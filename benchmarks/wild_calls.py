@@ -30,9 +30,9 @@ import torch
 from wild_arguments import REFUSALS, Arguments, Pool, arguments, functions
 
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.call_script import call_script
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import InternalError, ValuesError
+from tt_cnn.virtual.arguments.call_script import call_script
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import InternalError, ValuesError
 from tt_cnn.virtual.types.enums import BufferType
 
 BATCH = 25

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.opening import open_devices
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.devices.opening import open_devices
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
-from tt_cnn.virtual.plan import CircularBuffer
-from tt_cnn.virtual.tensor import OPERATORS
+from tt_cnn.virtual.planning.plan import CircularBuffer
+from tt_cnn.virtual.tensors.tensor import OPERATORS
 
 hypothesis.settings.register_profile("steady", derandomize=True)
 hypothesis.settings.register_profile("exploring")

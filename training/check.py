@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from training import detection, segmentation
-from tt_cnn.evaluation.datasets import DetectionShapes, SegmentationShapes
+from tt_cnn.evaluation.drawn_data import DetectionShapes, SegmentationShapes
 from tt_cnn.models.vanilla_unet.reference.model import UNet
 from tt_cnn.models.yolov4.reference.model import YOLOv4
 

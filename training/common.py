@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tt_cnn.evaluation.datasets import DrawnPictures
+from tt_cnn.evaluation.drawn_data import DrawnPictures
 
 WARM_UP = 0.05
 """The part of the steps in which the learning rate rises."""

@@ -24,7 +24,7 @@ from training.common import (
     train,
 )
 from training.yolo_loss import Objects, yolo_loss
-from tt_cnn.evaluation.datasets import DetectionShapes
+from tt_cnn.evaluation.drawn_data import DetectionShapes
 from tt_cnn.models.yolov4.reference.model import YOLOv4
 
 OUTPUT = Path("src/tt_cnn/models/yolov4/weights/yolov4_quarter.safetensors")

@@ -22,7 +22,7 @@ from training.common import (
     settings_of,
     train,
 )
-from tt_cnn.evaluation.datasets import SegmentationShapes
+from tt_cnn.evaluation.drawn_data import SegmentationShapes
 from tt_cnn.models.vanilla_unet.reference.model import UNet
 
 OUTPUT = Path("src/tt_cnn/models/vanilla_unet/weights/unet16.safetensors")

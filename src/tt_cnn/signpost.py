@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tt_cnn import runtime
 
 if TYPE_CHECKING:
-    from tt_cnn.virtual.queues import Command
+    from tt_cnn.virtual.queues.queue import Command
 
 
 def signpost(header: str, message: str = "") -> None:
@@ -24,8 +24,8 @@ def signpost(header: str, message: str = "") -> None:
         _tracy_signpost(header, message)
         return
     from tt_cnn.reports.recording import recording_devices
-    from tt_cnn.virtual.opening import open_devices
-    from tt_cnn.virtual.queues import SIGNPOST, Command, current_queue
+    from tt_cnn.virtual.devices.opening import open_devices
+    from tt_cnn.virtual.queues.queue import SIGNPOST, Command, current_queue
 
     for device in dict.fromkeys([*open_devices(), *recording_devices()]):
         with device.lock:
@@ -42,7 +42,7 @@ def signpost(header: str, message: str = "") -> None:
 
 
 def is_signpost(command: Command) -> bool:
-    from tt_cnn.virtual.queues import SIGNPOST
+    from tt_cnn.virtual.queues.queue import SIGNPOST
 
     return command.name == SIGNPOST
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tt_cnn.virtual.opening import open_devices
+from tt_cnn.virtual.devices.opening import open_devices
 
 GUIDE = Path(__file__).parents[2] / "docs" / "builder.md"
 

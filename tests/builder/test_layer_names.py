@@ -14,7 +14,7 @@ from tt_cnn.builder import (
     TtConv2d,
 )
 from tt_cnn.builder.naming import named
-from tt_cnn.virtual.errors import current_layer
+from tt_cnn.virtual.errors.card_error import current_layer
 
 
 def too_large() -> Conv2dConfiguration:

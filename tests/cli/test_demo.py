@@ -14,7 +14,7 @@ from tt_cnn.evaluation.drawing import GAP
 from tt_cnn.evaluation.pictures import read_picture, write_picture
 from tt_cnn.evaluation.video import VideoWriter, opened_video
 from tt_cnn.models import ModelEntry, registry
-from tt_cnn.virtual.opening import open_devices
+from tt_cnn.virtual.devices.opening import open_devices
 
 
 def run(*arguments: str) -> Result:

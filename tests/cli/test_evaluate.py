@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from tt_cnn.cli import app
-from tt_cnn.evaluation.datasets import DetectionShapes
+from tt_cnn.evaluation.drawn_data import DetectionShapes
 from tt_cnn.evaluation.pictures import write_picture
 from tt_cnn.models import EXECUTORS, create_reference
 

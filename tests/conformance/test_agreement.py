@@ -8,8 +8,8 @@ import pytest
 
 from tt_cnn.conformance.agreement import compare
 from tt_cnn.conformance.answer import Answer
-from tt_cnn.virtual.placement import PlacedStep
-from tt_cnn.virtual.plan import CircularBuffer, Slot, Step
+from tt_cnn.virtual.planning.placement import PlacedStep
+from tt_cnn.virtual.planning.plan import CircularBuffer, Slot, Step
 from tt_cnn.virtual.types import CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
 
 CORES = CoreRangeSet([CoreRange((0, 0), (7, 7))])

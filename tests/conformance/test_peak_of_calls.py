@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tt_cnn.conformance.peak import peak_of
 from tt_cnn.conformance.planning_card import Given, Taken
-from tt_cnn.virtual.placement import Place, PlacedStep
-from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Slot, Step
+from tt_cnn.virtual.planning.placement import Place, PlacedStep
+from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Slot, Step
 from tt_cnn.virtual.types import BufferType, CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
 
 ALL = CoreRangeSet([CoreRange((0, 0), (7, 7))])

@@ -13,10 +13,10 @@ from tt_cnn.conformance.corpus import CorpusError, read_corpus
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.replay import replay
 from tt_cnn.conformance.tally import Tally
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import Layout
 
 

@@ -14,7 +14,7 @@ from tests.differential.program import Program, Running, values_of
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines import engine as engines
 from tt_cnn.virtual.engines.replay.cuda.guarded import GuardedReplay
-from tt_cnn.virtual.engines.replay.cuda.program import Program as CudaProgram
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.replay import Replay
 
@@ -65,7 +65,7 @@ class _StepsOnCpu:
     """A host as `hosts.py` has them: the GPU's program, each of its steps run by torch."""
 
     def __init__(self, outputs: Sequence[Node]) -> None:
-        self._program = CudaProgram(outputs, "cpu", torch.float32)
+        self._program = Launches(outputs, "cpu", torch.float32)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         for static, value in zip(self._program.inputs, inputs, strict=True):

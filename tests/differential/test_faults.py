@@ -10,7 +10,7 @@ import pytest
 from tests.differential.checking import DEVICE, NATIVE, STEPS, IllConditioned, Setting, reference
 from tests.differential.run import Tally, examine, programs
 from tt_cnn.virtual.engines.replay import aten, ordinary
-from tt_cnn.virtual.engines.replay.cuda.program import Program as CudaProgram
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.kernels.lowering import FOREVER, Lowering
 from tt_cnn.virtual.engines.replay.replay import Replay, run_commands
@@ -70,7 +70,7 @@ def special_values_left_to_the_engine(patch: pytest.MonkeyPatch) -> None:
 
 def channels_anywhere(patch: pytest.MonkeyPatch) -> None:
     """Kernels of the GPU took images that lie channels first for ones with channels last."""
-    patch.setattr(CudaProgram, "_channels_last", lambda self, node: node)
+    patch.setattr(Launches, "_channels_last", lambda self, node: node)
 
 
 @pytest.mark.parametrize(

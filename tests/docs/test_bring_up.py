@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.bring_up import DOCUMENT, snippets, trained_stripes, write_files
-from tt_cnn.virtual.opening import open_devices
+from tt_cnn.virtual.devices.opening import open_devices
 
 
 def test_the_code_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from tests.evaluation.stand_ins import DETECTOR, SEGMENTER
+from tt_cnn.evaluation.chosen_data import data_set
 from tt_cnn.evaluation.class_names import COCO, class_names, class_number, imagenet
-from tt_cnn.evaluation.data_sets import data_set
-from tt_cnn.evaluation.datasets import DetectionShapes, SegmentationShapes
+from tt_cnn.evaluation.drawn_data import DetectionShapes, SegmentationShapes
 from tt_cnn.evaluation.folders import ClassFolder, CocoFolder, MaskFolder, photographs
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tt_cnn.evaluation.datasets.targets import Boxes
 from tt_cnn.evaluation.detections import Detections
+from tt_cnn.evaluation.drawn_data.targets import Boxes
 from tt_cnn.evaluation.folders import CocoBoxes
 from tt_cnn.evaluation.metrics import MeanAveragePrecision, Overlap, Ranking
 

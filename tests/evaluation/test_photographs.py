@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tt_cnn.evaluation.comparison import compare
 from tt_cnn.evaluation.folders import photographs
+from tt_cnn.evaluation.side_by_side import compare
 from tt_cnn.evaluation.weights import reference_with
 from tt_cnn.models import model_entry
 from tt_cnn.models.running import running_model

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tt_cnn.evaluation.comparison import Comparison, classes_of, compare
-from tt_cnn.evaluation.data_sets import data_set, generated_names
+from tt_cnn.evaluation.chosen_data import data_set, generated_names
+from tt_cnn.evaluation.side_by_side import Comparison, classes_of, compare
 from tt_cnn.models import create_reference, model_entry
 from tt_cnn.models.running import running_model
 

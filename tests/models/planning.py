@@ -10,8 +10,8 @@ from typing import Any
 from tt_cnn import ttnn
 from tt_cnn.models import ModelEntry, create_tt
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.queues.queue import Command
 
 
 class PlanningCard(MeshDevice):

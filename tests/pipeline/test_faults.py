@@ -12,7 +12,7 @@ import torch
 from tests.pipeline.programs import DEVICE, EXECUTORS, TRACED, host, pipeline, random_inputs, to_torch
 from tt_cnn import ttnn
 from tt_cnn.pipeline import Executor, MultiCQTracedModelPipelinedIOExecutor, Pipeline
-from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.queues.queue import Command
 
 INPUTS = 50
 

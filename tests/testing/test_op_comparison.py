@@ -10,7 +10,7 @@ import torch
 from tt_cnn import ttnn
 from tt_cnn.builder import Conv2dConfiguration, TtConv2d
 from tt_cnn.testing import op_comparison, op_report
-from tt_cnn.virtual import comparison
+from tt_cnn.virtual.references import comparison_mode as comparison
 
 
 def test_ops_are_reported_under_their_layers(card: Any) -> None:

@@ -16,7 +16,7 @@ from training import check, detection, segmentation
 from training.average_precision import average_precision, chosen_boxes
 from training.common import as_shipped, schedule, update_average
 from training.yolo_loss import Objects, complete_iou, yolo_loss
-from tt_cnn.evaluation.datasets import DetectionShapes
+from tt_cnn.evaluation.drawn_data import DetectionShapes
 from tt_cnn.models.vanilla_unet.reference.model import UNet
 from tt_cnn.models.yolov4.reference.boxes import ANCHORS, STRIDES, decode
 from tt_cnn.models.yolov4.reference.model import YOLOv4

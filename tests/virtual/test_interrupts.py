@@ -18,7 +18,7 @@ import torch
 from tests.pipeline.programs import DEVICE, EXECUTORS, host, pipeline, random_inputs, relu, to_torch
 from tt_cnn import interrupts, ttnn
 from tt_cnn.interrupts import Setting, uninterrupted
-from tt_cnn.virtual.queues import current_queue
+from tt_cnn.virtual.queues.queue import current_queue
 from tt_cnn.virtual.types.enums import BufferType
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from tt_cnn.bench.comparison import Comparison
+from tt_cnn.bench.rounds import Comparison
 
 WIDTH, BAR, GAP, LEFT, RIGHT, TOP = 900, 26, 10, 230, 190, 50
 OURS, THEIRS, INK, PAPER = "#2a6fdb", "#b8c0cc", "#1c2530", "#ffffff"

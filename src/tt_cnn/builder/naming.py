@@ -11,6 +11,6 @@ def named(name: str) -> AbstractContextManager[None]:
     """Calls inside are reported under the name. The real TT-NN has no such thing: there it does nothing."""
     if not name or not runtime.is_virtual():
         return nullcontext()
-    from tt_cnn.virtual.errors import layer
+    from tt_cnn.virtual.errors.card_error import layer
 
     return layer(name)

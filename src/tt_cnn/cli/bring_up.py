@@ -13,11 +13,11 @@ from torch import nn
 
 from tt_cnn.cli.console import errors, output
 from tt_cnn.cli.demo_pictures import CPU, annotated
+from tt_cnn.evaluation.chosen_data import data_set, generated_names
 from tt_cnn.evaluation.class_names import names_of
-from tt_cnn.evaluation.comparison import classes_of
-from tt_cnn.evaluation.data_sets import data_set, generated_names
 from tt_cnn.evaluation.pictures import write_picture
 from tt_cnn.evaluation.preparation import prepare
+from tt_cnn.evaluation.side_by_side import classes_of
 from tt_cnn.evaluation.weights import reference_with
 from tt_cnn.models import ModelEntry, TtModel, create_pipeline, create_tt, model_entry
 from tt_cnn.models.running import RunningModel, card_name, opened_card, reference_outputs

@@ -14,12 +14,12 @@ from torch import nn
 
 from tt_cnn.cli.console import errors, output
 from tt_cnn.evaluation import drawing
+from tt_cnn.evaluation.chosen_data import data_set, generated_names, name_of
 from tt_cnn.evaluation.class_names import names_of
-from tt_cnn.evaluation.comparison import classes_of
-from tt_cnn.evaluation.data_sets import data_set, generated_names, name_of
 from tt_cnn.evaluation.folders import PicturesAlone
 from tt_cnn.evaluation.pictures import Picture, write_picture
 from tt_cnn.evaluation.preparation import prepare
+from tt_cnn.evaluation.side_by_side import classes_of
 from tt_cnn.evaluation.tasks import TASKS
 from tt_cnn.evaluation.video import VideoWriter, opened_video
 from tt_cnn.evaluation.weights import reference_with

@@ -23,7 +23,7 @@ def devices(as_json: AsJson = False) -> None:
     """
     from tt_cnn import runtime
     from tt_cnn.virtual.arch import CARDS
-    from tt_cnn.virtual.opening import default_card
+    from tt_cnn.virtual.devices.opening import default_card
 
     default = default_card().name
     in_use = runtime.describe()

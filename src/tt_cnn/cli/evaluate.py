@@ -23,7 +23,7 @@ from tt_cnn.cli.model_options import (
 )
 
 if TYPE_CHECKING:
-    from tt_cnn.evaluation.comparison import Comparison
+    from tt_cnn.evaluation.side_by_side import Comparison
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model of the package, or your own as module:ENTRY (a ModelEntry).")
@@ -79,9 +79,9 @@ def evaluate(
     tt-cnn evaluate efficientnet_lite0 --data skimage
     tt-cnn evaluate yolov4 --weights public --data coco/ --resolution 640x640
     """
+    from tt_cnn.evaluation.chosen_data import data_set, generated_names
     from tt_cnn.evaluation.class_names import names_of
-    from tt_cnn.evaluation.comparison import classes_of, compare
-    from tt_cnn.evaluation.data_sets import data_set, generated_names
+    from tt_cnn.evaluation.side_by_side import classes_of, compare
     from tt_cnn.evaluation.weights import reference_with
     from tt_cnn.models.running import card_name, running_model
 

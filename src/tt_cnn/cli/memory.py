@@ -42,7 +42,7 @@ def memory(
     tt-cnn memory resnet50 --batch 16 --html out/resnet50.html
     """
     from tt_cnn.reports.memory_report import memory_of, report_text, timeline_html, timeline_text
-    from tt_cnn.virtual.opening import option
+    from tt_cnn.virtual.devices.opening import option
 
     if html is not None and html.exists():
         raise FileExistsError(f"{html} is there already; name another file")

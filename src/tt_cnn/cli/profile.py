@@ -81,7 +81,7 @@ def _profiled(
     from tt_cnn.evaluation.output_folder import result_folder
     from tt_cnn.reports.profile import profile_model
     from tt_cnn.reports.profile_folder import write_folder
-    from tt_cnn.virtual.opening import option
+    from tt_cnn.virtual.devices.opening import option
 
     entry = entry_of(model)
     name = option("card", card)

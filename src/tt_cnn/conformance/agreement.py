@@ -11,7 +11,7 @@ from typing import Any
 
 from tt_cnn.conformance.answer import Answer, Ranges, ranges_of
 from tt_cnn.conformance.verdict import Verdict
-from tt_cnn.virtual.placement import PlacedStep
+from tt_cnn.virtual.planning.placement import PlacedStep
 
 PEAK_TOLERANCE = 0.02
 _REFUSED = ("error", "input_error")

@@ -8,9 +8,9 @@ from typing import Any
 
 from tt_cnn.conformance.peak import peak_of
 from tt_cnn.conformance.planning_card import PlanningCard
-from tt_cnn.virtual.errors import CardError
-from tt_cnn.virtual.placement import PlacedStep
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.planning.placement import PlacedStep
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 
 Ranges = list[list[list[int]]]

@@ -10,8 +10,8 @@ from tt_cnn.conformance.answer import Answer, answer
 from tt_cnn.conformance.convolution_calls import conv2d_call
 from tt_cnn.conformance.making import flipped, host_zeros, look_up, zeros
 from tt_cnn.conformance.planning_card import PlanningCard
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import (
     DRAM_MEMORY_CONFIG,
     L1_MEMORY_CONFIG,

@@ -15,8 +15,8 @@ from tt_cnn.conformance.making import (
     zeros,
 )
 from tt_cnn.conformance.planning_card import PlanningCard
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import Layout
 
 Case = dict[str, Any]

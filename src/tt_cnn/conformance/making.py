@@ -10,9 +10,9 @@ import torch
 from tt_cnn.conformance.answer import NotThere
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.storage import CARRIER, HostStorage
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.tensors.storage import CARRIER, HostStorage
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import (
     DRAM_MEMORY_CONFIG,
     L1_MEMORY_CONFIG,

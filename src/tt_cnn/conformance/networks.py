@@ -17,8 +17,8 @@ from tt_cnn.conformance.tally import Tally
 from tt_cnn.conformance.value_calls import converted, converted_weight, host
 from tt_cnn.conformance.values import computing_card, guarded, judge_error, judge_values, read_back
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import DataType, Layout
 
 

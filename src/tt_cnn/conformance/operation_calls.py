@@ -8,7 +8,7 @@ from typing import Any
 from tt_cnn.conformance.convolution_calls import conv_transpose2d_plan
 from tt_cnn.conformance.making import dtype, flipped, look_up, memory_config, zeros
 from tt_cnn.conformance.planning_card import PlanningCard
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import DataType, Layout
 
 Case = dict[str, Any]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tt_cnn.conformance.planning_card import Began, Given, Happening, Taken
-from tt_cnn.virtual.placement import Place
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.placement import Place
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import BufferType
 
 _ON_CORES = (BufferType.L1, BufferType.L1_SMALL)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.placement import Place, PlacedStep, Placement
-from tt_cnn.virtual.plan import Allocate, Free, Plan
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import Buffer
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.planning.placement import Place, PlacedStep, Placement
+from tt_cnn.virtual.planning.plan import Allocate, Free, Plan
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import Buffer
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import MeshShape
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -10,8 +10,8 @@ import torch
 from tt_cnn.conformance.convolution_calls import conv2d_call, conv_transpose2d_call
 from tt_cnn.conformance.making import compute_config, dtype, look_up
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import DataType, Layout
 
 Options = dict[str, Any]

@@ -18,8 +18,8 @@ from tt_cnn.conformance.value_calls import VALUE_CALLS, converted_inputs
 from tt_cnn.conformance.verdict import Verdict
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import DataType, MeshShape
 
 PCC_FLOOR = {DataType.BFLOAT8_B: 0.999, DataType.BFLOAT4_B: 0.999}

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from tt_cnn.evaluation import drawing
-from tt_cnn.evaluation.datasets.targets import Boxes
 from tt_cnn.evaluation.detections import Detections, detect
+from tt_cnn.evaluation.drawn_data.targets import Boxes
 from tt_cnn.evaluation.metrics import MeanAveragePrecision, Metric, Overlap, Ranking
 from tt_cnn.evaluation.pictures import Picture
 from tt_cnn.evaluation.preparation import Placement

@@ -50,7 +50,7 @@ def opened_card(
 
 def _chips(card: str | None) -> int:
     from tt_cnn.virtual.arch import card_by_name
-    from tt_cnn.virtual.opening import option
+    from tt_cnn.virtual.devices.opening import option
 
     return card_by_name(option("card", card)).chips
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.placement import PlacedStep
-from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.planning.placement import PlacedStep
+from tt_cnn.virtual.queues.queue import Command
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tt_cnn.virtual.cost import KernelCost
 
 if TYPE_CHECKING:
     from tt_cnn.reports.recording import Recorded
-    from tt_cnn.virtual.device import MeshDevice
+    from tt_cnn.virtual.devices.device import MeshDevice
 
 _OTHER_NAMES = {"Upsample": "UpsampleOperation", "Clone": "CloneOperation", "Pool2D": "Pool2D"}
 """Device operations of TT-NN 0.81.1 whose names do not end as those of the others."""

@@ -13,13 +13,13 @@ from tt_cnn.reports.profile import BufferRecord, CircularBufferRecord, L1Use, Ro
 from tt_cnn.reports.recording import Recorded
 from tt_cnn.signpost import is_signpost
 from tt_cnn.virtual.cost import gap_ns, kernel_cost
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.memory import Memory
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
-from tt_cnn.virtual.placement import Place, PlacedStep
-from tt_cnn.virtual.plan import Allocate, Free, Plan, Slot, Step
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import LiveBuffer
+from tt_cnn.virtual.planning.placement import Place, PlacedStep
+from tt_cnn.virtual.planning.plan import Allocate, Free, Plan, Slot, Step
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec

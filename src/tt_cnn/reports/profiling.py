@@ -22,9 +22,9 @@ from tt_cnn.reports.profile import ExecutorResult, ModelFacts, Profile, Span
 from tt_cnn.reports.profile_rows import Reading, read_rows
 from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
 from tt_cnn.reports.recording import PlanningCard, Recorded, recorded
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import CardError
-from tt_cnn.virtual.trace import estimate_size
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.tracing.trace import estimate_size
 from tt_cnn.virtual.types.enums import BufferType
 
 _INPUTS = {False: 3, True: 4}

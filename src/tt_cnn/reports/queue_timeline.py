@@ -12,10 +12,10 @@ from tt_cnn.signpost import is_signpost
 from tt_cnn.virtual import cost
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost import Enqueued, schedule, transfer_ns
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.plan import Step
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import LiveBuffer
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.planning.plan import Step
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import LiveBuffer
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import LiveBuffer
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.geometry import MeshShape
 
 

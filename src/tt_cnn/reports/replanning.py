@@ -16,15 +16,15 @@ from typing import Any
 import tt_cnn.virtual.ttnn  # noqa: F401  it registers all operations
 from tt_cnn.reports.profile import Profile, Row, TensorRecord
 from tt_cnn.virtual.cost import kernel_cost
-from tt_cnn.virtual.errors import CardError
-from tt_cnn.virtual.memory import Memory
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.ops.conv2d.config import Settings, SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.conv2d.conv2d import ComputeChoice
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.operation import OPERATIONS
-from tt_cnn.virtual.placement import Place, ProgramIds, place
-from tt_cnn.virtual.plan import FreeMemory, Planner, Step
+from tt_cnn.virtual.planning.placement import Place, ProgramIds, place
+from tt_cnn.virtual.planning.plan import FreeMemory, Planner, Step
 from tt_cnn.virtual.types.enums import (
     BufferType,
     DataType,

@@ -9,7 +9,7 @@ from typing import Any
 
 from tt_cnn.reports.profile import Row
 from tt_cnn.reports.replanning import Planned, Replanner, activation_of, memory_config_of, spec_of
-from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.ops.matmul.configs import Program
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, MathFidelity

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tt_cnn.testing.comparison import LayerComparison as LayerComparison
-    from tt_cnn.testing.comparison import LayerReport as LayerReport
-    from tt_cnn.testing.comparison import compare_layers as compare_layers
     from tt_cnn.testing.inputs import create_random_input_tensor as create_random_input_tensor
     from tt_cnn.testing.inputs import pad_channels_up_to_target as pad_channels_up_to_target
+    from tt_cnn.testing.layer_report import LayerComparison as LayerComparison
+    from tt_cnn.testing.layer_report import LayerReport as LayerReport
+    from tt_cnn.testing.layer_report import compare_layers as compare_layers
     from tt_cnn.testing.layers import verify_avgpool2d_from_config as verify_avgpool2d_from_config
     from tt_cnn.testing.layers import verify_conv2d_from_config as verify_conv2d_from_config
     from tt_cnn.testing.layers import verify_conv_transpose2d_from_config as verify_conv_transpose2d_from_config

@@ -15,6 +15,6 @@ def op_report() -> Any:
     """
     if not is_virtual():
         raise RuntimeError("the real TT-NN writes comparisons to the log only; run on the virtual card for a report")
-    from tt_cnn.virtual.comparison import report
+    from tt_cnn.virtual.references.comparison_mode import report
 
     return report()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.models.yolov4.modules import FULL, QUARTER
-from tt_cnn.evaluation.datasets import DetectionShapes
+from tt_cnn.evaluation.drawn_data import DetectionShapes
 from tt_cnn.models import create_reference, create_tt, model_entry
 from tt_cnn.models.measurement import Measurement, measure
 from tt_cnn.testing import assert_with_pcc, compare_layers

@@ -9,8 +9,8 @@ import torch
 
 from tests.virtual.networks.noting import PlanOnlyCard
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.plan import Step
-from tt_cnn.virtual.queues import Command
+from tt_cnn.virtual.planning.plan import Step
+from tt_cnn.virtual.queues.queue import Command
 
 
 def steps_of(device: PlanOnlyCard, call: Callable[[], Any]) -> list[Step]:

@@ -15,7 +15,7 @@ from tt_cnn.conformance.replay import replay
 from tt_cnn.conformance.tally import Tally
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.cost import kernel_cost
-from tt_cnn.virtual.plan import Planner, Step
+from tt_cnn.virtual.planning.plan import Planner, Step
 
 DATA = Path(__file__).parents[2] / "golden" / "data"
 

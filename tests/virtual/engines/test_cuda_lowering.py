@@ -1,4 +1,4 @@
-"""The program for the GPU, run by torch on the CPU: its steps, its memory and its expressions against torch itself."""
+"""The launches for the GPU, run by torch on the CPU: its steps, its memory and its expressions against torch itself."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from torch import nn
 
 from tt_cnn.testing.pcc import comp_pcc
 from tt_cnn.virtual.engines.replay.capture import graph_of
-from tt_cnn.virtual.engines.replay.cuda.program import Program
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import ByTorch, Computed, Convolution, Copy, Mean, Window
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.cuda.rewrite import rewritten_for_cuda
-from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Copy, Mean, Window
 from tt_cnn.virtual.engines.replay.graph import ordered
 
 Model = Callable[[torch.Tensor], list[torch.Tensor]]
 
 
-def compiled(model: Model, x: torch.Tensor, dtype: torch.dtype = torch.float32) -> tuple[Program, list[torch.Tensor]]:
-    """The program for a model, and what it gives for x at its second run."""
+def compiled(model: Model, x: torch.Tensor, dtype: torch.dtype = torch.float32) -> tuple[Launches, list[torch.Tensor]]:
+    """The launches for a model, and what it gives for x at its second run."""
     nodes = graph_of(model, [x])
-    program = Program(nodes, "cpu", dtype)
+    launches = Launches(nodes, "cpu", dtype)
     with torch.no_grad():
         for value in (x + 1, x):
-            program.inputs[0].copy_(value)
-            program.run()
-    return program, [y.clone() for y in program.outputs()]
+            launches.inputs[0].copy_(value)
+            launches.run()
+    return launches, [y.clone() for y in launches.outputs()]
 
 
-def kinds(program: Program) -> list[type]:
-    return [type(step) for step in program.steps]
+def kinds(launches: Launches) -> list[type]:
+    return [type(step) for step in launches.calls]
 
 
 class Net(nn.Module):
@@ -64,8 +64,8 @@ def picture() -> torch.Tensor:
 
 def test_a_network_gives_what_torch_gives(picture: torch.Tensor) -> None:
     net = Net()
-    program, found = compiled(net, picture)
-    assert ByTorch not in kinds(program)
+    launches, found = compiled(net, picture)
+    assert ByTorch not in kinds(launches)
     with torch.no_grad():
         for expected, value in zip(net(picture), found, strict=True):
             torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-5)
@@ -74,8 +74,8 @@ def test_a_network_gives_what_torch_gives(picture: torch.Tensor) -> None:
 @pytest.mark.parametrize(("dtype", "least"), [(torch.bfloat16, 0.999), (torch.float16, 0.99999)])
 def test_16_bits_are_near(picture: torch.Tensor, dtype: torch.dtype, least: float) -> None:
     net = Net()
-    program, found = compiled(net, picture, dtype)
-    assert all(step.y.dtype in (dtype, torch.float32) for step in program.steps if isinstance(step, Convolution))
+    launches, found = compiled(net, picture, dtype)
+    assert all(step.y.dtype in (dtype, torch.float32) for step in launches.calls if isinstance(step, Convolution))
     with torch.no_grad():
         for expected, value in zip(net(picture), found, strict=True):
             assert comp_pcc(expected, value.float())[1] > least
@@ -83,9 +83,9 @@ def test_16_bits_are_near(picture: torch.Tensor, dtype: torch.dtype, least: floa
 
 def test_what_follows_a_convolution_is_in_its_step(picture: torch.Tensor) -> None:
     net = Net()
-    program, _ = compiled(lambda x: [F.mish(net.wide(F.relu(net.point(net.down(net.stem(x))))))], picture)
-    assert kinds(program) == [Convolution] * 4
-    assert [step.activation[0] for step in program.steps if isinstance(step, Convolution)] == ["", "", "Relu", "mish"]
+    launches, _ = compiled(lambda x: [F.mish(net.wide(F.relu(net.point(net.down(net.stem(x))))))], picture)
+    assert kinds(launches) == [Convolution] * 4
+    assert [step.activation[0] for step in launches.calls if isinstance(step, Convolution)] == ["", "", "Relu", "mish"]
 
 
 def test_parts_of_a_concatenation_are_written_in_place(picture: torch.Tensor) -> None:
@@ -95,8 +95,8 @@ def test_parts_of_a_concatenation_are_written_in_place(picture: torch.Tensor) ->
         down = net.down(net.stem(x))
         return [net.wide(torch.cat([F.relu(down), F.mish(down)], 1))]
 
-    program, (found,) = compiled(model, picture)
-    first, second = (step for step in program.steps if isinstance(step, Copy))
+    launches, (found,) = compiled(model, picture)
+    first, second = (step for step in launches.calls if isinstance(step, Copy))
     assert second.y.data_ptr() - first.y.data_ptr() == 32 * 4
     torch.testing.assert_close(found, model(picture)[0].detach(), rtol=1e-4, atol=1e-5)
 
@@ -109,8 +109,8 @@ def test_parts_of_a_concatenation_that_others_computed_are_copied(picture: torch
         stem = net.stem(x)
         return [net.point(net.down(stem)), net.wide(torch.cat([F.relu(net.stem(x)), stem * torch.sigmoid(stem)], 1))]
 
-    program, found = compiled(model, picture)
-    assert [kind for kind in kinds(program) if kind is Computed]
+    launches, found = compiled(model, picture)
+    assert [kind for kind in kinds(launches) if kind is Computed]
     for expected, value in zip(model(picture), found, strict=True):
         torch.testing.assert_close(value, expected.detach(), rtol=1e-4, atol=1e-5)
 
@@ -119,8 +119,8 @@ def test_wide_pools_share_narrow_ones(picture: torch.Tensor) -> None:
     def model(x: torch.Tensor) -> list[torch.Tensor]:
         return [F.max_pool2d(x, size, 1, size // 2) for size in (13, 9, 5)]
 
-    program, found = compiled(model, picture)
-    assert kinds(program) == [Window] * 3
+    launches, found = compiled(model, picture)
+    assert kinds(launches) == [Window] * 3
     for expected, value in zip(model(picture), found, strict=True):
         assert torch.equal(expected, value)
 
@@ -147,8 +147,8 @@ def test_a_linear_layer_is_a_convolution() -> None:
     ],
 )
 def test_an_expression_is_one_kernel(model: Callable[[torch.Tensor], torch.Tensor], picture: torch.Tensor) -> None:
-    program, (found,) = compiled(lambda x: [model(x)], picture)
-    assert kinds(program) == [Computed]
+    launches, (found,) = compiled(lambda x: [model(x)], picture)
+    assert kinds(launches) == [Computed]
     torch.testing.assert_close(found, model(picture), rtol=1e-5, atol=1e-6)
 
 
@@ -160,8 +160,8 @@ def test_memory_is_used_again() -> None:
             x = F.relu(convolution(x))
         return [x]
 
-    program, _ = compiled(model, torch.randn(1, 16, 8, 8))
-    assert len({step.y.data_ptr() for step in program.steps if isinstance(step, Convolution)}) == 2
+    launches, _ = compiled(model, torch.randn(1, 16, 8, 8))
+    assert len({step.y.data_ptr() for step in launches.calls if isinstance(step, Convolution)}) == 2
 
 
 def test_four_pixels_of_few_channels_become_one() -> None:
@@ -169,9 +169,9 @@ def test_four_pixels_of_few_channels_become_one() -> None:
     for kernel, padding, size in ((7, 3, (20, 24)), (7, 3, (23, 21)), (3, 1, (20, 24)), (2, 0, (9, 9))):
         stem = nn.Conv2d(3, 16, kernel, 2, padding)
         x = torch.randn(2, 3, *size)
-        program, (found,) = compiled(lambda v, stem=stem: [F.relu(stem(v))], x)
-        assert kinds(program) == [Computed, Convolution]
-        step = program.steps[1]
+        launches, (found,) = compiled(lambda v, stem=stem: [F.relu(stem(v))], x)
+        assert kinds(launches) == [Computed, Convolution]
+        step = launches.calls[1]
         assert isinstance(step, Convolution) and step.node.params[0] == (1, 1)
         assert step.window == (16 * step.weight.shape[3], step.weight.shape[2], 1)  # a row of the window at once
         torch.testing.assert_close(found, F.relu(stem(x)).detach(), rtol=1e-4, atol=1e-5)
@@ -184,8 +184,8 @@ def test_a_convolution_to_one_channel_is_the_tail_of_the_one_before() -> None:
     def model(v: torch.Tensor) -> list[torch.Tensor]:
         return [torch.sigmoid(one(F.relu(wide(v))))]
 
-    program, (found,) = compiled(model, x)
-    (step,) = program.steps
+    launches, (found,) = compiled(model, x)
+    (step,) = launches.calls
     assert isinstance(step, Convolution) and step.tail is not None and step.tail_activation == ("Sigmoid", ())
     torch.testing.assert_close(found, model(x)[0].detach(), rtol=1e-4, atol=1e-5)
     both, outputs = compiled(lambda v: [one(F.relu(wide(v))), F.relu(wide(v))], x)  # what is an output is kept
@@ -196,8 +196,8 @@ def test_a_convolution_to_one_channel_is_the_tail_of_the_one_before() -> None:
 def test_pixels_of_odd_channels_begin_where_vectors_do() -> None:
     head = nn.Conv2d(16, 21, 1)
     x = torch.randn(1, 16, 4, 4)
-    program, (found,) = compiled(lambda v: [head(v).reshape(1, 3, 7, 16).permute(0, 1, 3, 2) * 2], x)
-    step = program.steps[0]
+    launches, (found,) = compiled(lambda v: [head(v).reshape(1, 3, 7, 16).permute(0, 1, 3, 2) * 2], x)
+    step = launches.calls[0]
     assert isinstance(step, Convolution) and step.columns == step.y.stride(3) == 32
     torch.testing.assert_close(
         found, head(x).detach().reshape(1, 3, 7, 16).permute(0, 1, 3, 2) * 2, rtol=1e-4, atol=1e-5
@@ -208,8 +208,8 @@ def test_pixels_of_odd_channels_begin_where_vectors_do() -> None:
 def test_the_matrix_of_neighbours_gives_all_of_them(neighbours: int) -> None:
     convolution = nn.Conv2d(16, 32, 3, 1, 1, bias=False)
     x = torch.randn(1, 16, 4, 8)
-    program, (expected,) = compiled(lambda v: [convolution(v)], x)
-    step = program.steps[0]
+    launches, (expected,) = compiled(lambda v: [convolution(v)], x)
+    step = launches.calls[0]
     assert isinstance(step, Convolution)
     rows = F.unfold(F.pad(x, (1, neighbours, 1, 1)), (3, 2 + neighbours), stride=(1, neighbours))  # (1, c kh kw, rows)
     count = 4 * (8 // neighbours)
@@ -222,8 +222,8 @@ def test_the_matrix_of_neighbours_gives_all_of_them(neighbours: int) -> None:
 def test_a_transposed_convolution_has_its_bias_and_its_places_as_columns() -> None:
     up = nn.ConvTranspose2d(16, 24, 2, 2)
     x = torch.randn(1, 16, 4, 4)
-    program, (found,) = compiled(lambda v: [F.conv_transpose2d(v, up.weight, stride=2) + up.bias[:, None, None]], x)
-    (step,) = program.steps
+    launches, (found,) = compiled(lambda v: [F.conv_transpose2d(v, up.weight, stride=2) + up.bias[:, None, None]], x)
+    (step,) = launches.calls
     assert isinstance(step, Convolution) and step.bias is not None and step.matrix().shape == (16, 4 * 32)
     torch.testing.assert_close(found, up(x).detach(), rtol=1e-4, atol=1e-5)
 
@@ -238,6 +238,6 @@ def test_a_card_s_padded_classifier_is_a_mean_and_a_convolution() -> None:
         return [(rows.reshape(1, 32, 32) @ matrix + bias).reshape(1, 1, 32, 16)]
 
     x = torch.randn(2, 32, 3, 5)
-    program, (found,) = compiled(model, x)
-    assert kinds(program) == [Copy, Mean, Convolution, Computed]
+    launches, (found,) = compiled(model, x)
+    assert kinds(launches) == [Copy, Mean, Convolution, Computed]
     torch.testing.assert_close(found, model(x)[0], rtol=1e-4, atol=1e-5)

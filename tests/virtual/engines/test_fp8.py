@@ -1,4 +1,4 @@
-"""Convolutions of e4m3 numbers: the program for the GPU, run by torch on the CPU, and the guard over it."""
+"""Convolutions of e4m3 numbers: the launches for the GPU, run by torch on the CPU, and the guard over it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines.engine import CudaEngine
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.capture import graph_of
-from tt_cnn.virtual.engines.replay.cuda.program import Program
-from tt_cnn.virtual.engines.replay.cuda.steps import Convolution, Copy, Step, Window
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution, Copy, KernelCall, Window
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
@@ -64,15 +64,15 @@ def in_eight_bits(net: Model, picture: Sequence[torch.Tensor]) -> tuple[list[Nod
     return nodes, rounding.quantized(nodes, rounding.layers)
 
 
-def run(program: Program, picture: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def run(launches: Launches, picture: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     with torch.no_grad():
-        program.inputs[0].copy_(picture[0])
-        program.run()
-    return [y.clone() for y in program.outputs()]
+        launches.inputs[0].copy_(picture[0])
+        launches.run()
+    return [y.clone() for y in launches.outputs()]
 
 
-def convolutions(program: Program) -> list[Convolution]:
-    return [step for step in program.steps if isinstance(step, Convolution)]
+def convolutions(launches: Launches) -> list[Convolution]:
+    return [step for step in launches.calls if isinstance(step, Convolution)]
 
 
 # --- numbers -----------------------------------------------------------------------------------------------------
@@ -101,16 +101,16 @@ def test_rounded_weights_have_a_scale_for_each_channel_and_keep_their_values() -
     assert scales[2] == 1.0 and bool(((rounded - weight).abs() <= steps).all())
 
 
-# --- the program -------------------------------------------------------------------------------------------------
+# --- the launches -------------------------------------------------------------------------------------------------
 
 
 def test_a_convolution_is_that_of_torch_s_own_casts() -> None:
     """Sums in float32 of products of e4m3 numbers, the scales after them, then the bias and the activation."""
     layer, x = nn.Conv2d(32, 48, 3, 1, 1).requires_grad_(False), torch.randn(2, 32, 6, 8)
     _, eight = in_eight_bits(lambda v: [F.relu(layer(torch.tanh(v)))], [x])
-    program = Program(eight, "cpu", torch.float16)
-    (found,) = run(program, [x])
-    (step,) = convolutions(program)
+    launches = Launches(eight, "cpu", torch.float16)
+    (found,) = run(launches, [x])
+    (step,) = convolutions(launches)
     assert step.x.dtype == step.weight.dtype == E4M3
     source = torch.tanh(x)
     scale = scale_for(float(source.abs().max()))
@@ -126,9 +126,9 @@ def test_a_convolution_is_that_of_torch_s_own_casts() -> None:
 def test_a_network_in_8_bits_is_near_torch_and_as_its_graph_says() -> None:
     net, (picture,) = Net().eval(), pictures(1)
     _, eight = in_eight_bits(net, picture)
-    program = Program(eight, "cpu", torch.float16)
-    found = run(program, picture)
-    assert all(torch.equal(a, b) for a, b in zip(found, run(program, picture), strict=True))
+    launches = Launches(eight, "cpu", torch.float16)
+    found = run(launches, picture)
+    assert all(torch.equal(a, b) for a, b in zip(found, run(launches, picture), strict=True))
     with torch.no_grad():
         for value, told, expected in zip(found, evaluated(eight, picture), net(*picture), strict=True):
             assert 0.99 < comp_pcc(expected, value)[1] < 0.99999
@@ -139,16 +139,16 @@ def test_images_are_stored_for_those_who_read_them() -> None:
     """In 8 bits where only such convolutions read them, in both where others do too, and in place in concatenations."""
     net, (picture,) = Net().eval(), pictures(1)
     _, eight = in_eight_bits(net, picture)
-    program = Program(eight, "cpu", torch.float16)
-    stem, first, second, down, up, join = convolutions(program)
+    launches = Launches(eight, "cpu", torch.float16)
+    stem, first, second, down, up, join = convolutions(launches)
     assert [step.in_eight_bits for step in (stem, first, second, down, up, join)] == [False, *[True] * 5]
     assert stem.y.dtype == torch.float16 and stem.eight is not None  # the residual takes 16 bits
     assert first.y.dtype == E4M3 and first.eight is None and down.eight is not None
-    (pool,) = [step for step in program.steps if isinstance(step, Window)]
+    (pool,) = [step for step in launches.calls if isinstance(step, Window)]
     assert pool.x.dtype == pool.y.dtype == E4M3 and pool.scale == 1.0
     assert join.x.dtype == E4M3 and join.tail is not None
     assert up.eight is not None and up.eight.stride() == join.x.stride()  # the mean takes 16 bits
-    repeats = [step for step in program.steps if isinstance(step, Copy) and step.y.dtype == E4M3]
+    repeats = [step for step in launches.calls if isinstance(step, Copy) and step.y.dtype == E4M3]
     assert repeats and repeats[0].y.data_ptr() == join.x.data_ptr()
 
 
@@ -160,7 +160,7 @@ def test_a_concatenation_with_a_constant_is_rounded_as_a_whole() -> None:
 
     x = torch.randn(1, 32, 6, 6)
     _, eight = in_eight_bits(model, [x])
-    (found,) = run(Program(eight, "cpu", torch.float16), [x])
+    (found,) = run(Launches(eight, "cpu", torch.float16), [x])
     assert [node.kind for node in ordered(eight)].count("e4m3") == 2
     assert comp_pcc(model(x)[0].detach(), found)[1] > 0.998
 
@@ -168,9 +168,9 @@ def test_a_concatenation_with_a_constant_is_rounded_as_a_whole() -> None:
 def test_what_no_step_makes_is_rounded_by_one_of_its_own() -> None:
     layer, x = nn.Conv2d(32, 32, 3, 1, 1), torch.randn(1, 32, 6, 6)
     _, eight = in_eight_bits(lambda v: [layer(v.permute(0, 1, 3, 2) * 0.5)], [x])
-    program = Program(eight, "cpu", torch.float16)
-    (found,) = run(program, [x])
-    rounding = next(step for step in program.steps if isinstance(step, Step))
+    launches = Launches(eight, "cpu", torch.float16)
+    (found,) = run(launches, [x])
+    rounding = next(step for step in launches.calls if isinstance(step, KernelCall))
     assert isinstance(rounding, Copy) and rounding.y.dtype == E4M3
     assert comp_pcc(layer(x.permute(0, 1, 3, 2) * 0.5).detach(), found)[1] > 0.998
 
@@ -190,8 +190,8 @@ def test_no_result_overwrites_what_is_added_to_it() -> None:
         return [on(b), b * 2]
 
     for nodes in in_eight_bits(model, [torch.randn(1, 64, 8, 8)]):
-        program = Program(nodes, "cpu", torch.float16)
-        (step,) = [step for step in convolutions(program) if step.other is not None]
+        launches = Launches(nodes, "cpu", torch.float16)
+        (step,) = [step for step in convolutions(launches) if step.other is not None]
         assert step.other is not None
         for y in (one for one in (step.y, step.eight) if one is not None):
             assert y.dtype == step.other.dtype or not places(step.other) & places(y)
@@ -206,13 +206,13 @@ def test_only_convolutions_take_e4m3() -> None:
     x = Node("input", (), (0,), (1, 32, 4, 4))
     rounded = Node("e4m3", (x,), (1.0,), x.shape)
     with pytest.raises(ValueError, match="only convolutions"):
-        Program([Node("unary", (rounded,), ("Relu",), x.shape)])
+        Launches([Node("unary", (rounded,), ("Relu",), x.shape)])
 
 
 @pytest.mark.parametrize("neighbours", [1, 2])
 def test_the_kernel_s_matrix_holds_columns_one_after_the_other(neighbours: int) -> None:
     layer, x = nn.Conv2d(32, 32, 3, 1, 1), torch.randn(1, 32, 4, 4)
-    plain, wide = (Program(nodes, "cpu", torch.float16) for nodes in in_eight_bits(lambda v: [layer(v)], [x]))
+    plain, wide = (Launches(nodes, "cpu", torch.float16) for nodes in in_eight_bits(lambda v: [layer(v)], [x]))
     (step,), (old,) = convolutions(wide), convolutions(plain)
     matrix = step.matrix(neighbours)
     assert matrix.dtype == E4M3 and matrix.stride(0) == 1 and matrix.shape == old.matrix(neighbours).shape
@@ -241,24 +241,24 @@ def test_which_layers_have_a_kernel(layer: nn.Module, shape: tuple[int, ...], ca
 
 
 class OnCpu:
-    """The program by torch, with microseconds that a test makes up: 8 bits take half."""
+    """The launches by torch, with microseconds that a test makes up: 8 bits take half."""
 
     dtype = torch.float16
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.program = Program(nodes, "cpu", self.dtype)
+        self.launches = Launches(nodes, "cpu", self.dtype)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return run(self.program, inputs)
+        return run(self.launches, inputs)
 
     def seconds_of_convolutions(self) -> dict[int, float]:
-        return {id(step.node.inputs[1].value): self.time(step) * 1e-6 for step in convolutions(self.program)}
+        return {id(step.node.inputs[1].value): self.time(step) * 1e-6 for step in convolutions(self.launches)}
 
     def time(self, step: Convolution) -> int:
         return 5 if step.in_eight_bits else 10
 
     def seconds(self) -> float:
-        return sum(self.time(step) for step in convolutions(self.program)) * 1e-6
+        return sum(self.time(step) for step in convolutions(self.launches)) * 1e-6
 
 
 def chosen(net: Model, guard: float = 0.99, **options: Any) -> tuple[EightBit, OnCpu | None]:
@@ -325,7 +325,9 @@ def test_where_16_bits_stay_it_says_why(guard: float, options: dict[str, Any], t
 
 def test_what_the_gpu_itself_loses_counts() -> None:
     def noisy(self: OnCpu, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [y + torch.randn(y.shape, generator=torch.Generator().manual_seed(0)) for y in run(self.program, inputs)]
+        return [
+            y + torch.randn(y.shape, generator=torch.Generator().manual_seed(0)) for y in run(self.launches, inputs)
+        ]
 
     found, host = chosen(Net().eval(), __call__=noisy)
     assert host is None and "on the GPU PCC is" in found.refused

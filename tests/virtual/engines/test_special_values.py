@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.capture import graph_of
-from tt_cnn.virtual.engines.replay.cuda.program import Program
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.graph import Graph, Node
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, OrdinaryNumbers
 from tt_cnn.virtual.engines.replay.ordinary import LARGEST
@@ -47,13 +47,13 @@ def one_thread() -> Iterator[None]:
 def compiled(engine: str, nodes: Sequence[Node]) -> Host:
     if engine != "cuda":
         return HOSTS[engine](nodes, 1)
-    program = Program(nodes, "cpu", torch.float32)
+    launches = Launches(nodes, "cpu", torch.float32)
 
     def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        for static, value in zip(program.inputs, inputs, strict=True):
+        for static, value in zip(launches.inputs, inputs, strict=True):
             static.copy_(value)
-        program.run()
-        return program.outputs()
+        launches.run()
+        return launches.outputs()
 
     return run
 

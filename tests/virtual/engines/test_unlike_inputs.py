@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines.engine import CompilingEngine
 from tt_cnn.virtual.engines.precision import EightBits
-from tt_cnn.virtual.engines.replay.cuda.program import Program as CudaProgram
-from tt_cnn.virtual.engines.replay.cuda.steps import Convolution
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.eight_bit.beside import LearningBeside
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 from tt_cnn.virtual.engines.replay.eight_bit.inputs import NAMES, InputRange, statistics
@@ -348,13 +348,13 @@ class OnCpu:
     """A graph of the GPU's program, with times that make 8 bits the quicker."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.program = CudaProgram(nodes, "cpu", torch.bfloat16)
+        self.launches = Launches(nodes, "cpu", torch.bfloat16)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        for static, value in zip(self.program.inputs, inputs, strict=True):
+        for static, value in zip(self.launches.inputs, inputs, strict=True):
             static.copy_(value)
-        self.program.run()
-        return [y.float().clone() for y in self.program.outputs()]
+        self.launches.run()
+        return [y.float().clone() for y in self.launches.outputs()]
 
     def seconds_of_convolutions(self) -> dict[int, float]:
         return {id(step.node.inputs[1].value): 1.0 + (not step.in_eight_bits) for step in self._convolutions()}
@@ -363,7 +363,7 @@ class OnCpu:
         return sum(1.0 + (not step.in_eight_bits) for step in self._convolutions())
 
     def _convolutions(self) -> list[Convolution]:
-        return [step for step in self.program.steps if isinstance(step, Convolution)]
+        return [step for step in self.launches.calls if isinstance(step, Convolution)]
 
 
 class OnCpuReplay(LearningBeside):

@@ -8,10 +8,10 @@ from typing import Any
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.ops.operation import OPERATIONS
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.tensor import Tensor
 
 
 class PlanOnlyCard(MeshDevice):

@@ -22,8 +22,8 @@ from tt_cnn.conformance.making import dtype, host_zeros, zeros
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.verdict import Verdict
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.storage import HostStorage
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.storage import HostStorage
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import Layout, Shape, TensorMemoryLayout
 from tt_cnn.virtual.types.tensor_spec import Spec
 

@@ -15,7 +15,7 @@ from tt_cnn.conformance.making import host_zeros
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.verdict import Verdict
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
 
 SLICES = {"height": "DRAMSliceHeight", "width": "DRAMSliceWidth", "l1": "L1Full"}
 

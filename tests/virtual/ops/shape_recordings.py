@@ -16,7 +16,7 @@ from tt_cnn.conformance.answer import Answer, answer, describe
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.verdict import Verdict
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 DTYPES = {d.name.lower(): d for d in ttnn.DataType}

@@ -18,8 +18,8 @@ from tt_cnn.conformance.agreement import compare
 from tt_cnn.conformance.answer import Answer, answer
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.errors import CardError
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 

@@ -22,8 +22,8 @@ import torch
 from tt_cnn.conformance.answer import describe, ranges_of
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.errors import CardError
-from tt_cnn.virtual.placement import PlacedStep
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.planning.placement import PlacedStep
 
 RECORDING = Path(__file__).parents[2] / "golden" / "data" / "plans_layout.jsonl.gz"
 Check = Callable[[str, Any, Any], None]

@@ -73,7 +73,7 @@ def test_the_module_knows_itself_and_takes_attributes() -> None:
 
 
 def test_devices_by_architecture() -> None:
-    from tt_cnn.virtual.opening import close_device, open_device
+    from tt_cnn.virtual.devices.opening import close_device, open_device
 
     device = open_device(card="p150")
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tt_cnn.evaluation.datasets.targets import Boxes
+from tt_cnn.evaluation.drawn_data.targets import Boxes
 from tt_cnn.evaluation.pictures import Picture, read_picture
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tt_cnn.evaluation.datasets.targets import Mask
+from tt_cnn.evaluation.drawn_data.targets import Mask
 from tt_cnn.evaluation.pictures import Picture, is_picture, picture_files, read_mask, read_picture
 
 MARK = "_mask"

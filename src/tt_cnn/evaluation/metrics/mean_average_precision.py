@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tt_cnn.evaluation.datasets.targets import Boxes
 from tt_cnn.evaluation.detections import Detections
+from tt_cnn.evaluation.drawn_data.targets import Boxes
 from tt_cnn.evaluation.optional import require
 
 FIGURES = {"mAP": 0, "mAP50": 1, "mAP75": 2}

@@ -19,7 +19,7 @@ from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute, partial_dtype
 from tt_cnn.virtual.ops.conv2d.split_reader import splits_reader
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 

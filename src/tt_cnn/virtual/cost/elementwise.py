@@ -8,7 +8,7 @@ from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import in_l1_shards, page_move_cycles
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec

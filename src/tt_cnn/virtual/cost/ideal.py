@@ -14,7 +14,7 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.ideal_moves import MOVING_OPS, moving_cycles
 from tt_cnn.virtual.cost.tensix import PHASES
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.tensor_spec import Spec
 

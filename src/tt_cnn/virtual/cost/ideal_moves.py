@@ -10,7 +10,7 @@ from math import ceil, floor, log2, prod
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -25,7 +25,7 @@ from tt_cnn.virtual.cost.movement import (
 )
 from tt_cnn.virtual.cost.parts import Cycles, KernelCost
 from tt_cnn.virtual.cost.sliding import halo_cycles, pool_cycles, upsample_cycles
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 
 _Coster = Callable[[Step, Figures], Cycles]
 

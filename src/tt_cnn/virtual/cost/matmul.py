@@ -10,7 +10,7 @@ from tt_cnn.virtual.cost.network import dram_fetch_cycles, multicast_cycles, pag
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import BlockProduct, finish_cycles, reload_cycles
 from tt_cnn.virtual.ops.conv2d.blocks import largest_subblock
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec

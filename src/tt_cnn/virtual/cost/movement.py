@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, in_l1_shards, page_move_cycles, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec

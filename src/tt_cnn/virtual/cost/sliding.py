@@ -9,7 +9,7 @@ from tt_cnn.virtual.cost.network import Way, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import PHASES
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 

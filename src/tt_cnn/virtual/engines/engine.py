@@ -15,14 +15,14 @@ import torch
 
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
-from tt_cnn.virtual.failures import run_commands
+from tt_cnn.virtual.errors.failures import run_commands
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.numerics.primitive import compiled
 from tt_cnn.virtual.types.enums import DataType
 
 if TYPE_CHECKING:
-    from tt_cnn.virtual.queues import Command
-    from tt_cnn.virtual.storage import Cell
+    from tt_cnn.virtual.queues.queue import Command
+    from tt_cnn.virtual.tensors.storage import Cell
 
 NUMERICS = ("device", "exact", "native")
 _EIGHT_BIT = {

@@ -23,24 +23,24 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from tt_cnn.virtual.accesses import accesses_of_call
-from tt_cnn.virtual.advice import Alternative, explain
-from tt_cnn.virtual.call_script import described
-from tt_cnn.virtual.conversion import as_stored, pad_to, unpad
-from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.arguments.call_script import described
+from tt_cnn.virtual.arguments.typed import takes, type_name
+from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.errors import CardError, HazardError, current_layer, fatal
-from tt_cnn.virtual.failures import Failure
-from tt_cnn.virtual.faults import internal_error, is_fault
+from tt_cnn.virtual.errors.card_error import CardError, HazardError, current_layer, fatal
+from tt_cnn.virtual.errors.failures import Failure
+from tt_cnn.virtual.errors.faults import internal_error, is_fault
+from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.aliases import current_spelling
-from tt_cnn.virtual.placement import Place, Placement
-from tt_cnn.virtual.plan import Allocate, Plan, Planner, Slot
-from tt_cnn.virtual.queues import Command, current_queue, title
-from tt_cnn.virtual.shard_grid import check_shard_grid
-from tt_cnn.virtual.storage import zeros
-from tt_cnn.virtual.tensor import OPERATORS, Tensor
-from tt_cnn.virtual.typed import takes, type_name
+from tt_cnn.virtual.planning.advice import Alternative, explain
+from tt_cnn.virtual.planning.placement import Place, Placement
+from tt_cnn.virtual.planning.plan import Allocate, Plan, Planner, Slot
+from tt_cnn.virtual.queues.accesses import accesses_of_call
+from tt_cnn.virtual.queues.queue import Command, current_queue, title
+from tt_cnn.virtual.tensors.conversion import as_stored, pad_to, unpad
+from tt_cnn.virtual.tensors.storage import zeros
+from tt_cnn.virtual.tensors.tensor import OPERATORS, Tensor
 from tt_cnn.virtual.types.enums import Arch
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

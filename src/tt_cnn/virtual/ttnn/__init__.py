@@ -8,11 +8,9 @@ import sys
 from types import FunctionType as _FunctionType
 
 from tt_cnn.virtual import ops
-from tt_cnn.virtual.conversion import from_torch as from_torch
-from tt_cnn.virtual.conversion import to_torch as to_torch
-from tt_cnn.virtual.inquiries import combine_device_tensors as combine_device_tensors
-from tt_cnn.virtual.inquiries import get_device_tensors as get_device_tensors
-from tt_cnn.virtual.opening import get_arch_name as get_arch_name
+from tt_cnn.virtual.arguments.typed import typed as _typed
+from tt_cnn.virtual.arguments.typed import typed_names as _typed_names
+from tt_cnn.virtual.devices.opening import get_arch_name as get_arch_name
 from tt_cnn.virtual.ops.conv2d.config import Conv1dConfig as Conv1dConfig
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig as Conv2dConfig
 from tt_cnn.virtual.ops.conv2d.config import Conv2dDRAMSliceHeight as Conv2dDRAMSliceHeight
@@ -44,23 +42,27 @@ from tt_cnn.virtual.ops.normalization.group_norm import create_group_norm_input_
 from tt_cnn.virtual.ops.normalization.group_norm import (
     create_group_norm_weight_bias_rm as create_group_norm_weight_bias_rm,
 )
-from tt_cnn.virtual.synchronization import begin_trace_capture as begin_trace_capture
-from tt_cnn.virtual.synchronization import command_queue as command_queue
-from tt_cnn.virtual.synchronization import end_trace_capture as end_trace_capture
-from tt_cnn.virtual.synchronization import event_synchronize as event_synchronize
-from tt_cnn.virtual.synchronization import execute_trace as execute_trace
-from tt_cnn.virtual.synchronization import record_event as record_event
-from tt_cnn.virtual.synchronization import release_trace as release_trace
-from tt_cnn.virtual.synchronization import wait_for_event as wait_for_event
-from tt_cnn.virtual.tensor import OPERATORS as _OPERATORS
-from tt_cnn.virtual.trace import MeshTraceId as MeshTraceId
-from tt_cnn.virtual.transfers import allocate_tensor_on_device as allocate_tensor_on_device
-from tt_cnn.virtual.transfers import allocate_tensor_on_host as allocate_tensor_on_host
-from tt_cnn.virtual.transfers import copy_device_to_host_tensor as copy_device_to_host_tensor
-from tt_cnn.virtual.transfers import copy_host_to_device_tensor as copy_host_to_device_tensor
-from tt_cnn.virtual.transfers import deallocate as deallocate
-from tt_cnn.virtual.transfers import from_device as from_device
-from tt_cnn.virtual.transfers import to_device as to_device
+from tt_cnn.virtual.queues.synchronization import begin_trace_capture as begin_trace_capture
+from tt_cnn.virtual.queues.synchronization import command_queue as command_queue
+from tt_cnn.virtual.queues.synchronization import end_trace_capture as end_trace_capture
+from tt_cnn.virtual.queues.synchronization import event_synchronize as event_synchronize
+from tt_cnn.virtual.queues.synchronization import execute_trace as execute_trace
+from tt_cnn.virtual.queues.synchronization import record_event as record_event
+from tt_cnn.virtual.queues.synchronization import release_trace as release_trace
+from tt_cnn.virtual.queues.synchronization import wait_for_event as wait_for_event
+from tt_cnn.virtual.tensors.conversion import from_torch as from_torch
+from tt_cnn.virtual.tensors.conversion import to_torch as to_torch
+from tt_cnn.virtual.tensors.parts import combine_device_tensors as combine_device_tensors
+from tt_cnn.virtual.tensors.parts import get_device_tensors as get_device_tensors
+from tt_cnn.virtual.tensors.tensor import OPERATORS as _OPERATORS
+from tt_cnn.virtual.tensors.transfers import allocate_tensor_on_device as allocate_tensor_on_device
+from tt_cnn.virtual.tensors.transfers import allocate_tensor_on_host as allocate_tensor_on_host
+from tt_cnn.virtual.tensors.transfers import copy_device_to_host_tensor as copy_device_to_host_tensor
+from tt_cnn.virtual.tensors.transfers import copy_host_to_device_tensor as copy_host_to_device_tensor
+from tt_cnn.virtual.tensors.transfers import deallocate as deallocate
+from tt_cnn.virtual.tensors.transfers import from_device as from_device
+from tt_cnn.virtual.tensors.transfers import to_device as to_device
+from tt_cnn.virtual.tracing.trace import MeshTraceId as MeshTraceId
 from tt_cnn.virtual.ttnn import core as core
 from tt_cnn.virtual.ttnn import device as device
 from tt_cnn.virtual.ttnn import distributed as distributed
@@ -171,8 +173,6 @@ from tt_cnn.virtual.ttnn.types import int32 as int32
 from tt_cnn.virtual.ttnn.types import uint8 as uint8
 from tt_cnn.virtual.ttnn.types import uint16 as uint16
 from tt_cnn.virtual.ttnn.types import uint32 as uint32
-from tt_cnn.virtual.typed import typed as _typed
-from tt_cnn.virtual.typed import typed_names as _typed_names
 
 __version__ = VERSION
 ttnn = sys.modules[__name__]
@@ -180,8 +180,8 @@ ttnn = sys.modules[__name__]
 
 ops.load_all()
 
-from tt_cnn.virtual.golden import attach_golden_function as attach_golden_function  # noqa: E402
-from tt_cnn.virtual.golden import get_golden_function as get_golden_function  # noqa: E402
+from tt_cnn.virtual.references import attach_golden_function as attach_golden_function  # noqa: E402
+from tt_cnn.virtual.references import get_golden_function as get_golden_function  # noqa: E402
 
 for _module in (core, device, distributed, types, ttnn):
     _typed_names(_module)

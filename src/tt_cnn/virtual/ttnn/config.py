@@ -48,7 +48,9 @@ class Config:
         before = getattr(self, name)
         object.__setattr__(self, name, value)
         if name == "enable_comparison_mode" and value is not before:
-            from tt_cnn.virtual.comparison import switch  # it stands above the ops, which stand above this
+            from tt_cnn.virtual.references.comparison_mode import (
+                switch,  # it stands above the ops, which stand above this
+            )
 
             switch(value, self)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from tt_cnn.virtual.conversion import TORCH_OF_DTYPE
-from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.queues import current_queue
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.queues.queue import current_queue
+from tt_cnn.virtual.tensors.conversion import TORCH_OF_DTYPE
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.ttnn.missing import resolver
 from tt_cnn.virtual.types import BufferType as BufferType
 from tt_cnn.virtual.types import CoreCoord, CoreRangeSet, DataType, StorageType

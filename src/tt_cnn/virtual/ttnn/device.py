@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tt_cnn.virtual.device import MeshDevice as MeshDevice
-from tt_cnn.virtual.opening import CloseDevice as CloseDevice
-from tt_cnn.virtual.opening import CreateDevice as CreateDevice
-from tt_cnn.virtual.opening import DispatchCoreAxis as DispatchCoreAxis
-from tt_cnn.virtual.opening import DispatchCoreConfig as DispatchCoreConfig
-from tt_cnn.virtual.opening import DispatchCoreType as DispatchCoreType
-from tt_cnn.virtual.opening import GetDefaultDevice as GetDefaultDevice
-from tt_cnn.virtual.opening import GetNumAvailableDevices as GetNumAvailableDevices
-from tt_cnn.virtual.opening import SetDefaultDevice as SetDefaultDevice
-from tt_cnn.virtual.opening import close_device as close_device
-from tt_cnn.virtual.opening import default_card
-from tt_cnn.virtual.opening import dump_device_memory_state as dump_device_memory_state
-from tt_cnn.virtual.opening import get_memory_view as get_memory_view
-from tt_cnn.virtual.opening import manage_device as manage_device
-from tt_cnn.virtual.opening import open_device as open_device
-from tt_cnn.virtual.synchronization import synchronize_device as synchronize_device
+from tt_cnn.virtual.devices.device import MeshDevice as MeshDevice
+from tt_cnn.virtual.devices.opening import CloseDevice as CloseDevice
+from tt_cnn.virtual.devices.opening import CreateDevice as CreateDevice
+from tt_cnn.virtual.devices.opening import DispatchCoreAxis as DispatchCoreAxis
+from tt_cnn.virtual.devices.opening import DispatchCoreConfig as DispatchCoreConfig
+from tt_cnn.virtual.devices.opening import DispatchCoreType as DispatchCoreType
+from tt_cnn.virtual.devices.opening import GetDefaultDevice as GetDefaultDevice
+from tt_cnn.virtual.devices.opening import GetNumAvailableDevices as GetNumAvailableDevices
+from tt_cnn.virtual.devices.opening import SetDefaultDevice as SetDefaultDevice
+from tt_cnn.virtual.devices.opening import close_device as close_device
+from tt_cnn.virtual.devices.opening import default_card
+from tt_cnn.virtual.devices.opening import dump_device_memory_state as dump_device_memory_state
+from tt_cnn.virtual.devices.opening import get_memory_view as get_memory_view
+from tt_cnn.virtual.devices.opening import manage_device as manage_device
+from tt_cnn.virtual.devices.opening import open_device as open_device
+from tt_cnn.virtual.queues.synchronization import synchronize_device as synchronize_device
 from tt_cnn.virtual.ttnn.missing import resolver
 from tt_cnn.virtual.types import Arch as Arch
 from tt_cnn.virtual.types import BufferType

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.mesh import ConcatMesh2dToTensor as ConcatMesh2dToTensor
-from tt_cnn.virtual.mesh import ConcatMeshToTensor as ConcatMeshToTensor
-from tt_cnn.virtual.mesh import MeshToTensor as MeshToTensor
-from tt_cnn.virtual.mesh import ReplicateTensorToMesh as ReplicateTensorToMesh
-from tt_cnn.virtual.mesh import ShardTensor2dMesh as ShardTensor2dMesh
-from tt_cnn.virtual.mesh import ShardTensorToMesh as ShardTensorToMesh
-from tt_cnn.virtual.mesh import TensorToMesh as TensorToMesh
-from tt_cnn.virtual.opening import close_mesh_device as close_mesh_device
-from tt_cnn.virtual.opening import get_device_ids as get_device_ids
-from tt_cnn.virtual.opening import get_num_devices as get_num_devices
-from tt_cnn.virtual.opening import open_mesh_device as open_mesh_device
-from tt_cnn.virtual.storage import HostStorage
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.devices.opening import close_mesh_device as close_mesh_device
+from tt_cnn.virtual.devices.opening import get_device_ids as get_device_ids
+from tt_cnn.virtual.devices.opening import get_num_devices as get_num_devices
+from tt_cnn.virtual.devices.opening import open_mesh_device as open_mesh_device
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.tensors.mesh import ConcatMesh2dToTensor as ConcatMesh2dToTensor
+from tt_cnn.virtual.tensors.mesh import ConcatMeshToTensor as ConcatMeshToTensor
+from tt_cnn.virtual.tensors.mesh import MeshToTensor as MeshToTensor
+from tt_cnn.virtual.tensors.mesh import ReplicateTensorToMesh as ReplicateTensorToMesh
+from tt_cnn.virtual.tensors.mesh import ShardTensor2dMesh as ShardTensor2dMesh
+from tt_cnn.virtual.tensors.mesh import ShardTensorToMesh as ShardTensorToMesh
+from tt_cnn.virtual.tensors.mesh import TensorToMesh as TensorToMesh
+from tt_cnn.virtual.tensors.storage import HostStorage
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.ttnn.missing import resolver
 from tt_cnn.virtual.types import MeshShape
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tt_cnn.evaluation.datasets import DetectionShapes
+from tt_cnn.evaluation.drawn_data import DetectionShapes
 from tt_cnn.models import create_reference, model_entry
 from tt_cnn.models.running import reference_outputs, running_model
 from tt_cnn.testing import comp_pcc

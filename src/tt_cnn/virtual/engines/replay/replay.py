@@ -21,9 +21,9 @@ from tt_cnn.virtual.engines.replay.choice import quickest
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import installed
-from tt_cnn.virtual.failures import Failure, run_commands
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import Cell, Values, viewed
+from tt_cnn.virtual.errors.failures import Failure, run_commands
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import Cell, Values, viewed
 
 if TYPE_CHECKING:
     from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit

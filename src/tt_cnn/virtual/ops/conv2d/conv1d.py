@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig
 from tt_cnn.virtual.ops.conv2d.conv2d import Conv2d
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.moving import release
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.shape.fold import plan_fold as plan_fold_of_patches
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.fold.fold import plan_fold as plan_fold_of_patches
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import Shape, div_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG

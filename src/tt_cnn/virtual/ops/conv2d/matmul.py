@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tt_cnn.virtual.device import check_shard_grid
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.devices.device import check_shard_grid
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, COL_MAJOR, HEIGHT, ROW_MAJOR, WIDTH, row_wise_grid
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot, Work
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,

@@ -12,7 +12,7 @@ from tt_cnn.virtual.ops.layout.relayout import transfer
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.work_split import split_work
-from tt_cnn.virtual.plan import CircularBuffer, Free, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Free, Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -23,7 +23,7 @@ from tt_cnn.virtual.ops.eltwise.activations import Activation, kernel_of
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
 from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.sliding_window.window import Pair
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, PaddingMode
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.unary import UnaryOpType

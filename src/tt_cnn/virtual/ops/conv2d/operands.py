@@ -8,8 +8,7 @@ from typing import Any
 
 from torch import Tensor as Values
 
-from tt_cnn.virtual.conversion import pad_to, unpad
-from tt_cnn.virtual.device import MeshDevice, values_on
+from tt_cnn.virtual.devices.device import MeshDevice, values_on
 from tt_cnn.virtual.ops.conv2d.numbers import Operands, convolved, image_of, kept_weights, on_card
 from tt_cnn.virtual.ops.conv2d.parameters import is_prepared, is_prepared_bias
 from tt_cnn.virtual.ops.conv2d.preparation import prepared_weights
@@ -17,8 +16,9 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand
 from tt_cnn.virtual.ops.conv2d.recipes import multiplying_step
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
 from tt_cnn.virtual.ops.operation import Call, Context
-from tt_cnn.virtual.plan import Plan, Step
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Plan, Step
+from tt_cnn.virtual.tensors.conversion import pad_to, unpad
+from tt_cnn.virtual.tensors.tensor import Tensor
 
 Operand = HostOperand | int | None
 """A host tensor, or the number of a device tensor among the call's tensors."""

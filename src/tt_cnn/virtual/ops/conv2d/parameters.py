@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout, bias_spec, weight_layout
 from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.window import Pair
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import div_up
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.auto_shard import check_block_width, chosen_layout
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, blocks_of
 from tt_cnn.virtual.ops.conv2d.folding import plan_fold
@@ -23,12 +23,12 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.program import plan_program
 from tt_cnn.virtual.ops.conv2d.sharding import InputShards, channel_alignment, input_shards
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-from tt_cnn.virtual.ops.shape.pad import plan_pad
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, WIDTH, sharded_memory_config
 from tt_cnn.virtual.ops.sliding_window.window import Pair
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

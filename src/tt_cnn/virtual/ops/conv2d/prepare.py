@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor as Values
 
-from tt_cnn.virtual.accesses import accesses_of
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.conv2d.conv2d import compute_choice, pair
@@ -22,9 +21,10 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
-from tt_cnn.virtual.plan import Planner
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner
+from tt_cnn.virtual.queues.accesses import accesses_of
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Buffers, buffers_of
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
@@ -10,7 +10,7 @@ from tt_cnn.virtual.ops.sliding_window.halo import table_in_dram, table_in_l1_sm
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import reader_table
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot, Work
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.convolution import Inner, Recipe, Window
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute, partial_dtype
 from tt_cnn.virtual.ops.conv2d.matmul import SIMPLE, Program
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH
-from tt_cnn.virtual.plan import Step
+from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.tensor_spec import Spec

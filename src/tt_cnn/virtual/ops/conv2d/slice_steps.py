@@ -5,7 +5,7 @@ from __future__ import annotations
 from tt_cnn.virtual.ops.conv2d.slices import Part
 from tt_cnn.virtual.ops.layout.relayout import transfer
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, WIDTH, ParallelConfig
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

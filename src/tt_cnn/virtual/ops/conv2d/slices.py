@@ -13,7 +13,7 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.sharding import block_orientation, input_memory_config
 from tt_cnn.virtual.ops.sliding_window.slice_config import Slicing
 from tt_cnn.virtual.ops.sliding_window.slicing import chosen_slicing, output_ranges
-from tt_cnn.virtual.plan import Planner
+from tt_cnn.virtual.planning.plan import Planner
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.conv2d.folding import plan_fold
 from tt_cnn.virtual.ops.conv2d.moving import is_freed, placed, release
@@ -12,10 +12,10 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.slice_steps import plan_padded_slice, plan_slice_write
 from tt_cnn.virtual.ops.conv2d.slices import Part, Sliced
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT
 from tt_cnn.virtual.ops.sliding_window.slicing import check_count
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, L1_MEMORY_CONFIG

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig
 from tt_cnn.virtual.ops.conv2d.conv2d import (
     Conv2d,
@@ -20,8 +20,8 @@ from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
-from tt_cnn.virtual.plan import Plan
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Plan
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tt_cnn.virtual.conversion import unpad
-from tt_cnn.virtual.device import MeshDevice
+from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.numerics.convolution.windows import zeros_around
 from tt_cnn.virtual.ops.conv2d.numbers import image_of, kept_weights
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
 from tt_cnn.virtual.ops.operation import Context
+from tt_cnn.virtual.tensors.conversion import unpad
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.auto_shard import check_block_width, chosen_layout
 from tt_cnn.virtual.ops.conv2d.blocks import blocks_of
 from tt_cnn.virtual.ops.conv2d.moving import is_freed, moved, placed, release
@@ -15,7 +15,7 @@ from tt_cnn.virtual.ops.conv2d.weights import weight_layout
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
 from tt_cnn.virtual.ops.sliding_window.parallel import sharded_memory_config
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 

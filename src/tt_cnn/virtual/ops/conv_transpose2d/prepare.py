@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor as Values
 
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.conv2d.conv2d import pair, runs_in_l1
@@ -29,8 +29,8 @@ from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import op
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
-from tt_cnn.virtual.plan import Planner
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.auto_shard import check_block_width, chosen_layout
 from tt_cnn.virtual.ops.conv2d.blocks import blocks_of, buffers_of
 from tt_cnn.virtual.ops.conv2d.config import Slicing
@@ -20,7 +20,7 @@ from tt_cnn.virtual.ops.conv2d.slices import Part
 from tt_cnn.virtual.ops.conv_transpose2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.parallel import (
     BLOCK,
@@ -30,7 +30,7 @@ from tt_cnn.virtual.ops.sliding_window.parallel import (
     sharded_memory_config,
 )
 from tt_cnn.virtual.ops.sliding_window.slicing import check_count, chosen_slicing, output_ranges
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, L1_MEMORY_CONFIG, MemoryConfig

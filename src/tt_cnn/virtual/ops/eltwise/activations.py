@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tt_cnn.virtual.refusals import refuse_unfollowed
+from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
 from tt_cnn.virtual.types.unary import UnaryOpType
 
 Activation = tuple[UnaryOpType, tuple[float, ...]]

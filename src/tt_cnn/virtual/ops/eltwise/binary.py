@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value, scalar_operand
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
@@ -33,9 +34,8 @@ from tt_cnn.virtual.ops.eltwise.typecast import cast, plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.refusals import refuse_unfollowed
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.unary import activation
 

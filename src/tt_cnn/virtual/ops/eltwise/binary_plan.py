@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.eltwise.kinds import Kind
 from tt_cnn.virtual.ops.eltwise.sharding import (
     adjust_to_shape,
@@ -16,7 +16,7 @@ from tt_cnn.virtual.ops.eltwise.sharding import (
     synthesize_shard_spec,
 )
 from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, traffic
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig

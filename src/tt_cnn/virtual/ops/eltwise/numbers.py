@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual import numerics
-from tt_cnn.virtual.conversion import as_stored, pad_to
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.numerics.vector_unit.unit import float32
 from tt_cnn.virtual.ops.eltwise import native
 from tt_cnn.virtual.ops.eltwise.activations import Activation, Kernel, kernel_of
-from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.tensors.conversion import as_stored, pad_to
+from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual import numerics
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.calls import PLACEMENT, positional, require_tensor, with_signature, wrong_types
 from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, traffic
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, cores_to_ranges, num_cores_to_corerangeset
 from tt_cnn.virtual.types.memory_config import MemoryConfig

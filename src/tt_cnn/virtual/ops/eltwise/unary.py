@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Activation, Kernel, kernel_of
 from tt_cnn.virtual.ops.eltwise.calls import (
     PLACEMENT,
@@ -24,8 +24,8 @@ from tt_cnn.virtual.ops.eltwise.numbers import check_numbers, integer_unary, una
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, SigmoidMode
 from tt_cnn.virtual.types.geometry import FACE_SIZE, TILE_SIZE
 from tt_cnn.virtual.types.unary import activation

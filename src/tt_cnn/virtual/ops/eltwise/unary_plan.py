@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.sharding import adjust_to_shape, is_uneven, synthesize_shard_spec
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot, Work
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.binary_numbers import scalar_operand
 from tt_cnn.virtual.ops.eltwise.binary_plan import check_broadcast, plan_binary
@@ -25,8 +25,8 @@ from tt_cnn.virtual.ops.eltwise.sharding import broadcast_shape, is_uneven
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, plan_unary, traffic
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.binary import _ACTIVATIONS, _RESULT, _WHERE, Binary, _fast, define
 from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value, scalar_operand
@@ -27,8 +27,8 @@ from tt_cnn.virtual.ops.eltwise.typecast import cast, plan_elementwise_pages, pl
 from tt_cnn.virtual.ops.eltwise.unary import check_dtype
 from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
 
 

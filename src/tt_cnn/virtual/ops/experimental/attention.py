@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import host_round
 from tt_cnn.virtual.numerics.accumulation import product, total
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
@@ -19,9 +20,8 @@ from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.experimental.attention_config import SDPAProgram, SDPAProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.refusals import refuse_unfollowed
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up

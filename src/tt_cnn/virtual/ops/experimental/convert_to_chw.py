@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tt_cnn.virtual.errors import ValuesError
+from tt_cnn.virtual.errors.card_error import ValuesError
 
 
 def checked_indices(indices: torch.Tensor, count: int, op: str) -> torch.Tensor:

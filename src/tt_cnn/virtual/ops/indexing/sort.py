@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.arguments.refusals import checked_pair, warn_unwritten
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staging, tiles
-from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.stages import clone
-from tt_cnn.virtual.ops.shape.transpose import plan_transpose
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.refusals import checked_pair, warn_unwritten
-from tt_cnn.virtual.storage import CARRIER
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.storage import CARRIER
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import CoreCoord, num_cores_to_corerangeset
 from tt_cnn.virtual.types.memory_config import MemoryConfig

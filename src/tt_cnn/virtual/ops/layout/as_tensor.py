@@ -17,14 +17,14 @@ from typing import Any
 import torch
 
 from tt_cnn.cache_folder import replacing
-from tt_cnn.virtual.conversion import from_torch
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.mesh import TensorToMesh
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.operation import Call, Operation, op
-from tt_cnn.virtual.storage import CARRIER, HostStorage
-from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.transfers import to_device
+from tt_cnn.virtual.tensors.conversion import from_torch
+from tt_cnn.virtual.tensors.mesh import TensorToMesh
+from tt_cnn.virtual.tensors.storage import CARRIER, HostStorage
+from tt_cnn.virtual.tensors.tensor import Tensor
+from tt_cnn.virtual.tensors.transfers import to_device
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

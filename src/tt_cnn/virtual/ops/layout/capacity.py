@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import CardError
-from tt_cnn.virtual.plan import Planner
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.planning.plan import Planner
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.conversion import as_stored, host_tensor
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
-from tt_cnn.virtual.tensor import Tensor
-from tt_cnn.virtual.transfers import copy_host_to_device_tensor, to_device
+from tt_cnn.virtual.tensors.conversion import as_stored, host_tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
+from tt_cnn.virtual.tensors.transfers import copy_host_to_device_tensor, to_device
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.storage import HostStorage
-from tt_cnn.virtual.tensor import Tensor, provides
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.tensors.storage import HostStorage
+from tt_cnn.virtual.tensors.tensor import Tensor, provides
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec

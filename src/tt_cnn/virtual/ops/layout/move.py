@@ -5,15 +5,15 @@ Which program moves the values depends on where the new memory lies: one that ov
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.ops.layout.copy import same_memory_program
 from tt_cnn.virtual.ops.layout.relayout import Relayout, transfer
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.shard_grid import check_shard_grid
-from tt_cnn.virtual.storage import Buffer
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.storage import Buffer
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.conversion import pad_to, unpad
-from tt_cnn.virtual.errors import CardError
+from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.ops.operation import Context, Operation
-from tt_cnn.virtual.plan import CircularBuffer, Slot, Work
-from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.planning.plan import CircularBuffer, Slot, Work
+from tt_cnn.virtual.tensors.conversion import pad_to, unpad
+from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import CoreRangeSet, Shape, cores_to_ranges
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tt_cnn.virtual.errors import fatal
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import ShardSpec

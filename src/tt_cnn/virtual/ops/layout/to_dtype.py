@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.conversion import host_convert
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.operation import Call, Operation, op
-from tt_cnn.virtual.storage import CARRIER, HostStorage
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.conversion import host_convert
+from tt_cnn.virtual.tensors.storage import CARRIER, HostStorage
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.tensor_spec import Spec
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.conversion import pad_to, unpad
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.layout.relayout import Relayout
 from tt_cnn.virtual.ops.layout.tilize import plan_tilize
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.storage import HostStorage
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.conversion import pad_to, unpad
+from tt_cnn.virtual.tensors.storage import HostStorage
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -91,7 +91,7 @@ def _pad_and_tilize(
     grid: CoreRangeSet | None,
     pad_value: float,
 ) -> Slot:
-    from tt_cnn.virtual.ops.shape.pad import plan_pad  # its own stages need to_layout
+    from tt_cnn.virtual.ops.shape.pad.pad import plan_pad  # its own stages need to_layout
 
     fatal(grid is None, "Pad OP does not currently support sub core grid")
     missing = [(0, want - have) for have, want in zip(x.spec.shape, tiled(x.spec.shape), strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import extent
 from tt_cnn.virtual.types.enums import TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import div_up

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, staging, transfer
 from tt_cnn.virtual.ops.layout.squeezing import to_four, viewed_as
@@ -11,8 +11,8 @@ from tt_cnn.virtual.ops.layout.untilize_codegen import is_generated, plan_genera
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE, cores_and_share, largest_divisor, split_blocks
 from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tt_cnn.virtual.ops.layout.capacity import pending_output, program_limit
 from tt_cnn.virtual.ops.layout.relayout import extent, padded_as, transfer
 from tt_cnn.virtual.ops.layout.work_split import split_work
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

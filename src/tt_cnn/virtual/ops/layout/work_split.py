@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import isqrt
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.types.geometry import (
     CoreCoord,
     CoreRange,

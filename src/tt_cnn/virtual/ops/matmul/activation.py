@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.configs import Activation
 from tt_cnn.virtual.types.unary import UnaryOpType, activation
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
 
 _DTYPES = (DataType.BFLOAT16, DataType.FLOAT32, DataType.BFLOAT8_B)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Program
 from tt_cnn.virtual.ops.matmul.problem import Problem
-from tt_cnn.virtual.plan import CircularBuffer, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Slot
 from tt_cnn.virtual.types.enums import BufferType, DataType, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec

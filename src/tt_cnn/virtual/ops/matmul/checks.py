@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Program
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.ops.matmul.shard_checks import check_one_dimension, check_reuse, check_simple, check_two_dimensions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, Program
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.types.enums import ShardOrientation, TensorMemoryLayout

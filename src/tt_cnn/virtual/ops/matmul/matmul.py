@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.device import MeshDevice
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
+from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import kernel_of
 from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
@@ -22,12 +23,11 @@ from tt_cnn.virtual.ops.matmul.numbers import product_value
 from tt_cnn.virtual.ops.matmul.problem import Problem, resolve_compute
 from tt_cnn.virtual.ops.matmul.program import choose_program, plan_matmul
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.ops.shape.transpose import plan_transpose
-from tt_cnn.virtual.ops.shape.viewing import plan_view
-from tt_cnn.virtual.plan import Plan, Planner, Slot
-from tt_cnn.virtual.refusals import refuse_unfollowed
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view
+from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.planning.plan import Plan, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, Tile
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.buffers import Cores, buffers_of
 from tt_cnn.virtual.ops.matmul.checks import check_matrices, check_program
 from tt_cnn.virtual.ops.matmul.choice import Choice
@@ -18,7 +18,7 @@ from tt_cnn.virtual.ops.matmul.configs import (
     Program,
 )
 from tt_cnn.virtual.ops.matmul.problem import Problem
-from tt_cnn.virtual.plan import Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import Planner, Slot, Work
 from tt_cnn.virtual.types.enums import Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.configs import Program
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.types.enums import ShardOrientation, TensorMemoryLayout

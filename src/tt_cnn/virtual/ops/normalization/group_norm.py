@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.conversion import from_torch
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.accumulation import average
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.conversion import from_torch
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
@@ -18,8 +18,8 @@ from tt_cnn.virtual.ops.normalization.configs import (
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staging, tiles
 from tt_cnn.virtual.ops.reduction.values import sum_rows
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, num_cores_to_corerangeset, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

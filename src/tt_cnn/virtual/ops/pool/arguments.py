@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tt_cnn.virtual.ops.sliding_window.window import Pair
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
 
 
 def pair(values: Sequence[int], name: str) -> Pair:

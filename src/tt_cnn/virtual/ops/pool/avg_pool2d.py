@@ -10,7 +10,7 @@ from tt_cnn.virtual.ops.pool.arguments import grid_of, pair
 from tt_cnn.virtual.ops.pool.max_pool2d import Pooling
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.memory_config import MemoryConfig

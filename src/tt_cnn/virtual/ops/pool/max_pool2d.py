@@ -16,8 +16,8 @@ from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
 from tt_cnn.virtual.ops.pool.sharding import channel_cores
 from tt_cnn.virtual.ops.pool.whole_image import averaged, is_whole_image
 from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 

@@ -12,7 +12,7 @@ from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.pool.buffers import is_large
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.pool.program import window_areas
-from tt_cnn.virtual.storage import CARRIER
+from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 
 _FACE = 16

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Slicing
 from tt_cnn.virtual.ops.conv2d.moving import is_freed
 from tt_cnn.virtual.ops.pool.plan import plan_in_l1
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.pool.slicing import plan_from_dram, runs_in_l1
 from tt_cnn.virtual.ops.pool.whole_image import is_whole_image, plan_whole_image
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.geometry import Shape
 
 

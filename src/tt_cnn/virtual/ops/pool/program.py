@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.pool.buffers import PoolBuffers, buffers_of, index_dtype, output_width
 from tt_cnn.virtual.ops.pool.checks import check_program
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.halo import table_in_dram, table_in_l1_small
 from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import reader_table
-from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.pool.buffers import buffers_of, need_of_buffers, output_width
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.parallel import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.conv2d.slice_steps import plan_padded_slice, plan_slice_write
 from tt_cnn.virtual.ops.conv2d.slices import Part
@@ -13,7 +13,7 @@ from tt_cnn.virtual.ops.pool.buffers import buffers_of, need_of_buffers
 from tt_cnn.virtual.ops.pool.plan import plan_in_l1
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.pool.sharding import best_scheme, input_config
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.halo import halo_dtype
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, ParallelConfig
@@ -26,7 +26,7 @@ from tt_cnn.virtual.ops.sliding_window.slicing import (
     sliced_size,
 )
 from tt_cnn.virtual.ops.sliding_window.window import Pair
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, L1_MEMORY_CONFIG, MemoryConfig

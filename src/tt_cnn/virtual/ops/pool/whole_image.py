@@ -17,8 +17,8 @@ from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
@@ -16,9 +16,9 @@ from tt_cnn.virtual.ops.reduction.checks import check_not_empty
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape
 from tt_cnn.virtual.ops.reduction.units import dealt, staging
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.storage import CARRIER
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.storage import CARRIER
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import (
     CoreCoord,

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tt_cnn.virtual.conversion import as_stored
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
@@ -18,15 +17,16 @@ from tt_cnn.virtual.ops.reduction.checks import check_distinct, check_dtype, che
 from tt_cnn.virtual.ops.reduction.reduce_program import negated_bytes
 from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
-from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.ops.shape.slicing import plan_slice
-from tt_cnn.virtual.ops.shape.squeezing import plan_four_dims
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims
+from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
 from tt_cnn.virtual.ops.shape.stages import tilize_with_val_padding
-from tt_cnn.virtual.ops.shape.transpose import plan_transpose
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.conversion import as_stored
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -6,21 +6,21 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.arguments.refusals import warn_unwritten
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape, tiled
 from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
-from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
-from tt_cnn.virtual.ops.shape.permute import plan_permute
+from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.ops.shape.squeezing import plan_four_dims
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.refusals import warn_unwritten
-from tt_cnn.virtual.storage import CARRIER
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.storage import CARRIER
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig

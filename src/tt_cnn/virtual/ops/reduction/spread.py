@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.conversion import as_stored
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.creation import filled
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import plan_shape, reduced_dims, reduced_shape, repacked, tiled
 from tt_cnn.virtual.ops.reduction.steps import plan_welford
-from tt_cnn.virtual.ops.shape.permute import plan_permute
+from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.conversion import as_stored
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig

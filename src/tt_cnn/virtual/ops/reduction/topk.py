@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.arguments.refusals import checked_pair, refuse_unfollowed, warn_unwritten
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.layout.work_split import dealt_among
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staging, tiles
-from tt_cnn.virtual.ops.shape.fill_padding import plan_fill_padding
-from tt_cnn.virtual.ops.shape.pad import plan_pad
+from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
+from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.slicing import plan_slice
-from tt_cnn.virtual.ops.shape.squeezing import plan_fewer_dims, plan_four_dims
-from tt_cnn.virtual.ops.shape.transpose import plan_transpose
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.refusals import checked_pair, refuse_unfollowed, warn_unwritten
-from tt_cnn.virtual.storage import CARRIER
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_fewer_dims, plan_four_dims
+from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
+from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.storage import CARRIER
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,

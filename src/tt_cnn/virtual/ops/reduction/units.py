@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tt_cnn.virtual.ops.layout.work_split import dealt_among
-from tt_cnn.virtual.plan import CircularBuffer, Planner
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,

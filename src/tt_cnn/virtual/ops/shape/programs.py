@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.work_split import cores_and_share, dealt_among, grid_cores, split_work
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -7,17 +7,17 @@ from math import prod
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.tilize import plan_tilize
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat import plan_concat
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
-from tt_cnn.virtual.ops.shape.slicing import plan_slice
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

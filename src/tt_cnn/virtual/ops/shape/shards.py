@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.types.enums import BufferType, Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,

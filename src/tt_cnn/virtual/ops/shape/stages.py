@@ -11,7 +11,7 @@ from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_p
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
-from tt_cnn.virtual.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig

@@ -6,12 +6,12 @@ halo_device_operation.cpp and untilize_with_halo_program_factory.cpp.
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import halo_tables
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
-from tt_cnn.virtual.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tt_cnn.virtual.errors import CardError, fatal
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.types.enums import BufferType, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.sliding_window.slice_config import SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.types.enums import Layout

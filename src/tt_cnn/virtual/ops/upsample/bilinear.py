@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-from tt_cnn.virtual.ops.shape.reshape import plan_reshape
+from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.halo import compute_key, halo_spec, plan_halo
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, row_wise_grid
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.ops.upsample.problem import Upsampling, check_request, check_whole
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot, Work
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, ShardOrientation
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec

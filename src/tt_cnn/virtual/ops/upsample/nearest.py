@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import staging, transfer
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.sliding_window.halo import table_in_l1_small
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT
 from tt_cnn.virtual.ops.upsample.problem import Path, Upsampling, check_request, nearest_path, output_spec, unsupported
 from tt_cnn.virtual.ops.upsample.tables import sharded_table
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up, first_cores, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -7,14 +7,14 @@ from math import prod
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.upsample.bilinear import plan_bilinear
 from tt_cnn.virtual.ops.upsample.nearest import plan_nearest
 from tt_cnn.virtual.ops.upsample.numbers import upsampled
 from tt_cnn.virtual.ops.upsample.problem import Upsampling
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -13,9 +13,9 @@ from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.measurement import Measurement, create_measurement
 from tt_cnn.virtual.engines.replay.replay import OnHost, Replay, restore, values_of, written_by
-from tt_cnn.virtual.failures import Failure, run_commands
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import Cell
+from tt_cnn.virtual.errors.failures import Failure, run_commands
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import Cell
 
 ROOM = 16.0
 """Float16 is taken where its largest number is so many times as large as any value of the first inputs'."""

@@ -12,9 +12,9 @@ import torch
 from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import launch
 from tt_cnn.virtual.engines.replay.cuda.guarded import ROOM
-from tt_cnn.virtual.engines.replay.cuda.program import Program
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import ByTorch, Computed, Convolution, KernelCall
+from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.cuda.recording import recorded
-from tt_cnn.virtual.engines.replay.cuda.steps import ByTorch, Computed, Convolution, Step
 from tt_cnn.virtual.engines.replay.cuda.tuning import Tuner, library, replayed, signature
 from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3
 from tt_cnn.virtual.engines.replay.graph import Node
@@ -47,18 +47,18 @@ class CudaGraph:
             captured = [self._captured(early) for early in (False, True)]
             times = [_seconds(graph) for graph, _ in captured]
             self.graph, self._outputs = captured[times.index(min(times))]
-            log.info("%d steps, %.1f us; starting early %.1f us", len(self.program.steps), *(t * 1e6 for t in times))
+            log.info("%d steps, %.1f us; starting early %.1f us", len(self.launches.calls), *(t * 1e6 for t in times))
         torch.cuda.current_stream(device).wait_stream(stream)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        for static, value in zip(self.program.inputs, inputs, strict=True):
+        for static, value in zip(self.launches.inputs, inputs, strict=True):
             static.copy_(value)
         self.graph.replay()
         return [one.to(torch.float32, memory_format=torch.contiguous_format, copy=True) for one in self._outputs]
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.program.dtype
+        return self.launches.dtype
 
     def seconds(self) -> float:
         """Of a replay by itself."""
@@ -67,15 +67,15 @@ class CudaGraph:
     def seconds_of_convolutions(self) -> dict[int, float]:
         """Of each by itself, by the identity of its weights in the graph; of those that share them, together."""
         found: dict[int, float] = {}
-        for step in self.program.steps:
+        for step in self.launches.calls:
             if isinstance(step, Convolution):
                 key = id(step.node.inputs[1].value)
                 found[key] = found.get(key, 0.0) + self._tuner.seconds(self._signature(step))
         return found
 
     def _prepare(self, outputs: Sequence[Node], inputs: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
-        self.program = Program(outputs, inputs[0].device, dtype)
-        for static, value in zip(self.program.inputs, inputs, strict=True):
+        self.launches = Launches(outputs, inputs[0].device, dtype)
+        for static, value in zip(self.launches.inputs, inputs, strict=True):
             static.copy_(value)
         self._tune()
         self._launch(early=False)
@@ -85,46 +85,46 @@ class CudaGraph:
         memory of the graph's own."""
         self._launch(early)
         for _ in range(WARM_UPS):
-            self.program.run()
-        torch.cuda.synchronize(self.program.device)
-        return recorded(self.program.run), self.program.outputs()
+            self.launches.run()
+        torch.cuda.synchronize(self.launches.device)
+        return recorded(self.launches.run), self.launches.outputs()
 
     def _has_room(self, room: float) -> bool:
         """Whether no step's values come near to the largest number; looked at before their memory is used again."""
-        largest = torch.zeros((), device=self.program.device)
-        for step in self.program.steps:
+        largest = torch.zeros((), device=self.launches.device)
+        for step in self.launches.calls:
             step.run()
-            if isinstance(step, Step) and step.y.dtype == E4M3:
+            if isinstance(step, KernelCall) and step.y.dtype == E4M3:
                 continue
-            value = self.program.tensor(step.node if isinstance(step, ByTorch) else step.result)
+            value = self.launches.tensor(step.node if isinstance(step, ByTorch) else step.result)
             largest = torch.maximum(largest, value.abs().amax().float())  # what is not a number stays
-        return bool(largest * room <= torch.finfo(self.program.dtype).max)
+        return bool(largest * room <= torch.finfo(self.launches.dtype).max)
 
     def _tune(self) -> None:
         """Find out how each convolution runs quickest."""
-        self._workspace = launch.Workspace(self.program.device)
+        self._workspace = launch.Workspace(self.launches.device)
         os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder.folder("triton")))  # it loads what lies there
         self._tuner = Tuner(self._workspace, cache_folder.folder())
         convolutions = [
-            (self._signature(step), step, self.program.in_place(step.result))
-            for step in self.program.steps
+            (self._signature(step), step, self.launches.in_place(step.result))
+            for step in self.launches.calls
             if isinstance(step, Convolution)
         ]
         self._tuner.tune(convolutions, partial(library, keep=lambda node, value: None, pdl=False))
 
     def _signature(self, step: Convolution) -> str:
-        return signature(step, self.program.in_place(step.result))
+        return signature(step, self.launches.in_place(step.result))
 
     def _launch(self, early: bool) -> None:
         """A launch for every step."""
-        ways = {id(s): self._tuner.known(self._signature(s)) for s in self.program.steps if isinstance(s, Convolution)}
-        tiled = [(s, tiles) for s in self.program.steps if isinstance(s, Convolution) and (tiles := ways[id(s)][1])]
+        ways = {id(s): self._tuner.known(self._signature(s)) for s in self.launches.calls if isinstance(s, Convolution)}
+        tiled = [(s, tiles) for s in self.launches.calls if isinstance(s, Convolution) and (tiles := ways[id(s)][1])]
         self._tuner.compile(tiled, early)
-        for step in self.program.steps:
+        for step in self.launches.calls:
             if isinstance(step, Convolution):
                 name, tiles = ways[id(step)]
                 if tiles is None:
-                    step.run = library(step, name, self.program.keep, early)
+                    step.run = library(step, name, self.launches.keep, early)
                 else:
                     matrix = self._tuner.matrix(step, tiles.neighbours)
                     step.run = launch.convolution(step, matrix, tiles, self._workspace, early)

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
-from tt_cnn.virtual.engines.replay.cuda.steps import (
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import (
     WEIGHT_MULTIPLE,
     Computed,
     Convolution,
     Copy,
+    KernelCall,
     Mean,
-    Step,
     Window,
 )
 
@@ -156,7 +156,7 @@ def convolution(
     return launch
 
 
-def _window(step: Step, x: torch.Tensor, pdl: bool, bias: torch.Tensor | None = None, **window: Any) -> None:
+def _window(step: KernelCall, x: torch.Tensor, pdl: bool, bias: torch.Tensor | None = None, **window: Any) -> None:
     y, other = step.y, step.other
     _, c, oh, ow = y.shape
     name, params = step.activation
@@ -214,7 +214,7 @@ def computed(step: Computed, pdl: bool) -> Callable[[], Any]:
     return launch
 
 
-def simple(step: Step, pdl: bool) -> Callable[[], Any]:
+def simple(step: KernelCall, pdl: bool) -> Callable[[], Any]:
     """The launch of a step that there is only one way for."""
     return partial(_SIMPLE[type(step)], step, pdl)
 

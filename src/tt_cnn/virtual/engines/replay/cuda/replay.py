@@ -18,8 +18,8 @@ from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import Cell
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import Cell
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -50,7 +50,7 @@ class Fp8Replay(LearningBeside, CudaReplay):
     def _in_eight_bits(self, part: Part, guard: float) -> Part:
         run = part.run
         assert isinstance(run, OnHost) and isinstance(run.host, CudaGraph)
-        sample, dtype = run.samples[0], run.host.program.dtype
+        sample, dtype = run.samples[0], run.host.launches.dtype
         try:
             found, host = in_fp8(run.nodes, run.samples, run.host, lambda nodes: CudaGraph(nodes, sample, dtype), guard)
         except Exception as error:  # of the compiler and of the GPU, each with its own kinds; 16 bits run

@@ -17,6 +17,7 @@ import triton
 
 from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution
 from tt_cnn.virtual.engines.replay.cuda.launch import (
     MULTIPLE,
     Tiles,
@@ -28,7 +29,6 @@ from tt_cnn.virtual.engines.replay.cuda.launch import (
     grid_of,
 )
 from tt_cnn.virtual.engines.replay.cuda.recording import recorded
-from tt_cnn.virtual.engines.replay.cuda.steps import Convolution
 
 log = logging.getLogger("tt_cnn.virtual")
 

@@ -18,8 +18,8 @@ from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, restore, values_of, written_by
-from tt_cnn.virtual.failures import Failure
-from tt_cnn.virtual.storage import Cell
+from tt_cnn.virtual.errors.failures import Failure
+from tt_cnn.virtual.tensors.storage import Cell
 
 log = logging.getLogger("tt_cnn.virtual")
 

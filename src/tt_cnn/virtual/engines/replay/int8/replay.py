@@ -18,8 +18,8 @@ from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.engines.replay.int8.rewrite import Int8Rounding
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part
-from tt_cnn.virtual.queues import Command
-from tt_cnn.virtual.storage import Cell
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import Cell
 
 log = logging.getLogger("tt_cnn.virtual")
 

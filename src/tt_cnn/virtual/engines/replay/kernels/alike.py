@@ -14,8 +14,8 @@ from torch import Tensor
 
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Kernels
+from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS
 from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED, staged
-from tt_cnn.virtual.engines.replay.kernels.steps import ACTIVATIONS
 from tt_cnn.virtual.engines.replay.primitives import HOST_FUNCTIONS, TRANSLATIONS
 from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES

@@ -10,14 +10,14 @@ import torch
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, images_of
-from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
-from tt_cnn.virtual.engines.replay.kernels.steps import (
+from tt_cnn.virtual.engines.replay.kernels.instructions import (
     BETWEEN,
     Stage,
     direct_weights,
     padded_bias,
     winograd_weights,
 )
+from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
 from tt_cnn.virtual.engines.replay.kernels.winograd import is_quicker, tiles_at_once
 from tt_cnn.virtual.types.enums import DataType
 

@@ -9,7 +9,7 @@ import torch
 
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, is_simple, row_of
-from tt_cnn.virtual.engines.replay.kernels.steps import (
+from tt_cnn.virtual.engines.replay.kernels.instructions import (
     ACTIVATIONS,
     BINARIES,
     BLOCKS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from tt_cnn.virtual.engines.replay.graph import Node, channels_of, ordered
-from tt_cnn.virtual.engines.replay.kernels.steps import ACTIVATIONS, BINARIES, STAGES
+from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS, BINARIES, STAGES
 
 LARGEST_WINDOW = 256
 LANES = 16

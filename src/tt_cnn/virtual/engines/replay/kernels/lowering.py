@@ -18,10 +18,10 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.emission import EMIT
 from tt_cnn.virtual.engines.replay.kernels.endings import simple_end, stages_of
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse
+from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS, Instruction, instruction
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
 from tt_cnn.virtual.engines.replay.kernels.registers import staged
-from tt_cnn.virtual.engines.replay.kernels.steps import ACTIVATIONS, Step, step
 from tt_cnn.virtual.engines.replay.ledger import Ledger, value_of
 from tt_cnn.virtual.engines.replay.rewrite import COMMON, rewritten, rows_as_pixels
 
@@ -44,7 +44,7 @@ class Lowering:
         """Of inputs, constants and nodes that torch computes."""
         self._images: dict[int, Image] = {}
         self._ledger = Ledger()
-        self._steps: list[Step] = []
+        self._instructions: list[Instruction] = []
         self._patches: list[tuple[int, int]] = []
         """Steps that read an input itself, and the input."""
         self._made: set[int] = set()
@@ -139,9 +139,11 @@ class Lowering:
         to = self.image(node)
         self._ledger.step([(start, value_of(start) if image is None else image.region)], (node, to.region))
         if image is None:
-            self._patches.append((len(self._steps), id(start)))
+            self._patches.append((len(self._instructions), id(start)))
         x = 0 if image is None else image.buffer.data_ptr()
-        self._steps.append(step("gather", x=x, weights=places.data_ptr(), y=to.pointer, width=places.numel()))
+        self._instructions.append(
+            instruction("gather", x=x, weights=places.data_ptr(), y=to.pointer, width=places.numel())
+        )
         return True
 
     def _need(self, node: Node) -> None:
@@ -173,12 +175,13 @@ class Lowering:
         self.actions.append(action)
 
     def _close(self) -> None:
-        """The steps so far become one call of the library."""
-        if not self._steps:
+        """The instructions so far become one call of the library."""
+        if not self._instructions:
             return
-        steps, count, run = (Step * len(self._steps))(*self._steps), len(self._steps), library().run_program
+        count, run = len(self._instructions), library().run_program
+        steps = (Instruction * count)(*self._instructions)
         patches, values = self._patches, self.values
-        self._steps, self._patches = [], []
+        self._instructions, self._patches = [], []
 
         def call() -> None:
             for at, key in patches:
@@ -257,7 +260,7 @@ class Lowering:
                 self._kept.append(value)
                 value = value.data_ptr()
             numbers[name] = value
-        self._steps.append(step(kind, **numbers))
+        self._instructions.append(instruction(kind, **numbers))
 
     def _stages(self, fused: Fused) -> dict[str, Any]:
         stages, rows = stages_of(fused)
@@ -281,7 +284,7 @@ class Lowering:
             y = self._pool.image((n, c // 2, h, w), self._last_use[id(node)])
             self._ledger.step([(node, x.region)], (node, y.region))
             numbers = {"batch": n, "height": h, "width": w, "channels": c // 2, "x_pixel": x.pixel, "y_pixel": y.pixel}
-            self._steps.append(step("pair", x=x.pointer, y=y.pointer, **numbers))
+            self._instructions.append(instruction("pair", x=x.pointer, y=y.pointer, **numbers))
             self._pairs[id(node)] = y
         self._ledger.read(node, self._pairs[id(node)].region)
         return self._pairs[id(node)]

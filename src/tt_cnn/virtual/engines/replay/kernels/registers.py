@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tt_cnn.virtual.engines.replay.kernels.instructions import BLOCKS, LANES, ROUNDINGS
 from tt_cnn.virtual.engines.replay.kernels.library import library
-from tt_cnn.virtual.engines.replay.kernels.steps import BLOCKS, LANES, ROUNDINGS
 from tt_cnn.virtual.numerics.fidelity import phases_of
 from tt_cnn.virtual.numerics.matrix_unit import TILE
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES

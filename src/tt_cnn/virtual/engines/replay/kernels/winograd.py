@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tt_cnn.virtual.engines.replay.graph import Node
-from tt_cnn.virtual.engines.replay.kernels.steps import LANES, POINTS, ROWS
+from tt_cnn.virtual.engines.replay.kernels.instructions import LANES, POINTS, ROWS
 
 CACHE_FLOATS = 1 << 18
 """A core's second-level cache."""

@@ -1,4 +1,4 @@
-"""ttnn.concat: `composite.py` decides on the way, `device.py` checks and dispatches, the others are its programs."""
+"""ttnn.concat: `composite.py` decides on the way, `program.py` checks and dispatches, the others are its programs."""
 
 from tt_cnn.virtual.ops.shape.concat.composite import plan_concat
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
-from tt_cnn.virtual.ops.shape.concat.device import fatal_groups_in_dram, plan_concat_device, works_in_shards
+from tt_cnn.virtual.ops.shape.concat.program import fatal_groups_in_dram, plan_concat_device, works_in_shards
 from tt_cnn.virtual.ops.shape.concat.shared import height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.unaligned import takes_unaligned_tiles
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment, normalized
+from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view, tile_padded
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH
-from tt_cnn.virtual.ops.shape.transpose import plan_transpose
-from tt_cnn.virtual.ops.shape.viewing import plan_view, tile_padded
-from tt_cnn.virtual.plan import Planner, Slot
-from tt_cnn.virtual.tensor import Tensor
+from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
@@ -91,7 +91,7 @@ def _in_chunks(
     groups: int,
     grid: CoreRangeSet | None,
 ) -> Slot:
-    from tt_cnn.virtual.ops.shape.slicing import plan_slice
+    from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
 
     first = inputs[0].spec
     rank = len(first.shape)

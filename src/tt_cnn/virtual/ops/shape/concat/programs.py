@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from tt_cnn.virtual.errors import fatal
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import staging
 from tt_cnn.virtual.ops.shape.concat.shared import Concat, height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.transfers import check_transfers
 from tt_cnn.virtual.ops.shape.programs import alignment, borrowed, circular, cores_for
-from tt_cnn.virtual.plan import CircularBuffer
+from tt_cnn.virtual.planning.plan import CircularBuffer
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec

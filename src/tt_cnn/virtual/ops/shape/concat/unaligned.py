@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tt_cnn.virtual.ops.layout.capacity import pending_output
 from tt_cnn.virtual.ops.shape.concat.shared import Concat
 from tt_cnn.virtual.ops.shape.programs import band_cores
-from tt_cnn.virtual.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig

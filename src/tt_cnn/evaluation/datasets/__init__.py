@@ -1,8 +1,0 @@
-"""Data sets that the project draws itself: the same pictures on every machine, from a seed and an index."""
-
-from tt_cnn.evaluation.datasets.detection import DetectionShapes
-from tt_cnn.evaluation.datasets.drawn import DrawnPictures, Split
-from tt_cnn.evaluation.datasets.segmentation import SegmentationShapes
-from tt_cnn.evaluation.datasets.targets import Boxes, Mask
-
-__all__ = ["Boxes", "DetectionShapes", "DrawnPictures", "Mask", "SegmentationShapes", "Split"]

@@ -1,0 +1,1 @@
+"""Arguments of calls: their types, those that are refused, and calls written as scripts."""

@@ -1,0 +1,1 @@
+"""Cards: opening, closing, and what an open one has."""

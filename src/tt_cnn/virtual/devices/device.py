@@ -1,0 +1,454 @@
+"""A card that is open: its memory, its queues, its traces, its program cache."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import torch
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.engines import MAX_QUEUES, create_engine
+from tt_cnn.virtual.engines.precision import create_precision
+from tt_cnn.virtual.errors.card_error import CardError, current_layer, fatal
+from tt_cnn.virtual.memory.heap import give_back
+from tt_cnn.virtual.memory.memory import Memory
+from tt_cnn.virtual.memory.shard_grid import check_shard_grid
+from tt_cnn.virtual.memory.view import MemoryView, memory_view
+from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
+from tt_cnn.virtual.planning.plan import FreeMemory, Plan
+from tt_cnn.virtual.planning.plan_cache import PlanCache
+from tt_cnn.virtual.queues.hazards import HazardChecker
+from tt_cnn.virtual.queues.queue import Command, Event, Job, Queue, Timer, current_queue, timed
+from tt_cnn.virtual.queues.repeats import Repeats
+from tt_cnn.virtual.tensors.storage import Buffer, Cell, Dropped, Guard, LiveBuffer
+from tt_cnn.virtual.tracing import trace as traces
+from tt_cnn.virtual.tracing.trace import MeshTraceId, Trace
+from tt_cnn.virtual.tracing.trace_memory import Loose, TraceMemory
+from tt_cnn.virtual.types.enums import Arch, BufferType
+from tt_cnn.virtual.types.geometry import CoreCoord, CoreGrid, MeshShape
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+log = logging.getLogger("tt_cnn.virtual")
+
+
+@dataclass
+class ProgramCache:
+    """Programs seen before, and the L1_SMALL tables that stay allocated for them."""
+
+    enabled: bool = True
+    programs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
+
+
+class MeshDevice:
+    """One chip or a row of chips. TT-NN's `Device` is the same class."""
+
+    _next_id = 1
+
+    def __init__(
+        self,
+        card: Card,
+        *,
+        shape: MeshShape,
+        device_ids: Sequence[int],
+        num_command_queues: int = 1,
+        l1_small_size: int = 0,
+        trace_region_size: int = 0,
+        numerics: str = "device",
+        engine: str = "cpu",
+        hazards: str = "warn",
+        precision: str = "float32",
+        guard: float | None = None,
+        samples: int | None = None,
+    ) -> None:
+        if not 1 <= num_command_queues <= MAX_QUEUES:
+            raise ValueError(f"num_command_queues is {num_command_queues}; a card has 1 or {MAX_QUEUES}")
+        for name, size in (("l1_small_size", l1_small_size), ("trace_region_size", trace_region_size)):
+            if size < 0:
+                raise ValueError(f"{name} is {size}; it must be 0 or more bytes")
+        self.card = card
+        self.shape = shape
+        self.memory = Memory(card, l1_small_size, trace_region_size)
+        self.engine = create_engine(engine, numerics, create_precision(precision, guard, samples))
+        self.hazards = HazardChecker(hazards, num_command_queues)
+        self.l1_small_size = l1_small_size
+        self.trace_region_size = trace_region_size
+        self.queues = [Queue(i, self.engine) for i in range(num_command_queues)]
+        self.program_cache = ProgramCache()
+        self.plans = PlanCache()
+        self.repeats = Repeats()
+        self.traces: dict[int, Trace] = {}
+        self.capturing: Trace | None = None
+        self.loose = Loose(self.traces)
+        self.lock = Guard(self._collected)
+        self.closed = False
+        self.allocations = 0
+        self.live: dict[int, LiveBuffer] = {}
+        """Buffers in use by their serial, the newest last."""
+        self.cells: dict[int, Cell] = {}
+        """Of the same buffers."""
+        self._watched: dict[int, Dropped] = {}
+        """Of the same buffers: goes to `lock.dropped` when the buffer is gone."""
+        self.advises = True
+        """Errors say what would fit, found by planning."""
+        self.no_dispatch = False
+        """Commands are planned and reported but not run (graph capture with NO_DISPATCH)."""
+        self.listeners: list[Callable[[Command], None]] = []
+        self.timers: list[Timer] = []
+        """Told of each command that ran, with its times; while there is none, nothing is timed."""
+        self.memory_listeners: list[Callable[[str, Place, Spec | None, str], None]] = []
+        """Told of memory taken and given back outside commands: what, where, its spec and by what."""
+        self._device_ids = list(device_ids)
+        self._programs = ProgramIds()
+        self._last_trace = 0
+        self._events = [0] * num_command_queues
+        self._warned_active_trace = False
+        self._id = MeshDevice._next_id
+        MeshDevice._next_id += 2  # TT-NN 0.81.1 counts so: 1, then 3
+        weakref.finalize(self, _stop, self.queues)
+
+    # --- what users ask -----------------------------------------------------------------------------------------
+
+    def id(self) -> int:
+        return self._id
+
+    def arch(self) -> Arch:
+        return self.card.arch
+
+    def compute_with_storage_grid_size(self) -> CoreCoord:
+        return CoreCoord(*self.card.grid)
+
+    @property
+    def core_grid(self) -> CoreGrid:
+        return CoreGrid(x=self.card.grid[0], y=self.card.grid[1])
+
+    def dram_grid_size(self) -> CoreCoord:
+        return CoreCoord(self.card.dram_banks, 1)
+
+    def get_num_devices(self) -> int:
+        return len(self._device_ids)
+
+    def get_device_ids(self) -> list[int]:
+        return list(self._device_ids)
+
+    def get_device_id(self, *_: Any) -> int:
+        return self._device_ids[0]
+
+    def num_program_cache_entries(self) -> int:
+        return len(self.program_cache.programs)
+
+    def enable_program_cache(self) -> None:
+        self.program_cache.enabled = True
+
+    def disable_and_clear_program_cache(self) -> None:
+        self.program_cache.enabled = False
+        self.clear_program_cache()
+
+    def clear_program_cache(self) -> None:
+        with self.lock:
+            self._free_configs(self.program_cache.programs)
+            self.program_cache.programs.clear()
+
+    def _free_configs(self, programs: dict[tuple[object, ...], list[Place]]) -> None:
+        for here in chain.from_iterable(programs.values()):
+            self.memory.free(here.buffer_type, here.address)
+
+    def memory_view(self, buffer_type: BufferType) -> MemoryView:
+        fatal(buffer_type in self.memory.regions, f"Allocator does not support allocating in {buffer_type}")
+        with self.lock:
+            return memory_view(self.memory.regions[buffer_type])
+
+    def __repr__(self) -> str:
+        return f"MeshDevice({'x'.join(map(str, self.shape))} grid, {self.get_num_devices()} devices)"
+
+    # --- memory -------------------------------------------------------------------------------------------------
+
+    @property
+    def chips(self) -> int:
+        return len(self._device_ids)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise CardError(f"MeshDevice {self._id} is closed: open it again before using it.")
+
+    def free_memory(self) -> FreeMemory:
+        l1, dram = self.memory.regions[BufferType.L1], self.memory.regions[BufferType.DRAM]
+        return FreeMemory(l1.size - l1.allocated, l1.largest_free, dram.size - dram.allocated, tuple(l1.blocks()))
+
+    def allocate(self, spec: Spec, made_by: str) -> Buffer:
+        """A new buffer outside any op (transfers, `allocate_tensor_on_device`)."""
+        with self.lock:
+            self.check_open()
+            check_shard_grid(self.card, spec)
+            need = self.memory.footprint(spec)
+            here = Place(need.buffer_type, self.memory.allocate(need), need.bank_bytes)
+            for listener in self.memory_listeners:
+                listener("allocate", here, spec, made_by)
+            return self.adopt(here, spec, made_by)
+
+    def adopt(self, here: Place, spec: Spec, made_by: str, captured: bool = False) -> Buffer:
+        """A buffer for memory that a placement has already taken; `captured` for the result of a trace's command."""
+        self.allocations += 1
+        cell = Cell(here, spec) if captured else self.loose.cell_for(here, spec, self.capturing)
+        buffer = Buffer(self, cell, self.allocations, made_by)
+        self.live[buffer.serial] = LiveBuffer(here, spec, made_by)
+        self.cells[buffer.serial] = cell
+        self._watched[buffer.serial] = buffer.dropped = Dropped(buffer, self.lock.dropped.append)
+        if self.traces and self.capturing is None and not self._warned_active_trace:
+            self._warned_active_trace = True
+            log.warning(
+                "Allocating device buffers is potentially unsafe due to the existence of an active trace. These "
+                "buffers may be corrupted once a trace is executed if they are not released before then."
+            )
+        return buffer
+
+    def let_go(self, serial: int, cell: Cell) -> None:
+        """A buffer no longer holds its cell."""
+        if self.live.pop(serial, None) is not None:
+            del self.cells[serial], self._watched[serial]
+            self.loose.let_go(cell, self.capturing)
+
+    def _collected(self, dropped: Dropped) -> None:
+        if dropped.serial in self.live:
+            self.let_go(dropped.serial, dropped.cell)
+            self.take_back(dropped.cell.place)
+
+    def take_back(self, here: Place, by: str = "") -> None:
+        """Memory that a buffer has given up."""
+        for listener in self.memory_listeners:
+            listener("free", here, None, by)
+        if not self.closed and here.address:  # a dry run has addresses 0
+            self.memory.free(here.buffer_type, here.address)
+
+    def place(self, plan: Plan, inputs: dict[int, Place], admit: Callable[[Placement], None]) -> Placement:
+        """Put a plan into memory and remember its programs; nothing of it where `admit` raises."""
+        cache = self.program_cache
+        remember = cache.enabled and not self.no_dispatch
+        programs = cache.programs if cache.enabled else {}
+        placement = place(plan, self.memory, inputs, programs, self._programs, remember, admit)
+        if not remember:
+            return placement
+        for placed in placement.steps:
+            key = placed.step.program_key
+            cache.programs.setdefault(key, placement.kept_configs.get(key, []))
+        return placement
+
+    def programs_cached(self, plan: Plan) -> bool:
+        return all(step.program_key in self.program_cache.programs for step in plan.steps if not step.moves)
+
+    # --- commands -----------------------------------------------------------------------------------------------
+
+    def queue(self, cq_id: int | None) -> Queue:
+        if cq_id is not None and (isinstance(cq_id, bool) or not isinstance(cq_id, int)):
+            raise TypeError(f"cq_id is {cq_id!r}; it must be the number of a command queue")
+        index = current_queue.get() if cq_id is None else cq_id
+        if not 0 <= index < len(self.queues):
+            raise CardError(
+                f"cq_id {index} is out of range",
+                f"  the device was opened with num_command_queues={len(self.queues)}",
+            )
+        return self.queues[index]
+
+    def captures(self, queue: int) -> bool:
+        """What is enqueued there now does not run: a trace is captured, or commands are only planned."""
+        return self.no_dispatch or (self.capturing is not None and self.capturing.queue == queue)
+
+    def enqueue(self, command: Command, wait: bool = False) -> int:
+        """Hand a command to its queue, or to the trace that is being captured there. Returns its tick on the queue."""
+        tick = 0
+        with self.lock:
+            self.check_open()
+            command.layer = command.layer or current_layer()
+            trace = self.capturing
+            captured = trace is not None and trace.queue == command.queue
+            if self.no_dispatch:
+                wait = False
+            elif captured:
+                assert trace is not None
+                command.trace_id = int(trace.id)
+                trace.commands.append(command)
+                wait = False
+            else:
+                tick = self.hazards.enqueue(command.queue, command, command.accesses)
+                if self.loose.cells:
+                    self.loose.written_over(command)
+                if not wait:
+                    self.queues[command.queue].submit(self._job(command))
+            for listener in self.listeners:
+                listener(command)
+        if wait:
+            self._run_and_wait(command.queue, self._job(command))
+        return tick
+
+    def _job(self, command: Command) -> Job:
+        return timed(command, self.engine, tuple(self.timers)) if self.timers else command.execute
+
+    def _run_and_wait(self, index: int, job: Job, short: bool = True) -> None:
+        clock = self.hazards.order.at(index)
+        self.queues[index].submit_and_wait(job, short)
+        with self.lock:
+            self.hazards.order.host_waited(clock)
+
+    @contextmanager
+    def record_commands(self) -> Iterator[list[Command]]:
+        """Collect the commands enqueued inside, for reports."""
+        commands: list[Command] = []
+        listener = commands.append
+        self.listeners.append(listener)
+        try:
+            yield commands
+        finally:
+            self.listeners.remove(listener)
+
+    def no_capture(self, queue: Queue, message: str) -> None:
+        """Some calls cannot be part of a trace; on the other queue they are free to go."""
+        fatal(self.capturing is None or self.capturing.queue != queue.index, message)
+
+    def synchronize(self, cq_id: int | None = None) -> None:
+        self.check_open()
+        queues = self.queues if cq_id is None else [self.queue(cq_id)]
+        for queue in queues:
+            self.no_capture(queue, _NO_EVENTS)
+        for queue in queues:
+            clock = self.hazards.order.at(queue.index)
+            queue.finish()
+            with self.lock:
+                self.hazards.order.host_waited(clock)
+        for queue in queues:
+            queue.raise_unseen()
+
+    def record_event(self, cq_id: int | None) -> tuple[Event, int]:
+        """A mark and its number on the queue."""
+        queue = self.queue(cq_id)
+        self.no_capture(queue, _NO_EVENTS)
+        with self.lock:
+            self.check_open()
+            event = Event(queue.index, self.hazards.order.at(queue.index))
+            queue.record(event)
+            self._events[queue.index] += 1
+        return event, self._events[queue.index] - 1
+
+    def wait_for_event(self, cq_id: int | None, event: Event) -> None:
+        queue = self.queue(cq_id)
+        self.no_capture(queue, _NO_EVENTS)
+        with self.lock:
+            self.check_open()
+            queue.wait_for(event)
+            self.hazards.order.wait(queue.index, event.clock)
+
+    def event_synchronize(self, event: Event) -> None:
+        self.lock.check_owned()
+        event.reached.wait()
+        self.engine.finish(event.mark)
+        with self.lock:
+            self.hazards.order.host_waited(event.clock)
+
+    # --- traces -------------------------------------------------------------------------------------------------
+
+    def begin_trace(self, cq_id: int | None) -> MeshTraceId:
+        queue = self.queue(cq_id)
+        with self.lock:
+            self.check_open()
+            if self.capturing is not None:
+                raise CardError(
+                    f"CQ {self.capturing.queue} is already being used for tracing tid {int(self.capturing.id)}"
+                )
+            self._last_trace += 1
+            self.capturing = Trace(MeshTraceId(self._last_trace), queue.index, TraceMemory(self.allocations))
+            return self.capturing.id
+
+    def end_trace(self, trace_id: MeshTraceId, cq_id: int | None) -> None:
+        queue = self.queue(cq_id)
+        with self.lock:
+            self.check_open()
+            trace = self.capturing
+            fatal(
+                trace is not None and trace.id == trace_id and trace.queue == queue.index,
+                f"CQ {queue.index} is not being used for tracing tid {int(trace_id)}",
+            )
+            assert trace is not None
+            self.capturing = None
+            try:
+                trace.close(self.cells.values(), self.allocations, self.engine)
+                traces.reserve(self, trace)
+                self.traces[int(trace.id)] = trace
+            finally:
+                self.loose.forget()
+            assert trace.replay is not None
+            job = self.engine.captured(trace.replay)
+            if job is not None:
+                queue.submit(job)
+
+    def execute_trace(self, trace_id: MeshTraceId, cq_id: int | None, blocking: bool) -> None:
+        queue = self.queue(cq_id)
+        self.no_capture(queue, "Command-list replay is not supported during trace capture.")
+        with self.lock:
+            self.check_open()
+            trace = self.traces.get(int(trace_id))
+            if trace is None:
+                raise CardError(
+                    f"Trace instance {int(trace_id)} must exist on Mesh device {self._id}'s active sub-device manager 0"
+                )
+            trace.memory.check(self, trace)
+            command = trace.command_on(queue.index)
+            self.hazards.enqueue(queue.index, command, command.accesses)
+            trace.memory.replayed(self, trace)
+            for listener in self.listeners:
+                listener(command)
+            if not blocking:
+                queue.submit(self._job(command))
+        if blocking:
+            self._run_and_wait(queue.index, self._job(command), short=False)
+
+    def release_trace(self, trace_id: MeshTraceId) -> None:
+        """Give a trace's memory back. One that is not there is none to release, as in TT-NN."""
+        with self.lock:
+            trace = self.traces.pop(int(trace_id), None)
+            if trace is not None and trace.place is not None and trace.place.buffer_type is BufferType.TRACE:
+                self.memory.free(BufferType.TRACE, trace.place.address)
+            self.loose.forget()
+            if not self.traces:
+                self._warned_active_trace = False
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Wait for all work and give everything back. Tensors that are left stay readable as deallocated ones."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            self.capturing = None
+            self.traces.clear()
+            self.loose.forget()
+            self.program_cache.programs.clear()
+            self.live.clear()
+            self.cells.clear()
+            self._watched.clear()
+        _stop(self.queues)
+        give_back()
+        for queue in self.queues:
+            queue.raise_unseen()
+
+
+_NO_EVENTS = "Event Synchronization is not supported during trace capture."
+
+
+def _stop(queues: list[Queue]) -> None:
+    """End the workers, after what is pending; also when a device is dropped without being closed."""
+    for queue in queues:
+        queue.close()
+
+
+def values_on(device: MeshDevice, values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """One tensor a chip: a tensor that was never distributed goes to every chip."""
+    if len(values) == device.chips:
+        return values
+    if len(values) == 1:
+        return values * device.chips
+    raise CardError(f"A tensor of {len(values)} shards cannot go to a mesh of {device.chips} devices.")

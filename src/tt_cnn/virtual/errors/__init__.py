@@ -1,0 +1,1 @@
+"""Errors: refusals by the card, commands that failed on their queue, faults of tt-cnn itself."""

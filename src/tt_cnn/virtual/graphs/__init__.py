@@ -1,0 +1,1 @@
+"""Graph capture, and what a captured graph tells."""

@@ -1,0 +1,180 @@
+"""The card's memory: lock-step banks, first fit by address, and the errors when something does not fit.
+
+All banks of a kind share one address space: a buffer takes the same range in every bank, even where its shards use
+few cores. L1 tensors grow from the top down, DRAM from the bottom up; circular buffers grow up from the L1 base and
+are checked against the lowest tensor when a program is enqueued.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.types.geometry import div_up, round_up
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a spec needs of one memory: bytes in each bank, over how many banks, and in all."""
+
+    buffer_type: BufferType
+    bank_bytes: int
+    banks: int
+    total_bytes: int
+
+
+class Region:
+    """One address range of all banks. A fitting free block is taken at the end from which the region grows."""
+
+    def __init__(self, name: BufferType, base: int, size: int, alignment: int, bottom_up: bool, banks: int) -> None:
+        self.name = name
+        self.base = base
+        self.size = size
+        self.alignment = alignment
+        self.bottom_up = bottom_up
+        self.banks = banks
+        self._free: list[tuple[int, int]] = [(base, base + size)] if size else []
+        self._used: dict[int, int] = {}
+        self.version = 0
+        """Counts changes."""
+
+    def allocate(self, bank_bytes: int) -> int | None:
+        """The address of a new block, or None. Blocks are at least one alignment unit long."""
+        size = round_up(max(bank_bytes, self.alignment), self.alignment)
+        order = range(len(self._free)) if self.bottom_up else range(len(self._free) - 1, -1, -1)
+        for i in order:
+            start, end = self._free[i]
+            if end - start < size:
+                continue
+            address = start if self.bottom_up else end - size
+            self._take(i, address, size)
+            return address
+        return None
+
+    def _take(self, i: int, address: int, size: int) -> None:
+        start, end = self._free.pop(i)
+        if address + size < end:
+            self._free.insert(i, (address + size, end))
+        if start < address:
+            self._free.insert(i, (start, address))
+        self._used[address] = size
+        self.version += 1
+
+    def free(self, address: int) -> None:
+        size = self._used.pop(address)
+        self.version += 1
+        start, end = address, address + size
+        i = bisect_left(self._free, (start, end))
+        if i < len(self._free) and self._free[i][0] == end:
+            end = self._free.pop(i)[1]
+        if i and self._free[i - 1][1] == start:
+            start = self._free.pop(i - 1)[0]
+        insort(self._free, (start, end))
+
+    @property
+    def allocated(self) -> int:
+        return sum(self._used.values())
+
+    @property
+    def largest_free(self) -> int:
+        return max((end - start for start, end in self._free), default=0)
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest address in use."""
+        return min(self._used) if self._used else None
+
+    def blocks(self) -> list[tuple[int, int, bool]]:
+        """(address, bytes, in use) in the order of addresses."""
+        used = [(address, size, True) for address, size in self._used.items()]
+        return sorted(used + [(start, end - start, False) for start, end in self._free])
+
+    def snapshot(self) -> tuple[list[tuple[int, int]], dict[int, int]]:
+        return list(self._free), dict(self._used)
+
+    def restore(self, snapshot: tuple[list[tuple[int, int]], dict[int, int]]) -> None:
+        self._free, self._used = list(snapshot[0]), dict(snapshot[1])
+        self.version += 1
+
+
+class Memory:
+    """The regions of one chip (or of all chips of a mesh, which allocate in lock step too)."""
+
+    def __init__(self, card: Card, l1_small_size: int = 0, trace_region_size: int = 0) -> None:
+        self.card = card
+        align = card.dram_alignment  # one unit for all memories, as in the real allocator
+        l1_small = round_up(l1_small_size, align)
+        trace = round_up(div_up(trace_region_size, card.dram_banks), align)
+        available = card.l1_size - card.l1_base
+        if l1_small > available:
+            raise ValueError(f"l1_small_size is {l1_small_size} B; a core of an {card.name} has {available} B of L1")
+        if trace > card.dram_bank_size:
+            raise ValueError(
+                f"trace_region_size is {trace_region_size} B; an {card.name} has "
+                f"{card.dram_bank_size * card.dram_banks} B of DRAM"
+            )
+        dram = card.dram_bank_size - trace
+        top = card.l1_size - l1_small
+        self.regions = {
+            BufferType.DRAM: Region(BufferType.DRAM, card.dram_base, dram, align, True, card.dram_banks),
+            BufferType.L1: Region(BufferType.L1, card.l1_base, top - card.l1_base, align, False, card.cores),
+            BufferType.L1_SMALL: Region(BufferType.L1_SMALL, top, l1_small, align, False, card.cores),
+            BufferType.TRACE: Region(BufferType.TRACE, card.dram_base + dram, trace, align, True, card.dram_banks),
+        }
+
+    @property
+    def version(self) -> int:
+        """Another number after every change."""
+        return sum(region.version for region in self.regions.values())
+
+    def page_alignment(self, buffer_type: BufferType) -> int:
+        return self.card.dram_alignment if buffer_type is BufferType.DRAM else self.card.l1_alignment
+
+    def footprint(self, spec: Spec) -> Footprint:
+        kind = spec.memory_config.buffer_type
+        region = self.regions[kind]
+        page = round_up(spec.page_bytes, self.page_alignment(kind))
+        if spec.memory_config.shard_spec is None:
+            return Footprint(kind, div_up(spec.num_pages, region.banks) * page, region.banks, spec.num_pages * page)
+        cores = spec.cores_with_data.num_cores()
+        bank = spec.shard_pages * page
+        return Footprint(kind, bank, cores, cores * bank)
+
+    def allocate(self, footprint: Footprint) -> int:
+        """The address; a buffer of no bytes takes no memory and is at 0."""
+        if not footprint.bank_bytes:
+            return 0
+        region = self.regions[footprint.buffer_type]
+        address = region.allocate(footprint.bank_bytes)
+        if address is None:
+            raise OutOfMemory(region, footprint)
+        return address
+
+    def free(self, buffer_type: BufferType, address: int) -> None:
+        if address:
+            self.regions[buffer_type].free(address)
+
+    def snapshot(self) -> dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]:
+        return {kind: region.snapshot() for kind, region in self.regions.items()}
+
+    def restore(self, snapshot: dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]) -> None:
+        for kind, saved in snapshot.items():
+            self.regions[kind].restore(saved)
+
+
+class OutOfMemory(CardError):
+    """A buffer that does not fit: what was asked, what is free."""
+
+    def __init__(self, region: Region, footprint: Footprint) -> None:
+        self.region = region
+        self.footprint = footprint
+        super().__init__(
+            f"Out of Memory: Not enough space to allocate {footprint.total_bytes} B {region.name.name} buffer across "
+            f"{footprint.banks} banks, where each bank needs to store {footprint.bank_bytes} B, but bank size is "
+            f"{region.size} B (allocated: {region.allocated} B, free: {region.size - region.allocated} B, "
+            f"largest free block: {region.largest_free} B)."
+        )

@@ -1,0 +1,35 @@
+"""Shard grids that a card does not have."""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.types.enums import TensorMemoryLayout
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+def check_shard_grid(card: Card, spec: Spec) -> None:
+    """Every core of a shard grid must have a bank on this card; of block shards, every core that holds data."""
+    shard = spec.memory_config.shard_spec
+    if shard is None:
+        return
+    is_block = spec.memory_config.memory_layout is TensorMemoryLayout.BLOCK_SHARDED
+    grid = spec.cores_with_data if is_block else shard.grid
+    limit = (card.dram_banks, 1) if spec.memory_config.is_dram() else card.grid
+    end = grid.bounding_box().end
+    if end.x < limit[0] and end.y < limit[1]:
+        return
+    kind = spec.memory_config.buffer_type.name
+    outside = next(c for c in grid.cores() if c.x >= limit[0] or c.y >= limit[1])
+    if kind == "DRAM" and outside.y:
+        raise CardError(
+            f"Invalid DRAM shard grid: shard core ({outside.x}, {outside.y}) is not on row 0. DRAM banks are 1D "
+            "(bank_id == logical x-coordinate), so every shard core must have y == 0."
+        )
+    raise CardError(
+        f"Invalid shard grid: shard core ({outside.x}, {outside.y}) has no {kind} bank on this device, which has "
+        f"{limit[0] * limit[1]} of them. Derive the shard grid from the device (dram_grid_size() for DRAM, "
+        "compute_with_storage_grid_size() for L1) rather than assuming a fixed size -- a harvested device exposes "
+        "fewer banks than an unharvested one of the same type. An L1 shard core outside the compute grid is legal only "
+        "while it is claimed via ServiceCoreManager."
+    )

@@ -1,0 +1,1 @@
+"""ttnn.pad and ttnn.fill_implicit_tile_padding."""

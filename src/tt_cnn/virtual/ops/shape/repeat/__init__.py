@@ -1,0 +1,1 @@
+"""ttnn.repeat, repeat_interleave and expand."""

@@ -1,0 +1,1 @@
+"""ttnn.reshape, and views: the same memory under another shape."""

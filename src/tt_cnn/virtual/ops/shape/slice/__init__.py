@@ -1,0 +1,1 @@
+"""ttnn.slice, and indexing with brackets."""

@@ -1,0 +1,1 @@
+"""ttnn.transpose."""

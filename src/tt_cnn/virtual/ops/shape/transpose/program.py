@@ -1,0 +1,180 @@
+"""The transpose device operation: two of the dimensions N, C, H, W of a tensor exchanged."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.relayout import padded_as, staging
+from tt_cnn.virtual.ops.layout.work_split import split_work
+from tt_cnn.virtual.ops.shape.programs import aligned_page, borrowed, circular, cores_for
+from tt_cnn.virtual.ops.shape.shards import BLOCK, lacks_shards, shards_after
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.types.enums import BufferType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
+from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+FACE_ELEMENTS = 256
+Program = tuple[CoreRangeSet, list[CircularBuffer]]
+EXCHANGED = {"CN": (0, 1), "HC": (1, 2), "WH": (2, 3)}
+
+
+def _native_side(config: MemoryConfig, layout: Layout) -> bool:
+    """One side of a transpose that stays on its cores: L1 shards that are not blocks, row-major ones of whole tiles."""
+    if not config.is_sharded() or config.buffer_type is BufferType.DRAM or config.memory_layout is BLOCK:
+        return False
+    shard = config.shard_spec
+    return not (layout is Layout.ROW_MAJOR and shard is not None and prod(shard.shape) % TILE_SIZE**2)
+
+
+def _evenly_sharded(spec: Spec) -> bool:
+    shard = spec.memory_config.shard_spec
+    if shard is None or len(spec.padded_shape) < 2:
+        return False
+    rows = prod(tuple(spec.padded_shape)[:-1])
+    return rows % shard.shape[0] == 0 and spec.padded_shape[-1] % shard.shape[1] == 0
+
+
+def stays_on_cores(spec: Spec, output: MemoryConfig | None = None) -> bool:
+    """TT-NN: `is_native_transpose_sharding`."""
+    if not _native_side(spec.memory_config, spec.layout) or not _evenly_sharded(spec):
+        return False
+    if output is None:
+        return True
+    if not _native_side(output, spec.layout):
+        return False
+    return output.shard_spec is None or output.shard_spec.grid == spec.shard.grid
+
+
+def plan_transpose_device(planner: Planner, x: Slot, dim: str, config: MemoryConfig, pad_value: float = 0.0) -> Slot:
+    spec = x.spec
+    logical, padded = _shapes(spec, dim)
+    if lacks_shards(config):
+        config = config.with_shard_spec(shards_after(planner.card, spec, padded, config.memory_layout))
+    if config.shard_spec is not None:
+        out_spec = Spec(logical, spec.dtype, spec.layout, config)
+    else:
+        out_spec = padded_as(logical, spec.dtype, spec.layout, config, padded)
+    output = planner.allocate(out_spec)
+    fatal(
+        dim == "HC" or pad_value == 0.0,
+        f"Non-zero padding {pad_value:g} is not supported for any transpose other than HC.",
+    )
+    factory, (cores, buffers) = _program(planner, x, output, dim, config, padded)
+    planner.step("Transpose", factory, cores, [x], [output], buffers, {"dim": dim, "pad_value": pad_value})
+    return output
+
+
+def _shapes(spec: Spec, dim: str) -> tuple[Shape, Shape]:
+    logical, padded = list(spec.shape), list(spec.padded_shape)
+    a, b = EXCHANGED[dim]
+    logical[a], logical[b] = logical[b], logical[a]
+    if dim == "HC" and spec.layout is Layout.TILE:
+        padded[1], padded[2] = logical[1], round_up(logical[2], TILE_SIZE)
+    else:
+        padded[a], padded[b] = padded[b], padded[a]
+    return Shape(logical), Shape(padded)
+
+
+def _program(
+    planner: Planner, x: Slot, output: Slot, dim: str, config: MemoryConfig, padded: Shape
+) -> tuple[str, Program]:
+    spec = x.spec
+    row_major = spec.layout is Layout.ROW_MAJOR
+    native = stays_on_cores(spec, config)
+    whole_rows_in = native and spec.shard.shape[1] == spec.padded_shape[-1]
+    matrices_in = whole_rows_in and spec.shard.shape[0] % spec.padded_shape[-2] == 0
+    out_shard = config.shard_spec
+    whole_rows_out = native and out_shard is not None and out_shard.shape[1] == padded[-1]
+    columns_out = native and out_shard is not None and out_shard.shape[0] == padded[-2]
+    matrices_out = whole_rows_out and out_shard is not None and out_shard.shape[0] % padded[-2] == 0
+    if dim == "WH":
+        if row_major:
+            if matrices_in and matrices_out:
+                return "TransposeWHShardedRMProgramFactory", _matrices_row_major(x, output)
+        elif (matrices_in and matrices_out) or (
+            spec.padded_shape[0] == spec.padded_shape[1] == 1 and whole_rows_in and columns_out
+        ):
+            return "TransposeWHShardedProgramFactory", _tiled_shards(planner, x, output)
+        return "TransposeWHProgramFactory", _matrices(planner, spec)
+    if dim == "HC":
+        if whole_rows_in and whole_rows_out and row_major:
+            return "TransposeHCShardedProgramFactory", _row_shards(x, output)
+        if row_major:
+            return "TransposeHCRMProgramFactory", _rows(planner, spec, output.spec)
+        return "TransposeHCTiledInterleavedProgramFactory", _tiled_rows(planner, spec, output.spec)
+    return "TransposeCNProgramFactory", _pages(planner, spec)
+
+
+def _pages(planner: Planner, spec: Spec) -> Program:
+    if spec.layout is Layout.ROW_MAJOR:
+        pages, page = spec.physical[0], spec.padded_shape[-1] * spec.dtype.element_bytes
+    else:
+        pages, page = spec.volume // TILE_SIZE**2, spec.dtype.tile_bytes
+    cores = cores_for(planner.card, pages)
+    return cores, [staging(2 * page, cores)]
+
+
+def _rows(planner: Planner, spec: Spec, out: Spec) -> Program:
+    """A core holds all of its rows at once."""
+    card = planner.card
+    cores, share = split_work(card, spec.logical_2d[0])
+    page = max(aligned_page(card, spec), aligned_page(card, out))
+    return cores, [staging(share * max(spec.shape[-1] * spec.dtype.element_bytes, page), cores)]
+
+
+def _tiled_rows(planner: Planner, spec: Spec, out: Spec) -> Program:
+    tiles, made = spec.volume // TILE_SIZE**2, out.volume // TILE_SIZE**2
+    moving = cores_for(planner.card, tiles)
+    padding = cores_for(planner.card, made // (out.padded_shape[-2] // TILE_SIZE))
+    cores = moving if moving.num_cores() > padding.num_cores() else padding
+    buffers = [staging(2 * spec.dtype.tile_bytes, cores)]
+    if spec.shape[1] % TILE_SIZE:
+        element = 1 if spec.dtype.is_block_float else spec.dtype.element_bytes
+        buffers.append(staging(FACE_ELEMENTS * element, cores))
+    return cores, buffers
+
+
+def _row_shards(x: Slot, output: Slot) -> Program:
+    shard = x.spec.shard
+    stick = x.spec.shape[-1] * x.spec.dtype.element_bytes
+    return shard.grid, [circular(i, stick, shard.shape[0], shard.grid, s) for i, s in ((0, x), (16, output))]
+
+
+def _matrices(planner: Planner, spec: Spec) -> Program:
+    tile = spec.dtype.tile_bytes
+    if spec.layout is Layout.TILE:
+        cores = cores_for(planner.card, spec.volume // TILE_SIZE**2)
+        return cores, [staging(2 * tile, cores), staging(2 * tile, cores)]
+    n, c, h, w = spec.shape
+    cores = cores_for(planner.card, n * c)
+    high, wide = div_up(h, TILE_SIZE), div_up(w, TILE_SIZE)
+    return cores, [staging(count * tile, cores) for count in (2 * wide, 2 * high, high * wide)]
+
+
+def _tiled_shards(planner: Planner, x: Slot, output: Slot) -> Program:
+    tiles = prod(x.spec.shard.shape) // TILE_SIZE**2
+    tile = x.spec.dtype.tile_bytes
+    return planner.grid, [
+        borrowed(planner, "in0", tile, tiles, planner.grid, x, "input"),
+        borrowed(planner, "out", tile, tiles, planner.grid, output, "output"),
+    ]
+
+
+def _matrices_row_major(x: Slot, output: Slot) -> Program:
+    spec = x.spec
+    h, w = spec.shape[-2], spec.shape[-1]
+    rows, cores = spec.shard.shape[0], spec.shard.grid
+    tile = spec.dtype.tile_bytes
+    stick = w * spec.dtype.element_bytes
+    high, wide = div_up(h, TILE_SIZE), div_up(w, TILE_SIZE)
+    buffers = [
+        circular(0, stick, rows, cores, x),
+        CircularBuffer(stick * rows, cores, alias=output),
+        CircularBuffer(2 * wide * tile, cores),
+        CircularBuffer(high * wide * tile, cores),
+    ]
+    if high > 8:
+        buffers += [CircularBuffer(high * tile, cores), CircularBuffer(2 * high * tile, cores)]
+    return cores, buffers

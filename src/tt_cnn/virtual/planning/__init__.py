@@ -1,0 +1,1 @@
+"""What the card would do for one call: plans, their programs, and their places in memory."""

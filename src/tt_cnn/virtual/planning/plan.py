@@ -1,0 +1,324 @@
+"""What the card would do for one call, worked out from specs alone: allocations, dispatched steps, frees.
+
+A plan has no addresses and no values, so it can be cached and searched over. `placement.py` puts it into a card's
+memory; the op's `numbers` compute the values.
+
+An op's `plan` method receives a `Planner` and slots (one for each tensor) and returns the output slots. Ops that the
+real library builds from others call those ops' planning functions with the same planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.memory.memory import Memory
+from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor of the plan. Slots with the same `buffer` share memory (views, in-place results)."""
+
+    id: int
+    buffer: int
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class CircularBuffer:
+    """A circular buffer of a program: its bytes a core, its cores, and the tensor whose memory it borrows, if any.
+
+    `dataflow` marks the newer dataflow buffers, whose addresses the real library does not tell; `scratch` those of
+    them that are a kernel's private scratchpad: they take L1 and count in the peak, but are no buffer between kernels.
+    """
+
+    bytes: int
+    cores: CoreRangeSet
+    alias: Slot | AllocateConfig | None = None
+    dataflow: bool = False
+    scratch: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """The amounts of one step that the cost model turns into time. All are totals over the step's cores."""
+
+    macs: int = 0
+    """Multiply-adds on the matrix engine."""
+    vector_ops: int = 0
+    """Element operations on the vector unit."""
+    dram_read: int = 0
+    dram_write: int = 0
+    l1_read: int = 0
+    l1_write: int = 0
+    noc: int = 0
+    """Bytes that cross the network on chip between cores."""
+    transaction: int = 0
+    """Bytes of a typical transfer: small ones are slow."""
+
+    @classmethod
+    def of_moving(cls, inputs: Iterable[Slot], outputs: Iterable[Slot]) -> Work:
+        """Of a step that only moves its tensors: every byte of them once."""
+        amounts = dict.fromkeys(("dram_read", "dram_write", "l1_read", "l1_write"), 0)
+        pages = []
+        for kind, slots in (("read", inputs), ("write", outputs)):
+            for spec in (slot.spec for slot in slots):
+                place = "dram" if spec.memory_config.is_dram() else "l1"
+                amounts[f"{place}_{kind}"] += spec.num_pages * spec.page_bytes
+                pages.append(spec.page_bytes)
+        noc = max(amounts["dram_read"] + amounts["l1_read"], amounts["dram_write"] + amounts["l1_write"])
+        return cls(**amounts, noc=noc, transaction=min(pages, default=0))
+
+
+@dataclass(frozen=True)
+class Allocate:
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class AllocateConfig:
+    """A sliding-window table in L1_SMALL (or DRAM); it stays while the step's program is cached."""
+
+    bank_bytes: int
+    cores: int
+    buffer: int
+    buffer_type: BufferType = BufferType.L1_SMALL
+
+
+@dataclass(frozen=True)
+class Free:
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Step:
+    """One dispatched device operation."""
+
+    op: str
+    factory: str
+    cores: CoreRangeSet
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    buffers: tuple[CircularBuffer, ...] = ()
+    attributes: tuple[tuple[str, Any], ...] = ()
+    work: Work = Work()
+    configs: tuple[AllocateConfig, ...] = ()
+    moves: bool = False
+    """It brings a tensor to another address, and is not dispatched where the new memory is the old (`ttnn.move`)."""
+
+    @cached_property
+    def program_key(self) -> tuple[Any, ...]:
+        """What makes two steps the same program: the program cache compares this."""
+        return (
+            self.op,
+            self.factory,
+            self.attributes,
+            tuple(s.spec for s in self.inputs),
+            tuple(s.spec for s in self.outputs),
+        )
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """A check fails here. What comes before is tried first, so that it is memory that runs out where it would."""
+
+    error: CardError
+
+
+Action = Allocate | Free | Step | Refuse
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The actions of one call, in order, and its outputs. Slots below `len(inputs)` are the call's tensors."""
+
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    actions: tuple[Action, ...]
+    consumed: tuple[Slot, ...] = ()
+    """Inputs whose memory the call gives back (`move`, `deallocate_activation`)."""
+
+    @property
+    def steps(self) -> list[Step]:
+        return [a for a in self.actions if isinstance(a, Step)]
+
+    @cached_property
+    def only_written(self) -> frozenset[int]:
+        """Buffers of the call's tensors that it writes and does not read: what was in them does not matter."""
+        read: set[int] = set()
+        written: set[int] = set()
+        for step in self.steps:
+            read.update(slot.buffer for slot in step.inputs if slot.buffer not in written)
+            written.update(slot.buffer for slot in step.outputs)
+        return frozenset(slot.buffer for slot in self.inputs if slot.buffer in written - read)
+
+
+@dataclass(frozen=True)
+class FreeMemory:
+    """What planning may know of the allocator: bytes a bank that are free, the largest free block, and all blocks."""
+
+    l1: int
+    l1_largest: int
+    dram: int
+    l1_blocks: tuple[tuple[int, int, bool], ...] = ()
+    """(address, bytes, in use) of L1, in the order of addresses."""
+
+
+class _Simulation:
+    """L1 as the plan's own allocations and frees will have left it; those of the call's inputs stay where they are."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._addresses: dict[int, int] = {}
+        self._seen = 0
+
+    @classmethod
+    def of(cls, card: Card, free: FreeMemory) -> _Simulation:
+        if not free.l1_blocks:
+            return cls(Memory(card))
+        top = free.l1_blocks[-1][0] + free.l1_blocks[-1][1]
+        memory = Memory(card, l1_small_size=card.l1_size - top)
+        used = {address: size for address, size, in_use in free.l1_blocks if in_use}
+        gaps = [(address, address + size) for address, size, in_use in free.l1_blocks if not in_use]
+        memory.regions[BufferType.L1].restore((gaps, used))
+        return cls(memory)
+
+    def lowest_after(self, actions: Sequence[Action]) -> int | None:
+        region = self._memory.regions[BufferType.L1]
+        for action in actions[self._seen :]:
+            if isinstance(action, Allocate) and action.slot.spec.memory_config.buffer_type is BufferType.L1:
+                address = region.allocate(self._memory.footprint(action.slot.spec).bank_bytes)
+                if address is not None:  # what does not fit is refused when the plan is placed
+                    self._addresses[action.slot.buffer] = address
+            elif isinstance(action, Free) and action.slot.buffer in self._addresses:
+                region.free(self._addresses.pop(action.slot.buffer))
+        self._seen = len(actions)
+        return region.lowest
+
+
+@dataclass
+class Planner:
+    """Collects the actions of one call."""
+
+    card: Card
+    inputs: tuple[Slot, ...]
+    memory: FreeMemory
+    actions: list[Action] = field(default_factory=list)
+    consumed: list[Slot] = field(default_factory=list)
+    workers: CoreRangeSet | None = None
+    """The cores that the call leaves to the op (`sub_core_grids`); all of the card without."""
+    _next: int = 0
+    _simulated: _Simulation | None = None
+
+    @classmethod
+    def for_specs(cls, card: Card, specs: Sequence[Spec], buffers: Sequence[int], memory: FreeMemory) -> Planner:
+        """`buffers` numbers the inputs' memory, so that a tensor given twice (or a view of it) shares a buffer."""
+        slots = tuple(Slot(i, b, s) for i, (s, b) in enumerate(zip(specs, buffers, strict=True)))
+        return cls(card, slots, memory, _next=len(slots))
+
+    @property
+    def grid(self) -> CoreRangeSet:
+        """All cores that ops may use."""
+        x, y = self.card.grid
+        return CoreRangeSet([CoreRange((0, 0), (x - 1, y - 1))])
+
+    @property
+    def next_buffer(self) -> int:
+        """The number that the next tensor's memory gets; numbers grow in the order of allocation."""
+        return self._next
+
+    def _id(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def allocate(self, spec: Spec) -> Slot:
+        """A new device tensor."""
+        id_ = self._id()
+        slot = Slot(id_, id_, spec)
+        self.actions.append(Allocate(slot))
+        return slot
+
+    def view(self, slot: Slot, spec: Spec) -> Slot:
+        """The same memory under another spec."""
+        return Slot(self._id(), slot.buffer, spec)
+
+    def free(self, *slots: Slot) -> None:
+        """Give back temporaries, as the real library's tensors do when they go out of scope."""
+        self.actions.extend(Free(slot) for slot in slots)
+
+    def consume(self, slot: Slot) -> None:
+        """Give back an input of the call; its tensor is no longer allocated afterwards."""
+        self.actions.append(Free(slot))
+        self.consumed.append(slot)
+
+    def program_l1(self) -> int:
+        """Bytes from the L1 base to the lowest tensor at this point of the plan: what a program's buffers may take.
+
+        Ops that choose a program by this set `reads_free_memory`.
+        """
+        if self._simulated is None:
+            self._simulated = _Simulation.of(self.card, self.memory)
+        lowest = self._simulated.lowest_after(self.actions)
+        return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
+
+    def config_tensor(
+        self, bank_bytes: int, cores: int, buffer_type: BufferType = BufferType.L1_SMALL
+    ) -> AllocateConfig:
+        return AllocateConfig(bank_bytes, cores, self._id(), buffer_type)
+
+    def step(
+        self,
+        op: str,
+        factory: str,
+        cores: CoreRangeSet,
+        inputs: Iterable[Slot],
+        outputs: Iterable[Slot],
+        buffers: Iterable[CircularBuffer] = (),
+        attributes: Mapping[str, Any] | None = None,
+        work: Work | None = None,
+        configs: Iterable[AllocateConfig] = (),
+        moves: bool = False,
+    ) -> None:
+        """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
+        read, written = tuple(inputs), tuple(outputs)
+        self.actions.append(
+            Step(
+                op,
+                factory,
+                cores,
+                read,
+                written,
+                tuple(buffers),
+                tuple(sorted((attributes or {}).items())),
+                work or Work.of_moving(read, written),
+                tuple(configs),
+                moves,
+            )
+        )
+
+    def refused(self, error: CardError) -> Plan:
+        """A plan that ends in an error. Plans are kept: the error must not hold on to the frames it was raised in."""
+        return Plan(self.inputs, (), (*self.actions, Refuse(error.with_traceback(None))))
+
+    def finish(self, outputs: Sequence[Slot]) -> Plan:
+        return Plan(self.inputs, tuple(outputs), tuple(self.actions), tuple(self.consumed))
+
+
+__all__ = [
+    "AllocateConfig",
+    "BufferType",
+    "CircularBuffer",
+    "FreeMemory",
+    "Plan",
+    "Planner",
+    "Slot",
+    "Step",
+    "Work",
+]

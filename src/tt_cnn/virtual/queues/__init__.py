@@ -1,0 +1,1 @@
+"""Command queues: commands, events, races between queues, and how long commands take."""

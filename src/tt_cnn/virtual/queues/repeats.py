@@ -1,0 +1,64 @@
+"""Calls that are made again and again on the same tensors, as pipelines stage their inputs: one command serves for all.
+
+A call that only writes into tensors it was given takes no memory of its own. As long as memory is as it was, planning
+and placing it again would give the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tt_cnn.virtual.planning.plan import Plan, Step
+from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.tensors.storage import Cell
+from tt_cnn.virtual.tracing.trace_memory import reads_of
+
+if TYPE_CHECKING:
+    from tt_cnn.virtual.devices.device import MeshDevice
+    from tt_cnn.virtual.tensors.tensor import Tensor
+    from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+class _Repeat(NamedTuple):
+    command: Command
+    plan: Plan
+    reads: tuple[Cell, ...]
+    """Without those that it only writes."""
+    specs: tuple[Spec, ...]
+    """Of the tensors: others may look at the same memory."""
+    memory: int
+    """The memory's version when it was placed."""
+
+
+class Repeats:
+    LIMIT = 64
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _Repeat] = {}
+
+    def find(self, device: MeshDevice, key: Hashable, tensors: Sequence[Tensor]) -> _Repeat | None:
+        """The command of the same call, where it is still right and nobody looks at single commands."""
+        if not self._known or device.capturing is not None or device.no_dispatch or device.listeners:
+            return None
+        try:
+            known = self._known.get(key)
+        except TypeError:  # an attribute that no plan can be kept for; making one says which
+            return None
+        if known is None or known.memory != device.memory.version or not device.programs_cached(known.plan):
+            return None
+        for tensor, spec in zip(tensors, known.specs, strict=True):
+            if tensor.spec is not spec:
+                return None
+        for cell in known.reads:
+            if not cell.written:
+                return None
+        return known
+
+    def keep(self, device: MeshDevice, key: Hashable, command: Command, plan: Plan, tensors: Sequence[Tensor]) -> None:
+        in_place = all(slot.id < len(tensors) for slot in plan.outputs) and not plan.consumed
+        if in_place and command.cached and command.trace_id is None and all(isinstance(a, Step) for a in plan.actions):
+            if len(self._known) >= self.LIMIT:
+                self._known.clear()
+            specs = tuple(tensor.spec for tensor in tensors)
+            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, device.memory.version)

@@ -1,0 +1,97 @@
+"""Element-wise ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tt_cnn.virtual.ops.eltwise import native
+from tt_cnn.virtual.ops.eltwise.activations import Kernel, kernel_of
+from tt_cnn.virtual.ops.eltwise.binary import Binary
+from tt_cnn.virtual.ops.eltwise.calls import PLACEMENT
+from tt_cnn.virtual.ops.eltwise.unary import Unary
+from tt_cnn.virtual.ops.operation import OPERATIONS
+from tt_cnn.virtual.references.registry import GOLDEN, Golden, golden
+from tt_cnn.virtual.types.unary import activation
+
+_PLACES = {parameter.name for parameter in PLACEMENT}
+
+
+def activated(x: Tensor, given: Any) -> Tensor:
+    """After an activation as TT-NN takes it: a name, a UnaryOpType, a UnaryWithParam, or None."""
+    chosen = activation(given)
+    return x if chosen is None else apply(kernel_of(chosen), x)
+
+
+def apply(kernel: Kernel, x: Tensor) -> Tensor:
+    return native.UNARY[kernel.name](x, *kernel.params)
+
+
+def _unary(operation: Unary) -> Callable[..., Tensor]:
+    """The chain of functions that the op's own parameters name."""
+
+    def function(input_tensor: Tensor, **parameters: Any) -> Tensor:
+        own = {name: value for name, value in parameters.items() if name not in _PLACES}
+        return apply(type(operation).make_kernel(**own), input_tensor)
+
+    return function
+
+
+def _binary(operation: Binary) -> Callable[..., Tensor]:
+    def function(**arguments: Any) -> Tensor:
+        a, b, *_ = arguments.values()
+        a = _all(_tensor(a, b), arguments.get("input_tensor_a_activations"))
+        b = _all(_tensor(b, a), arguments.get("input_tensor_b_activations"))
+        result = native.BINARY[operation.kind.kernel](a, b)
+        rounding = arguments.get("rounding_mode")
+        if rounding is not None:
+            result = native.UNARY[rounding](result)
+        return _all(result, arguments.get("activations"))
+
+    return function
+
+
+def _tensor(value: Any, other: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=other.dtype)
+
+
+def _all(x: Tensor, activations: Sequence[Any] | None) -> Tensor:
+    for one in activations or ():
+        x = activated(x, one)
+    return x
+
+
+@golden("gelu")
+def _gelu(input_tensor: Tensor, variant: Any = None, **_: Any) -> Tensor:
+    return F.gelu(input_tensor, approximate="tanh" if variant is not None and variant.name == "Tanh" else "none")
+
+
+@golden("where")
+def _where(**arguments: Any) -> Tensor:
+    condition, yes, no, *_ = arguments.values()
+    return torch.where(condition != 0, yes, no)
+
+
+@golden("pow")
+def _pow(**arguments: Any) -> Tensor:
+    base, exponent, *_ = arguments.values()
+    return torch.pow(base, exponent)
+
+
+@golden("prelu")
+def _prelu(**arguments: Any) -> Tensor:
+    x, slope, *_ = arguments.values()
+    return torch.where(x > 0, x, x * slope)
+
+
+for _name, _operation in list(OPERATIONS.items()):
+    if _name in GOLDEN:
+        continue
+    if isinstance(_operation, Unary) and hasattr(type(_operation), "make_kernel"):
+        GOLDEN[_name] = Golden(_operation, _unary(_operation))
+    elif isinstance(_operation, Binary) and _operation.kind.kernel in native.BINARY:
+        GOLDEN[_name] = Golden(_operation, _binary(_operation))

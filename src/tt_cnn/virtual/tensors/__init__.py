@@ -1,0 +1,1 @@
+"""Tensors: specs with values on the host or on a card, and the ways between host and card."""

@@ -1,0 +1,1 @@
+"""Traces: commands recorded once and replayed, and the memory they stand on."""
