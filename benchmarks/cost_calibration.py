@@ -9,7 +9,8 @@ from math import exp, log
 from cost_cases import Case
 
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.cost import Figures, cost_with, figures_of
+from tt_cnn.virtual.cost.figures import Figures, figures_of
+from tt_cnn.virtual.cost.kernel import cost_with
 from tt_cnn.virtual.planning.plan import Step
 
 RANGES: dict[str, tuple[float, float, float]] = {

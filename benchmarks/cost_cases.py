@@ -17,7 +17,7 @@ from cost_recording import convolution, steps_of
 from tt_cnn import ttnn
 from tt_cnn.reports.recording import PlanningCard
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.cost import kernel_cost
+from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.planning.plan import Step
 
 CARD = "n150"

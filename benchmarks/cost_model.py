@@ -23,7 +23,8 @@ from cost_yolov8x import demo_steps as yolov8x_steps
 
 from tt_cnn.models.registry import list_models
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.cost import input_ns, kernel_cost
+from tt_cnn.virtual.cost.executors import input_ns
+from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.planning.plan import Step
 
 PAGE = Path(__file__).parents[1] / "docs" / "cost-model.md"

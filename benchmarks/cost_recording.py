@@ -13,7 +13,8 @@ from tt_cnn import ttnn
 from tt_cnn.models.registry import create_tt, model_entry
 from tt_cnn.pipeline.outputs import leaves_of
 from tt_cnn.reports.recording import PlanningCard
-from tt_cnn.virtual.cost import Pass, Transfer
+from tt_cnn.virtual.cost.executors import Pass
+from tt_cnn.virtual.cost.schedule import Transfer
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.queues.queue import Command
 

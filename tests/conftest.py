@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 import torch
 
+from tests.virtual.stand_in import StandIn
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.devices.opening import open_devices
@@ -51,10 +52,10 @@ class _Plus(Operation):
         source = x
         if temporary:
             source = planner.allocate(x.spec)
-            planner.step("TestCopy", "Factory", planner.grid, [x], [source])
+            planner.dispatch(StandIn(op="TestCopy", cores=planner.grid), [x], [source])
         output = planner.allocate(x.spec)
         buffer = CircularBuffer(2 * x.spec.page_bytes, planner.grid)
-        planner.step("TestPlus", "Factory", planner.grid, [source], [output], [buffer])
+        planner.dispatch(StandIn(op="TestPlus", cores=planner.grid, buffers=(buffer,)), [source], [output])
         if temporary:
             planner.free(source)
         return [output]
@@ -70,7 +71,7 @@ class _Into(Operation):
         return Call([x, y], queue=queue_id)
 
     def plan(self, planner: Any, x: Any, y: Any) -> list[Any]:
-        planner.step("TestInto", "Factory", planner.grid, [x], [y])
+        planner.dispatch(StandIn(op="TestInto", cores=planner.grid), [x], [y])
         return [y]
 
     def numbers(self, context: Any, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
@@ -82,7 +83,7 @@ class _Move(_Plus):
 
     def plan(self, planner: Any, x: Any, temporary: bool) -> list[Any]:
         output = planner.allocate(x.spec)
-        planner.step("TestMove", "Factory", planner.grid, [x], [output])
+        planner.dispatch(StandIn(op="TestMove", cores=planner.grid), [x], [output])
         planner.consume(x)
         return [output]
 
@@ -94,7 +95,7 @@ class _Bump(Operation):
         return Call([x])
 
     def plan(self, planner: Any, x: Any) -> list[Any]:
-        planner.step("TestBump", "Factory", planner.grid, [x], [x])
+        planner.dispatch(StandIn(op="TestBump", cores=planner.grid), [x], [x])
         return [x]
 
     def numbers(self, context: Any, x: torch.Tensor) -> list[torch.Tensor]:
@@ -107,7 +108,7 @@ class _Wide(_Plus):
     def plan(self, planner: Any, x: Any, temporary: bool) -> list[Any]:
         output = planner.allocate(x.spec)
         buffer = CircularBuffer(planner.card.l1_size - planner.card.l1_base - 64, planner.grid)
-        planner.step("TestWide", "Factory", planner.grid, [x], [output], [buffer])
+        planner.dispatch(StandIn(op="TestWide", cores=planner.grid, buffers=(buffer,)), [x], [output])
         return [output]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.virtual.stand_in import StandIn
 from tt_cnn.conformance.agreement import compare
 from tt_cnn.conformance.answer import Answer
 from tt_cnn.virtual.planning.placement import PlacedStep
@@ -19,7 +20,7 @@ OUTPUT = {"shape": [1, 1, 32, 32], "dtype": "BFLOAT16"}
 
 
 def placed(name: str, *buffers: tuple[CircularBuffer, int]) -> PlacedStep:
-    step = Step(name, "Factory", CORES, (SLOT,), (SLOT,), tuple(b for b, _ in buffers))
+    step = Step(StandIn(op=name, cores=CORES, buffers=tuple(b for b, _ in buffers)), (SLOT,), (SLOT,))
     return PlacedStep(step, tuple(address for _, address in buffers))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.virtual.stand_in import StandIn
 from tt_cnn.conformance.peak import peak_of
 from tt_cnn.conformance.planning_card import Given, Taken
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
@@ -18,7 +19,7 @@ def l1(address: int, size: int) -> Place:
 
 def program(*buffers: CircularBuffer, tables: int = 0) -> PlacedStep:
     configs = (AllocateConfig(tables, 64, 9),) if tables else ()
-    return PlacedStep(Step("Op", "F", ALL, (), (), buffers, configs=configs), (0,) * len(buffers))
+    return PlacedStep(Step(StandIn(op="Op", cores=ALL, buffers=buffers), (), (), configs), (0,) * len(buffers))
 
 
 def test_a_pad_and_a_tilize() -> None:

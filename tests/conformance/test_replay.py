@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.virtual.stand_in import StandIn
 from tt_cnn.conformance.corpus import CorpusError, read_corpus
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.replay import replay
@@ -32,7 +33,7 @@ class Pretended(Operation):
         fatal(x.spec.layout is Layout.TILE, "Only tiles!")
         output = planner.allocate(x.spec)
         buffers = [CircularBuffer(4096, planner.grid), CircularBuffer(2048, planner.grid)]
-        planner.step("Copy", "F", planner.grid, [x], [output], buffers)
+        planner.dispatch(StandIn(op="Copy", factory="F", cores=planner.grid, buffers=tuple(buffers)), [x], [output])
         return [output]
 
     def numbers(self, context: Any, x: torch.Tensor) -> list[torch.Tensor]:

@@ -14,7 +14,7 @@ from tt_cnn import ttnn
 from tt_cnn.testing import DevicePerformanceTestConfiguration, run_device_perf_test
 from tt_cnn.testing import device_time as timing
 from tt_cnn.testing.performance import SAMPLES_PER_SECOND, TIME_PER_RUN
-from tt_cnn.virtual.cost import kernel_cost
+from tt_cnn.virtual.cost.kernel import kernel_cost
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tt_cnn.models.running import reference_outputs
 from tt_cnn.models.tt_model import Precision
 from tt_cnn.reports.l1_picture import l1_use
 from tt_cnn.testing.pcc import comp_pcc
-from tt_cnn.virtual.cost import kernel_cost
+from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.queues.command_times import CommandTimes
 
 BFLOAT16_GATE = 0.99

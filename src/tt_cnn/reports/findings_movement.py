@@ -13,7 +13,7 @@ from typing import Any
 from tt_cnn.reports.findings import Finding
 from tt_cnn.reports.profile import Profile, Row, TensorRecord, Transfer
 from tt_cnn.reports.replanning import ConvolutionCall, Planned, Replanner, spec_of
-from tt_cnn.virtual.cost import transfer_ns
+from tt_cnn.virtual.cost.between import transfer_ns
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up

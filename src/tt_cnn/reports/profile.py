@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from tt_cnn.virtual.arch import Card, card_by_name
-from tt_cnn.virtual.cost import KernelCost
+from tt_cnn.virtual.cost.parts import KernelCost
 
 if TYPE_CHECKING:
     from tt_cnn.reports.recording import Recorded

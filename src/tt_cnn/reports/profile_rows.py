@@ -12,12 +12,13 @@ from tt_cnn.reports.l1_picture import l1_use
 from tt_cnn.reports.profile import BufferRecord, CircularBufferRecord, L1Use, Row, Signpost, TensorRecord
 from tt_cnn.reports.recording import Recorded
 from tt_cnn.signpost import is_signpost
-from tt_cnn.virtual.cost import gap_ns, kernel_cost
+from tt_cnn.virtual.cost.between import gap_ns
+from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
-from tt_cnn.virtual.planning.plan import Allocate, Free, Plan, Slot, Step
+from tt_cnn.virtual.planning.plan import Allocate, Free, Plan, Slot, Step, UntypedProgram
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
@@ -48,8 +49,10 @@ def read_rows(recorded: Iterable[Recorded], device: MeshDevice, traced: bool) ->
 
 def fidelity_of(step: Step, call: Mapping[str, Any]) -> str:
     """The step's own; a convolution's steps have their call's."""
-    attributes = dict(step.attributes)
-    for source in (attributes, call if step.work.macs else {}):
+    if not isinstance(step.program, UntypedProgram):
+        return "" if step.program.fidelity is None else step.program.fidelity.name
+    attributes = step.program.decisions
+    for source in (attributes, call if isinstance(step.program, UntypedProgram) and step.program.work.macs else {}):
         compute = source.get("compute")
         for name in ("fidelity", "math_fidelity"):
             found = getattr(compute, name, None)
@@ -67,6 +70,8 @@ def multiply_adds(step: Step, call: Mapping[str, Any]) -> int:
     The card also multiplies the zeros of a grouped convolution, those between the pixels of a transposed one, and
     those that fill up a matmul's last tiles. Sums of pools and reductions are not counted, as nobody counts them.
     """
+    if not isinstance(step.program, UntypedProgram):
+        return step.program.multiply_adds(step)
     if step.op not in _MULTIPLYING:
         return 0
     conv = call.get("conv")
@@ -74,8 +79,9 @@ def multiply_adds(step: Step, call: Mapping[str, Any]) -> int:
     if step.op == "Matmul":
         inner = conv.in_channels if conv is not None else step.inputs[0].spec.shape[-1]
         return int(prod(step.outputs[0].spec.shape) * inner // groups)
-    macs = step.work.macs // groups
-    window = dict(step.attributes).get("window")
+    assert isinstance(step.program, UntypedProgram)
+    macs = step.program.work.macs // groups
+    window = step.program.decisions.get("window")
     if isinstance(window, SlidingWindow) and window.transposed:
         return macs * window.batch * prod(window.input_hw) // window.output_pixels
     return macs
@@ -134,7 +140,7 @@ class _Reader:
             layer=command.layer,
             op=step.op,
             factory=step.factory,
-            attributes=shown(dict(step.attributes)),
+            attributes=shown(step.program.decisions),
             arguments=shown({k: v for k, v in command.attributes.items() if k not in _NO_ARGUMENTS}),
             fidelity=fidelity_of(step, command.attributes),
             cores=step.cores.num_cores(),
@@ -149,7 +155,7 @@ class _Reader:
             gap_ns=self.gap,
             macs=multiply_adds(step, command.attributes),
             parameters=self._parameters(command, step, inputs),
-            dram_bytes=step.work.dram_read + step.work.dram_write,
+            dram_bytes=step.program.dram_bytes(step),
             l1=L1Use(use.buffers, use.tensors, use.free),
             traced=command.trace_id is not None,
             queue=command.queue,

@@ -9,9 +9,10 @@ from typing import Literal
 from tt_cnn.reports.profile import Span, SpanKind, Transfer
 from tt_cnn.reports.recording import Recorded
 from tt_cnn.signpost import is_signpost
-from tt_cnn.virtual import cost
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.cost import Enqueued, schedule, transfer_ns
+from tt_cnn.virtual.cost.between import transfer_ns
+from tt_cnn.virtual.cost.schedule import Enqueued, schedule
+from tt_cnn.virtual.cost.schedule import Transfer as Moved
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.queues.queue import Command
@@ -97,10 +98,10 @@ class _Book:
 
     def enqueue(self, note: Recorded) -> None:
         command = note.command
-        work: list[Step] | cost.Transfer = [placed.step for placed in command.steps]
+        work: list[Step] | Moved = [placed.step for placed in command.steps]
         if is_transfer(command):
             moved = _transfer(note, self.card)
-            work = cost.Transfer(moved.direction, moved.bytes, moved.page_bytes)
+            work = Moved(moved.direction, moved.bytes, moved.page_bytes)
         while len(self._by_tick) < len(note.after):
             self._by_tick.append({})
         number = len(self._enqueued)
@@ -126,7 +127,7 @@ class _Book:
         rows = list(self._first_rows)
         for timed in schedule(self._enqueued, self.card, traced):
             work, number = self._enqueued[timed.call].work, self._inputs[timed.call]
-            if isinstance(work, cost.Transfer):
+            if isinstance(work, Moved):
                 kind: SpanKind = work.direction
                 row, name = None, self._enqueued[timed.call].name
             else:

@@ -15,7 +15,7 @@ from typing import Any
 
 import tt_cnn.virtual.ttnn  # noqa: F401  it registers all operations
 from tt_cnn.reports.profile import Profile, Row, TensorRecord
-from tt_cnn.virtual.cost import kernel_cost
+from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.ops.conv2d.config import Settings, SliceTypeEnum, Slicing

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tt_cnn.testing.performance import run_device_perf_test as run_device_perf_test
 
 _WHERE = {
-    "comparison": ("LayerComparison", "LayerReport", "compare_layers"),
     "inputs": ("create_random_input_tensor", "pad_channels_up_to_target"),
+    "layer_report": ("LayerComparison", "LayerReport", "compare_layers"),
     "layers": (
         "verify_avgpool2d_from_config",
         "verify_conv2d_from_config",

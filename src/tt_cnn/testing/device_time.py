@@ -47,7 +47,7 @@ def _wall(device: Any, total: DeviceTime) -> Iterator[None]:
 @contextmanager
 def _predicted(device: Any, total: DeviceTime) -> Iterator[None]:
     """The kernel durations of every command that runs; those of a trace count at each of its replays."""
-    from tt_cnn.virtual.cost import kernel_cost
+    from tt_cnn.virtual.cost.kernel import kernel_cost
 
     ran: list[Any] = []
 

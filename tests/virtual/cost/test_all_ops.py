@@ -14,7 +14,7 @@ from tt_cnn.conformance.corpus import read_corpus
 from tt_cnn.conformance.replay import replay
 from tt_cnn.conformance.tally import Tally
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.cost import kernel_cost
+from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.planning.plan import Planner, Step
 
 DATA = Path(__file__).parents[2] / "golden" / "data"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tt_cnn.virtual.arch import CARDS, card_by_name
-from tt_cnn.virtual.cost import gap_ns, transfer_ns
+from tt_cnn.virtual.cost.between import gap_ns, transfer_ns
 
 N150 = card_by_name("n150")
 SIZE = 64 * 2**20

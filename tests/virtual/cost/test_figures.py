@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from tt_cnn.virtual.arch import CARDS
-from tt_cnn.virtual.cost import Figures, figures_of, sourced_figures
+from tt_cnn.virtual.cost.figures import Figures, figures_of, sourced_figures
 from tt_cnn.virtual.types.enums import DataType
 
 

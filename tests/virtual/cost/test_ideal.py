@@ -11,7 +11,8 @@ from tests.virtual.cost.layers import conv_steps, only, steps_of
 from tests.virtual.networks.noting import PlanOnlyCard
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.cost import KernelCost, fidelity_of, kernel_cost
+from tt_cnn.virtual.cost.kernel import kernel_cost
+from tt_cnn.virtual.cost.parts import KernelCost
 
 N150 = card_by_name("n150")
 P150 = card_by_name("p150")
@@ -22,7 +23,7 @@ def test_a_convolution_counts_all_cores_of_the_card(fidelity: str, phases: int) 
     step = only(conv_steps(56, 64, 128, fidelity=fidelity), "Conv2d")
     cost = kernel_cost(step, N150)
     assert cost.pm_compute_ns == ceil(2 * 64 * 9 * 56 * 56 * 128 / (64 * 4096) * phases)
-    assert fidelity_of(step).name == fidelity
+    assert step.program.fidelity.name == fidelity
 
 
 def test_weights_in_dram_count_without_their_exponents() -> None:

@@ -13,7 +13,8 @@ from tests.virtual.networks.unet import UNet
 from tests.virtual.networks.yolov4 import YOLOv4
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.cost import KernelCost, kernel_cost
+from tt_cnn.virtual.cost.kernel import kernel_cost
+from tt_cnn.virtual.cost.parts import KernelCost
 from tt_cnn.virtual.planning.plan import Step
 
 N150 = card_by_name("n150")

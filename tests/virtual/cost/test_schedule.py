@@ -6,17 +6,11 @@ import pytest
 
 from tests.virtual.cost.layers import conv_steps, only
 from tt_cnn.virtual.arch import card_by_name
-from tt_cnn.virtual.cost import (
-    Enqueued,
-    Pass,
-    Transfer,
-    figures_of,
-    gap_ns,
-    input_ns,
-    kernel_cost,
-    schedule,
-    transfer_ns,
-)
+from tt_cnn.virtual.cost.between import gap_ns, transfer_ns
+from tt_cnn.virtual.cost.executors import Pass, input_ns
+from tt_cnn.virtual.cost.figures import figures_of
+from tt_cnn.virtual.cost.kernel import kernel_cost
+from tt_cnn.virtual.cost.schedule import Enqueued, Transfer, schedule
 
 N150 = card_by_name("n150")
 STEP = only(conv_steps(), "Conv2d")

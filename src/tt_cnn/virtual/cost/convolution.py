@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import dram_fetch_cycles, multicast_cycles, stick_read_cycles
 from tt_cnn.virtual.cost.parts import Cycles
@@ -44,9 +43,9 @@ class _Block:
 class _Convolution:
     """One step's data, read from its attributes and tensors."""
 
-    def __init__(self, step: Step, card: Card, figures: Figures) -> None:
+    def __init__(self, step: Step, figures: Figures) -> None:
         self.figures = figures
-        attributes = dict(step.attributes)
+        attributes = step.program.decisions
         self.blocks: Blocks = attributes["blocks"]
         self.window: SlidingWindow = attributes["window"]
         self.compute: Compute = attributes["compute"]
@@ -66,7 +65,7 @@ class _Convolution:
             self.inputs.layout, self.blocks, *weight.physical, output.dtype, self.has_bias, self.compute
         )
         self.split = splits_reader(
-            card.arch,
+            attributes["arch"],
             self.inputs.layout,
             False,
             self.blocks.act_h,
@@ -156,8 +155,8 @@ class _Convolution:
         return fetch + multicast_cycles(self.figures, tiles * size, receivers), fetch
 
 
-def convolution_cycles(step: Step, card: Card, figures: Figures) -> Cycles:
-    conv = _Convolution(step, card, figures)
+def convolution_cycles(step: Step, figures: Figures) -> Cycles:
+    conv = _Convolution(step, figures)
     return {HEIGHT: _height, BLOCK: _block_sharded, WIDTH: _width}[conv.inputs.layout](conv)
 
 

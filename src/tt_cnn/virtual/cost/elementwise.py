@@ -63,7 +63,7 @@ def _pages(spec: Spec, tiles: int, cores: int, figures: Figures, read: bool) -> 
 
 def _vector_cycles(step: Step, figures: Figures) -> float:
     """Vector unit's cycles a tile, of the op and of what is fused with it."""
-    attributes = dict(step.attributes)
+    attributes = step.program.decisions
     cycles = 0.0
     for kernel in attributes.get("chain", ()):
         cycles += vector_cycles(figures, kernel.name, kernel.approx)

@@ -34,15 +34,8 @@ def element_bytes(dtype: DataType) -> int:
     return 1 if dtype.is_block_float else dtype.element_bytes
 
 
-def fidelity_of(step: Step) -> MathFidelity | None:
-    """Of steps that multiply; None for others."""
-    compute = dict(step.attributes).get("compute")
-    fidelity = getattr(compute, "fidelity", None) or getattr(compute, "math_fidelity", None)
-    return fidelity if fidelity in PHASES else None
-
-
 def ideal_of(step: Step, card: Card, figures: Figures) -> Ideal:
-    compute = ceil(_ideal_cycles(step, card, figures) / card.clock_ghz)
+    compute = ceil(step.program.ideal_cycles(step, card, figures) / card.clock_ghz)
     tensors = [slot.spec for slot in (*step.inputs, *step.outputs)]
     bandwidth = max((_bandwidth_ns(spec, figures) for spec in tensors), default=1.0)
     return Ideal(max(compute, bandwidth), compute, bandwidth)
@@ -55,7 +48,7 @@ def _bandwidth_ns(spec: Spec, figures: Figures) -> float:
     return spec.volume * element_bytes(spec.dtype) / figures.pm_dram_gib_per_s / 2**30 * 1e9
 
 
-def _ideal_cycles(step: Step, card: Card, figures: Figures) -> int:
+def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
     if step.op == "Conv2d":
         return _convolution(step, card)
     if step.op == "Matmul":
@@ -68,12 +61,12 @@ def _ideal_cycles(step: Step, card: Card, figures: Figures) -> int:
 
 
 def _phases(step: Step) -> int:
-    return PHASES.get(fidelity_of(step) or MathFidelity.LoFi, 1)
+    return PHASES.get(step.program.fidelity or MathFidelity.LoFi, 1)
 
 
 def _convolution(step: Step, card: Card) -> int:
     """All cores of the card count, and groups do not."""
-    attributes = dict(step.attributes)
+    attributes = step.program.decisions
     window = attributes["window"]
     inputs, outputs, _ = attributes["channels"]
     flops = 2 * inputs * window.window[0] * window.window[1] * window.output_pixels * outputs
@@ -81,7 +74,7 @@ def _convolution(step: Step, card: Card) -> int:
 
 
 def _matmul(step: Step, card: Card) -> int:
-    turned = dict(step.attributes).get("transpose", (False, False))
+    turned = step.program.decisions.get("transpose", (False, False))
     inner = step.inputs[0].spec.shape[-2 if turned[0] else -1]
     results = 1
     for size in step.outputs[0].spec.shape:
@@ -90,6 +83,6 @@ def _matmul(step: Step, card: Card) -> int:
 
 
 def _pool(step: Step) -> int:
-    pool: Any = dict(step.attributes)["pool"]
+    pool: Any = step.program.decisions["pool"]
     taken = pool.kernel[0] * pool.kernel[1] * pool.window.output_pixels * pool.channels
     return ceil(taken / (step.cores.num_cores() * _POOL_A_CYCLE))

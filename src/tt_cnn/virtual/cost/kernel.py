@@ -84,7 +84,7 @@ def kernel_cost(step: Step, card: Card) -> KernelCost:
 
 def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
     """The same by other figures than the card's own."""
-    cycles = _cycles(step, card, figures)
+    cycles = step.program.time(step, figures)
     ideal = ideal_of(step, card, figures)
     ns = figures.ns
     return KernelCost(
@@ -101,8 +101,8 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
     )
 
 
-def _cycles(step: Step, card: Card, figures: Figures) -> Cycles:
+def untyped_cycles(step: Step, figures: Figures) -> Cycles:
     if step.op == "Conv2d":
-        return convolution_cycles(step, card, figures)
+        return convolution_cycles(step, figures)
     coster = _BY_FACTORY.get(step.factory) or _COSTERS.get(step.op, pages_cycles)
     return coster(step, figures)

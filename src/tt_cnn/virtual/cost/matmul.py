@@ -34,7 +34,7 @@ class _Program:
 
 
 def _program(step: Step) -> _Program:
-    attributes = dict(step.attributes)
+    attributes = step.program.decisions
     given: Any = attributes["program"]
     left = step.inputs[0].spec
     turned = attributes.get("transpose", (False, False))
@@ -67,7 +67,7 @@ def matmul_cycles(step: Step, figures: Figures) -> Cycles:
     if step.factory == "MatmulMultiCoreProgramFactory":
         return _tile_by_tile(step, figures)
     program = _program(step)
-    attributes = dict(step.attributes)
+    attributes = step.program.decisions
     compute = attributes["compute"]
     left, right, output = step.inputs[0].spec, step.inputs[1].spec, step.outputs[0].spec
     batches = _batches(step, program)
@@ -175,7 +175,7 @@ def _own_reading(
 def _tile_by_tile(step: Step, figures: Figures) -> Cycles:
     """The simple program: for every tile of the output, a row of tiles and a column of tiles, read pair by pair."""
     left, right, output = step.inputs[0].spec, step.inputs[1].spec, step.outputs[0].spec
-    compute = dict(step.attributes)["compute"]
+    compute = step.program.decisions["compute"]
     cores = step.cores.num_cores()
     tiles = div_up(output.num_pages, cores)
     inner = max(1, left.physical[1] // TILE_SIZE)

@@ -27,7 +27,7 @@ _ROWS_AT_ONCE = 16
 def halo_cycles(step: Step, figures: Figures) -> Cycles:
     """Rows of the image are copied run by run to where windows need them, after untilizing where they are tiles."""
     source, output = step.inputs[0].spec, step.outputs[0].spec
-    window: SlidingWindow = dict(step.attributes)["window"]
+    window: SlidingWindow = step.program.decisions["window"]
     stick = output.shard.shape[1] * output.dtype.element_bytes
     sticks = source.shard.shape[0]
     width = window.input_hw[1]
@@ -60,7 +60,7 @@ def _untilize_cycles(figures: Figures, dtype: DataType) -> float:
 
 def pool_cycles(step: Step, figures: Figures) -> Cycles:
     """Window by window: the reader gathers its sticks, the matrix unit reduces them, the packer writes a stick."""
-    attributes = dict(step.attributes)
+    attributes = step.program.decisions
     pool: Any = attributes["pool"]
     source, output = step.inputs[0].spec, step.outputs[0].spec
     height, width = pool.kernel
@@ -91,7 +91,7 @@ def upsample_cycles(step: Step, figures: Figures) -> Cycles:
     """Nearest: every stick is read once for each copy in a row, rows are copied; bilinear: four sticks a result."""
     output = step.outputs[0].spec
     cores = step.cores.num_cores()
-    upsampling: Any = dict(step.attributes).get("upsampling")
+    upsampling: Any = step.program.decisions.get("upsampling")
     stick = output.page_bytes
     sticks = output.shard.shape[0] if output.is_sharded else div_up(output.num_pages, cores)
     bilinear = upsampling is not None and getattr(upsampling, "mode", "nearest") != "nearest"

@@ -242,7 +242,10 @@ class Capture:
     def _step(self, device: MeshDevice, command: Command, placed: PlacedStep, created: list[Slot]) -> None:
         step, places = placed.step, command.places
         name = f"{step.op}DeviceOperation"
-        arguments = [", ".join(f"{k}={v}" for k, v in step.attributes), f"{{{len(step.inputs)} tensors}}"]
+        arguments = [
+            ", ".join(f"{k}={v}" for k, v in step.program.decisions.items()),
+            f"{{{len(step.inputs)} tensors}}",
+        ]
         with self._function(
             name,
             arguments,

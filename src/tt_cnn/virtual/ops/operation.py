@@ -36,6 +36,7 @@ from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.planning.advice import Alternative, explain
 from tt_cnn.virtual.planning.placement import Place, Placement
 from tt_cnn.virtual.planning.plan import Allocate, Plan, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.queues.accesses import accesses_of_call
 from tt_cnn.virtual.queues.queue import Command, current_queue, title
 from tt_cnn.virtual.tensors.conversion import as_stored, pad_to, unpad
@@ -45,6 +46,8 @@ from tt_cnn.virtual.types.enums import Arch
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
+
+_Program = TypeVar("_Program", bound=Program)
 
 
 class Call:
@@ -87,16 +90,21 @@ def _refuse_tensors(value: Any) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What `numbers` may know beside the values: the specs of inputs and outputs, the engine, and the card's kind."""
+    """What `numbers` may know beside the values: specs of inputs and outputs, planned steps, engine, kind of card."""
 
     engine: Engine
     arch: Arch
     inputs: tuple[Spec, ...]
     outputs: tuple[Spec, ...]
+    steps: tuple[Step, ...] = ()
 
     @property
     def exact(self) -> bool:
         return self.engine.numerics == "exact"
+
+    def program(self, kind: type[_Program]) -> _Program:
+        """The first planned program of a kind: what it decided is not decided again."""
+        return next(step.program for step in self.steps if isinstance(step.program, kind))
 
     def logical(self, value: torch.Tensor, i: int = 0) -> torch.Tensor:
         """Input i without its padding."""
@@ -324,7 +332,9 @@ class Operation:
             for buffer, slot in zip(buffers, plan.inputs, strict=True)
         ]
         engine, chips = device.engine, device.chips
-        context = Context(engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
+        context = Context(
+            engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs), tuple(plan.steps)
+        )
         bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **call.attributes)
         if all(spec.shape.volume() == 0 for spec in specs):
             bound = functools.partial(self._nothing, specs, engine)

@@ -15,35 +15,15 @@ from functools import cached_property
 from typing import Any
 
 from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.memory.memory import Memory
-from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.planning.program import Program, Step
+from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
+from tt_cnn.virtual.types.enums import BufferType, MathFidelity
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A tensor of the plan. Slots with the same `buffer` share memory (views, in-place results)."""
-
-    id: int
-    buffer: int
-    spec: Spec
-
-
-@dataclass(frozen=True)
-class CircularBuffer:
-    """A circular buffer of a program: its bytes a core, its cores, and the tensor whose memory it borrows, if any.
-
-    `dataflow` marks the newer dataflow buffers, whose addresses the real library does not tell; `scratch` those of
-    them that are a kernel's private scratchpad: they take L1 and count in the peak, but are no buffer between kernels.
-    """
-
-    bytes: int
-    cores: CoreRangeSet
-    alias: Slot | AllocateConfig | None = None
-    dataflow: bool = False
-    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,52 +57,45 @@ class Work:
         return cls(**amounts, noc=noc, transaction=min(pages, default=0))
 
 
+@dataclass(frozen=True, kw_only=True)
+class UntypedProgram(Program):
+    """Of ops whose programs have no types yet."""
+
+    attributes: tuple[tuple[str, Any], ...] = ()
+    work: Work = field(default=Work(), compare=False)
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        from tt_cnn.virtual.cost.kernel import untyped_cycles
+
+        return untyped_cycles(step, figures)
+
+    def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
+        from tt_cnn.virtual.cost.ideal import untyped_ideal
+
+        return untyped_ideal(step, card, figures)
+
+    @property
+    def fidelity(self) -> MathFidelity | None:
+        compute = dict(self.attributes).get("compute")
+        found = getattr(compute, "fidelity", None) or getattr(compute, "math_fidelity", None)
+        return found if isinstance(found, MathFidelity) else None
+
+    def dram_bytes(self, step: Step) -> int:
+        return self.work.dram_read + self.work.dram_write
+
+    @property
+    def decisions(self) -> dict[str, Any]:
+        return dict(self.attributes)
+
+
 @dataclass(frozen=True)
 class Allocate:
     slot: Slot
 
 
 @dataclass(frozen=True)
-class AllocateConfig:
-    """A sliding-window table in L1_SMALL (or DRAM); it stays while the step's program is cached."""
-
-    bank_bytes: int
-    cores: int
-    buffer: int
-    buffer_type: BufferType = BufferType.L1_SMALL
-
-
-@dataclass(frozen=True)
 class Free:
     slot: Slot
-
-
-@dataclass(frozen=True)
-class Step:
-    """One dispatched device operation."""
-
-    op: str
-    factory: str
-    cores: CoreRangeSet
-    inputs: tuple[Slot, ...]
-    outputs: tuple[Slot, ...]
-    buffers: tuple[CircularBuffer, ...] = ()
-    attributes: tuple[tuple[str, Any], ...] = ()
-    work: Work = Work()
-    configs: tuple[AllocateConfig, ...] = ()
-    moves: bool = False
-    """It brings a tensor to another address, and is not dispatched where the new memory is the old (`ttnn.move`)."""
-
-    @cached_property
-    def program_key(self) -> tuple[Any, ...]:
-        """What makes two steps the same program: the program cache compares this."""
-        return (
-            self.op,
-            self.factory,
-            self.attributes,
-            tuple(s.spec for s in self.inputs),
-            tuple(s.spec for s in self.outputs),
-        )
 
 
 @dataclass(frozen=True)
@@ -273,6 +246,17 @@ class Planner:
     ) -> AllocateConfig:
         return AllocateConfig(bank_bytes, cores, self._id(), buffer_type)
 
+    def dispatch(
+        self,
+        program: Program,
+        inputs: Iterable[Slot],
+        outputs: Iterable[Slot],
+        configs: Iterable[AllocateConfig] = (),
+        moves: bool = False,
+    ) -> None:
+        """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
+        self.actions.append(Step(program, tuple(inputs), tuple(outputs), tuple(configs), moves))
+
     def step(
         self,
         op: str,
@@ -286,22 +270,17 @@ class Planner:
         configs: Iterable[AllocateConfig] = (),
         moves: bool = False,
     ) -> None:
-        """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
+        """As `dispatch`, for ops whose programs have no types yet."""
         read, written = tuple(inputs), tuple(outputs)
-        self.actions.append(
-            Step(
-                op,
-                factory,
-                cores,
-                read,
-                written,
-                tuple(buffers),
-                tuple(sorted((attributes or {}).items())),
-                work or Work.of_moving(read, written),
-                tuple(configs),
-                moves,
-            )
+        program = UntypedProgram(
+            op=op,
+            factory=factory,
+            cores=cores,
+            buffers=tuple(buffers),
+            attributes=tuple(sorted((attributes or {}).items())),
+            work=work or Work.of_moving(read, written),
         )
+        self.dispatch(program, read, written, configs, moves)
 
     def refused(self, error: CardError) -> Plan:
         """A plan that ends in an error. Plans are kept: the error must not hold on to the frames it was raised in."""

@@ -93,7 +93,7 @@ def _on_card(
     context: Context, step: Step, recipe: Recipe, image: Tensor, operands: Operands, activation: Activation | None
 ) -> Tensor:
     """What the multiplying step leaves, and what element-wise steps do after a matmul on interleaved tensors."""
-    fused = dict(step.attributes)["activation"]
+    fused = step.program.decisions["activation"]
     bias = operands.bias
     if bias is not None:
         bias = F.pad(bias.reshape(1, -1), (0, -bias.numel() % TILE_SIZE))

@@ -81,7 +81,7 @@ class ConvolutionCall(Call):
 def layout_of(plan: Plan) -> WeightLayout | None:
     """The form of the weights that the plan's convolution (its first slice) or matmul reads."""
     for step in plan.steps:
-        for name, value in step.attributes:
+        for name, value in step.program.decisions.items():
             if name == "weights":
                 assert isinstance(value, WeightLayout)
                 return value

@@ -114,6 +114,7 @@ def plan_program(
             "options": (settings.full_inner_dim, settings.enable_activation_reuse, settings.config_tensors_in_dram),
             "split_reader": settings.force_split_reader,
             "row_major": row_major,
+            "arch": planner.card.arch,
             "weights": weight_layout,
         },
         work=_work(source.spec, weight.spec, output.spec, window, conv),

@@ -29,14 +29,14 @@ def multiplying_step(steps: Iterable[Step]) -> Step:
 
 def kernel_of_step(step: Step) -> tuple[int, int]:
     """Of a convolution whose stride was folded into channels it is smaller than the call's."""
-    kernel: tuple[int, int] = dict(step.attributes)["window"].window if step.op == "Conv2d" else (1, 1)
+    kernel: tuple[int, int] = step.program.decisions["window"].window if step.op == "Conv2d" else (1, 1)
     return kernel
 
 
 @lru_cache(maxsize=4096)
 def recipe_of(step: Step, fidelity: MathFidelity, window: Window, channels: int, groups: int) -> Recipe:
     """`window` and `channels` are those through which and with which the step sees the whole image."""
-    attributes = dict(step.attributes)
+    attributes = step.program.decisions
     source, weight, *rest = (slot.spec for slot in step.inputs)
     output = step.outputs[0].spec.dtype
     if step.op == "Matmul":

@@ -165,7 +165,7 @@ class _Product(Operation):
         """The numbers follow the planned program, which depends on the L1 that was free."""
         step = next((s for s in plan.steps if s.op == "Matmul"), None)
         if step is not None:
-            planned = dict(step.attributes)
+            planned = step.program.decisions
             call = _with(call, program=planned["program"], compute=planned["compute"], fused=_fused(call, step.inputs))
         super()._enqueue(device, queue, call, plan, *rest)
 

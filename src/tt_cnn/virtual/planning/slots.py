@@ -1,0 +1,45 @@
+"""Tensors, tables and circular buffers of a plan: they have sizes, and get addresses when the plan is placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.types.geometry import CoreRangeSet
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor of the plan. Slots with the same `buffer` share memory (views, in-place results)."""
+
+    id: int
+    buffer: int
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class AllocateConfig:
+    """A sliding-window table in L1_SMALL (or DRAM); it stays while the step's program is cached."""
+
+    bank_bytes: int
+    cores: int
+    buffer: int
+    buffer_type: BufferType = BufferType.L1_SMALL
+
+
+@dataclass(frozen=True)
+class CircularBuffer:
+    """A circular buffer of a program: its bytes per core, its cores, and the tensor whose memory it borrows, if any.
+
+    `name` says what is in it, and no two buffers of a program have the same. `dataflow` marks the newer dataflow
+    buffers, whose addresses the real library does not tell; `scratch` those of them that are a kernel's private
+    scratchpad: they take L1 and count in the peak, but are no buffer between kernels.
+    """
+
+    bytes: int
+    cores: CoreRangeSet
+    alias: Slot | AllocateConfig | None = None
+    dataflow: bool = False
+    scratch: bool = False
+    name: str = ""
