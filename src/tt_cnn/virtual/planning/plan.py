@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from tt_cnn.virtual.arch import Card
@@ -23,6 +22,7 @@ from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
 from tt_cnn.virtual.types.enums import BufferType, MathFidelity
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet
+from tt_cnn.virtual.types.kept import kept
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -122,7 +122,7 @@ class Plan:
     def steps(self) -> list[Step]:
         return [a for a in self.actions if isinstance(a, Step)]
 
-    @cached_property
+    @kept
     def only_written(self) -> frozenset[int]:
         """Buffers of the call's tensors that it writes and does not read: what was in them does not matter."""
         read: set[int] = set()

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any
 
 from tt_cnn.virtual.arch import Card
@@ -26,6 +25,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
 from tt_cnn.virtual.types.enums import MathFidelity
 from tt_cnn.virtual.types.geometry import CoreRangeSet
+from tt_cnn.virtual.types.kept import kept
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -103,7 +103,7 @@ class Step:
     def buffers(self) -> tuple[CircularBuffer, ...]:
         return self.program.buffers
 
-    @cached_property
+    @kept
     def program_key(self) -> tuple[Program, tuple[Spec, ...], tuple[Spec, ...]]:
         """What makes two steps the same program: the program cache compares this."""
         return self.program, tuple(s.spec for s in self.inputs), tuple(s.spec for s in self.outputs)

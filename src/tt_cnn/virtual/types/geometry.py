@@ -336,15 +336,25 @@ class CoreGrid:
     __str__ = __repr__
 
 
+def _checked(dims: tuple[Any, ...]) -> tuple[int, ...]:
+    """Dimensions that are not all plain numbers."""
+    found = tuple(natural(d, "a dimension") for d in dims)
+    if any(d >= 2**32 for d in found):
+        raise TypeError(f"the shape is {found}; a dimension must be below 2**32")
+    return found
+
+
 class Shape:
     """Dimensions of a tensor. Equal to tuples, lists and torch.Size with the same numbers; not sliceable."""
 
     __slots__ = ("_dims",)
 
     def __init__(self, shape: Iterable[int]) -> None:
-        self._dims = tuple(natural(d, "a dimension") for d in shape)
-        if any(d >= 2**32 for d in self._dims):
-            raise TypeError(f"the shape is {self._dims}; a dimension must be below 2**32")
+        self._dims = dims = tuple(shape)
+        for d in dims:
+            if type(d) is not int or not 0 <= d < 2**32:
+                self._dims = _checked(dims)
+                return
 
     @property
     def rank(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ from tt_cnn.virtual.types.geometry import (
     natural,
     round_up,
 )
+from tt_cnn.virtual.types.kept import kept
 from tt_cnn.virtual.types.shard_spec import ShardSpec
 
 
@@ -64,7 +64,7 @@ class MemoryConfig:
         """The same with a shard spec of its own, to be given away."""
         return self if self.shard_spec is None else replace(self, shard_spec=self.shard_spec.copy())
 
-    @cached_property
+    @kept
     def _hash(self) -> int:
         return hash((self.memory_layout, self.buffer_type, self.shard_spec))
 
