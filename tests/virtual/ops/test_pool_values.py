@@ -198,3 +198,15 @@ def test_images_of_fewer_dimensions_are_taken_and_nothing_is_left(
         ttnn.deallocate(found)
         ttnn.deallocate(source)
         assert in_use(device) == start
+
+
+@pytest.mark.parametrize("numerics", NUMERICS)
+def test_an_image_without_its_batch_is_averaged_alike(numerics: str) -> None:
+    """It is planned as a sum over the whole image too, which keeps float32."""
+    x = torch.rand(9, 7, 64, generator=torch.Generator().manual_seed(0))
+    with card(numerics) as device:
+        found, expected = (
+            ttnn.to_torch(ttnn.global_avg_pool2d(ttnn.from_torch(one, dtype=ttnn.float32, device=device)))
+            for one in (x, x[None])
+        )
+        assert torch.equal(found, expected)

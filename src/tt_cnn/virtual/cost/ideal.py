@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
@@ -19,7 +18,6 @@ from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _FLOP_A_CYCLE = 4096
-_POOL_A_CYCLE = 2048
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,6 @@ def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
         return _convolution(step, card)
     if step.op == "Matmul":
         return _matmul(step, card)
-    if step.op == "Pool2D":
-        return _pool(step)
     if step.op in MOVING_OPS:
         return moving_cycles(step, card, figures)
     return 1
@@ -80,9 +76,3 @@ def _matmul(step: Step, card: Card) -> int:
     for size in step.outputs[0].spec.shape:
         results *= size
     return ceil(2 * results * inner / (card.cores * _FLOP_A_CYCLE) * _phases(step))
-
-
-def _pool(step: Step) -> int:
-    pool: Any = step.program.decisions["pool"]
-    taken = pool.kernel[0] * pool.kernel[1] * pool.window.output_pixels * pool.channels
-    return ceil(taken / (step.cores.num_cores() * _POOL_A_CYCLE))

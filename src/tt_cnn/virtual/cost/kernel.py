@@ -24,7 +24,6 @@ from tt_cnn.virtual.cost.movement import (
     untilize_cycles,
 )
 from tt_cnn.virtual.cost.parts import Cycles, KernelCost
-from tt_cnn.virtual.cost.sliding import halo_cycles, pool_cycles, upsample_cycles
 from tt_cnn.virtual.planning.plan import Step
 
 _Coster = Callable[[Step, Figures], Cycles]
@@ -36,9 +35,6 @@ def _several_passes(step: Step, figures: Figures) -> Cycles:
 
 _COSTERS: dict[str, _Coster] = {
     "Matmul": matmul_cycles,
-    "Halo": halo_cycles,
-    "Pool2D": pool_cycles,
-    "Upsample": upsample_cycles,
     "BinaryNg": elementwise_cycles,
     "Unary": elementwise_cycles,
     "Typecast": elementwise_cycles,

@@ -13,7 +13,7 @@ from itertools import pairwise
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.ops.pool.arguments import grid_of, pair
+from tt_cnn.virtual.ops.pool.arguments import pair
 from tt_cnn.virtual.ops.pool.max_pool2d import Pooling
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.window import Pair
@@ -124,7 +124,7 @@ def _call(
         count_include_pad=False,
     )
     frozen = slicing.frozen() if slicing is not None else None
-    return Call([tensor], pool=pool, wish=wish, slicing=frozen, grid=grid_of(tensor))
+    return Call([tensor], pool=pool, wish=wish, slicing=frozen)
 
 
 @op("adaptive_avg_pool2d")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tt_cnn.virtual.ops.sliding_window.window import Pair
-from tt_cnn.virtual.tensors.tensor import Tensor
 
 
 def pair(values: Sequence[int], name: str) -> Pair:
@@ -13,8 +12,3 @@ def pair(values: Sequence[int], name: str) -> Pair:
     if len(numbers) != 2:
         raise TypeError(f"{name} is {list(numbers)}; it takes two numbers (height, width)")
     return numbers
-
-
-def grid_of(tensor: Tensor) -> Pair:
-    """The cores of the tensor's card."""
-    return tensor.buffer("pool").device.card.grid

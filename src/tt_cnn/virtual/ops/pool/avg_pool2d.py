@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.ops.pool.arguments import grid_of, pair
+from tt_cnn.virtual.ops.pool.arguments import pair
 from tt_cnn.virtual.ops.pool.max_pool2d import Pooling
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
@@ -69,4 +69,4 @@ class AvgPool2d(Pooling):
             compute_kernel_config,
         )
         slicing = dram_slice_config.frozen() if dram_slice_config is not None else None
-        return Call([input_tensor], pool=pool, wish=wish, slicing=slicing, grid=grid_of(input_tensor))
+        return Call([input_tensor], pool=pool, wish=wish, slicing=slicing)

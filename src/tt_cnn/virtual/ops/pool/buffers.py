@@ -18,8 +18,19 @@ _ALIGNMENT = 32
 _BUFFERED = 2
 _REDUCED_AT_ONCE = 8
 """Tiles of channels that one reduction takes; average pools with large kernels accumulate in float32: half of it."""
-_INDEX_TILES = 6
-"""Tiles of indices that a pool with indices keeps beside a tile of values; with a large kernel two more."""
+_VALUES = "packed values"
+_INDEX_TILES = (
+    "indices",
+    _VALUES,
+    "packed indices",
+    "step right",
+    "step down and left",
+    "step up and left",
+    "incremented indices",
+)
+"""Tiles that a pool with indices keeps, all of indices but one."""
+_INDEX_TILES_OF_PARTS = ("step right in the window", "step down and left in the window")
+"""Those that it keeps beside where windows are reduced in parts."""
 _SHORT_INDICES = 2**16 - 1
 _TABLE_ENTRY = 6
 """Bytes an output row that tables in DRAM may take at worst."""
@@ -35,21 +46,16 @@ def output_width(channels: int, tiled: bool) -> int:
 
 @dataclass(frozen=True)
 class PoolBuffers:
-    """Bytes a core, in the order of their making."""
+    """Bytes a core, in the order of their making; those that are neither input nor output nor table by name."""
 
-    scalars: tuple[int, ...]
-    clear_value: int
-    windows: tuple[int, int]
-    indices: tuple[int, ...]
-    untiled_output: int
-    """Rows of the output before they are tiled; 0 where it is row-major."""
+    before_input: tuple[tuple[str, int], ...]
+    after_input: tuple[tuple[str, int], ...]
     output: int
     output_indices: int
 
     @property
     def own(self) -> int:
-        """All that is neither input nor output nor table."""
-        return sum(self.scalars) + self.clear_value + sum(self.windows) + sum(self.indices) + self.untiled_output
+        return sum(size for _, size in (*self.before_input, *self.after_input))
 
 
 def is_large(pool: Pool, cores_c: int) -> bool:
@@ -73,20 +79,19 @@ def buffers_of(pool: Pool, wish: Wish, cores_c: int, shard: tuple[int, int], dty
     window = _TILE if wish.indices else round_up(min(tiles, at_once) * TILE_SIZE * rows, _TILE)
     height, width = shard
     output = max(1, height * width // _TILE) * dtype.tile_bytes if wish.tiled else height * width * _ELEMENT
+    scalars = ("first scalar",) if pool.has_one_scalar else ("first scalar", "second scalar")
+    after = [(name, _BUFFERED * window * _ELEMENT) for name in ("first window", "second window")]
+    output_indices = 0
+    if wish.indices:
+        element = index_dtype(pool).element_bytes
+        names = (*_INDEX_TILES, *(_INDEX_TILES_OF_PARTS if large else ()))
+        after += [(name, _TILE * (_ELEMENT if name is _VALUES else element)) for name in names]
+        output_indices = height * width * element
+    if wish.tiled:
+        after.append(("output rows", tiles * tile))
     return PoolBuffers(
-        (_BUFFERED * tile,) * (1 if pool.has_one_scalar else 2),
-        tile,
-        (_BUFFERED * window * _ELEMENT,) * 2,
-        _index_tiles(pool, large) if wish.indices else (),
-        tiles * tile if wish.tiled else 0,
-        output,
-        height * width * index_dtype(pool).element_bytes if wish.indices else 0,
+        (*((name, _BUFFERED * tile) for name in scalars), ("clear value", tile)), tuple(after), output, output_indices
     )
-
-
-def _index_tiles(pool: Pool, large: bool) -> tuple[int, ...]:
-    index = _TILE * index_dtype(pool).element_bytes
-    return index, _TILE * _ELEMENT, *(index,) * (_INDEX_TILES - 1 + 2 * large)
 
 
 def need_of_buffers(pool: Pool, wish: Wish, buffers: PoolBuffers, rows: int) -> int:

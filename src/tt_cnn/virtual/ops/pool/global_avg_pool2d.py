@@ -7,15 +7,10 @@ import torch
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.pool.arguments import grid_of
-from tt_cnn.virtual.ops.pool.numbers import pooled
-from tt_cnn.virtual.ops.pool.paths import plan_pool
+from tt_cnn.virtual.ops.pool.paths import plan_pool, pool_numbers
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
-from tt_cnn.virtual.ops.pool.sharding import channel_cores
-from tt_cnn.virtual.ops.pool.whole_image import averaged, is_whole_image
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
-from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
@@ -44,9 +39,9 @@ class GlobalAvgPool2d(Operation):
         )
         pool = Pool(Kind.AVERAGE, n, h, w, c, (h, w), (1, 1), (0, 0, 0, 0))
         wish = Wish(Layout.TILE, dtype or DataType.BFLOAT16, memory_config)
-        return Call([input_tensor], pool=pool, wish=wish, grid=grid_of(input_tensor))
+        return Call([input_tensor], pool=pool, wish=wish)
 
-    def plan(self, planner: Planner, source: Slot, pool: Pool, wish: Wish, grid: Pair) -> list[Slot]:
+    def plan(self, planner: Planner, source: Slot, pool: Pool, wish: Wish) -> list[Slot]:
         scope = Temporaries(planner)
         current = source
         if source.spec.is_sharded:
@@ -57,17 +52,11 @@ class GlobalAvgPool2d(Operation):
         scope.leave(result)
         return [result]
 
-    def numbers(self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, grid: Pair) -> list[torch.Tensor]:
-        spec = context.inputs[0]
-        if spec.is_sharded:
-            spec = Spec(spec.shape, spec.dtype, spec.layout, _interleaved(spec))
-        shape = tuple(context.outputs[0].shape)
-        if not spec.dtype.is_float:  # no kernel of integers is known to us: their mean, cut
+    def numbers(self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish) -> list[torch.Tensor]:
+        if not context.inputs[0].dtype.is_float:  # no kernel of integers is known to us: their mean, cut
             mean = context.logical(x).reshape(pool.batch, -1, pool.channels).double().mean(1)
-            return [context.store(mean.to(torch.float32).reshape(shape))]
-        if is_whole_image(pool, wish, spec):
-            return [context.store(averaged(context, context.logical(x), pool, wish).reshape(shape))]
-        return pooled(context, context.logical(x), pool, wish, channel_cores(spec, pool, wish, grid))
+            return [context.store(mean.to(torch.float32).reshape(tuple(context.outputs[0].shape)))]
+        return pool_numbers(context, context.logical(x), pool, wish)
 
 
 def _interleaved(spec: Spec) -> MemoryConfig:

@@ -9,13 +9,10 @@ import torch
 
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig, Slicing
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.pool.arguments import grid_of, pair
-from tt_cnn.virtual.ops.pool.numbers import pooled
-from tt_cnn.virtual.ops.pool.paths import plan_pool
+from tt_cnn.virtual.ops.pool.arguments import pair
+from tt_cnn.virtual.ops.pool.paths import plan_pool, pool_numbers
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
-from tt_cnn.virtual.ops.pool.sharding import channel_cores
-from tt_cnn.virtual.ops.pool.whole_image import averaged, is_whole_image
-from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings
+from tt_cnn.virtual.ops.sliding_window.window import four_paddings
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
@@ -27,19 +24,13 @@ class Pooling(Operation):
 
     reads_free_memory = True
 
-    def plan(
-        self, planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None, grid: Pair
-    ) -> list[Slot]:
+    def plan(self, planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None) -> list[Slot]:
         return plan_pool(planner, source, pool, wish, slicing)
 
     def numbers(
-        self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, slicing: Slicing | None, grid: Pair
+        self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, slicing: Slicing | None
     ) -> list[torch.Tensor]:
-        if is_whole_image(pool, wish, context.inputs[0]):
-            value = averaged(context, context.logical(x), pool, wish)
-            return [context.store(value.reshape(tuple(context.outputs[0].shape)))]
-        cores_c = channel_cores(context.inputs[0], pool, wish, grid)
-        return pooled(context, context.logical(x), pool, wish, cores_c)
+        return pool_numbers(context, context.logical(x), pool, wish)
 
 
 @op("max_pool2d")
@@ -92,7 +83,7 @@ class MaxPool2d(Pooling):
             config_tensor_in_dram,
         )
         slicing = dram_slice_config.frozen() if dram_slice_config is not None else None
-        return Call([input_tensor], pool=pool, wish=wish, slicing=slicing, grid=grid_of(input_tensor))
+        return Call([input_tensor], pool=pool, wish=wish, slicing=slicing)
 
     def results(self, outputs: list[Tensor], call: Call) -> Any:
         return (outputs[0], outputs[1]) if call.attributes["wish"].indices else outputs[0]

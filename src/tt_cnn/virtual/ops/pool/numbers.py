@@ -9,27 +9,24 @@ from torch import Tensor
 from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.bits import keep_mantissa
 from tt_cnn.virtual.ops.operation import Context
-from tt_cnn.virtual.ops.pool.buffers import is_large
-from tt_cnn.virtual.ops.pool.problem import Pool, Wish
-from tt_cnn.virtual.ops.pool.program import window_areas
+from tt_cnn.virtual.ops.pool.problem import Pool
+from tt_cnn.virtual.ops.pool.program import PoolProgram, window_areas
 from tt_cnn.virtual.tensors.storage import CARRIER
-from tt_cnn.virtual.types.enums import DataType, MathFidelity
+from tt_cnn.virtual.types.enums import DataType
 
 _FACE = 16
 """Rows of a window that are summed up at a time."""
 _BFLOAT16_MANTISSA = 7
 
 
-def pooled(context: Context, x: Tensor, pool: Pool, wish: Wish, cores_c: int) -> list[Tensor]:
+def pooled(context: Context, x: Tensor, pool: Pool) -> list[Tensor]:
     """The outputs of a pool, stored. Results are bfloat16 before they are packed to the output's dtype.
 
-    `cores_c` are the cores that channels are dealt to: how sums are kept depends on how many a core has.
+    The programs of a sliced pool differ in their part of the image alone, so the first says how all compute.
     """
+    program = context.program(PoolProgram)
     image = image_of(x, pool).permute(0, 3, 1, 2)
-    if pool.is_average:
-        values = [_averages(context, image, pool, wish, is_large(pool, cores_c))]
-    else:
-        values = _maxima(image, pool, wish.indices)
+    values = [_averages(context, image, pool, program)] if pool.is_average else _maxima(image, pool, program.indices)
     stored = []
     for i, value in enumerate(values):
         spec = context.outputs[i]
@@ -61,7 +58,7 @@ def _maxima(image: Tensor, pool: Pool, indices: bool) -> list[Tensor]:
     return [value, row * pool.width + column]
 
 
-def _averages(context: Context, image: Tensor, pool: Pool, wish: Wish, large: bool) -> Tensor:
+def _averages(context: Context, image: Tensor, pool: Pool, program: PoolProgram) -> Tensor:
     scalars = _scalars(pool, image.device)
     padded = _padded(image, pool, 0.0)
     out_h, out_w = pool.window.output_hw
@@ -78,21 +75,18 @@ def _averages(context: Context, image: Tensor, pool: Pool, wish: Wish, large: bo
     for scalar in flat.unique():
         chosen = flat == scalar
         rows = windows[..., chosen].movedim(2, 0)
-        result[..., chosen] = _summed(rows, float(scalar), wish, large).reshape(rows.shape[1:])
+        result[..., chosen] = _summed(rows, float(scalar), program).reshape(rows.shape[1:])
     return result.reshape(pool.batch, pool.channels, out_h, out_w)
 
 
-def _summed(rows: Tensor, scalar: float, wish: Wish, large: bool) -> Tensor:
+def _summed(rows: Tensor, scalar: float, program: PoolProgram) -> Tensor:
     """Sums over the first dimension, sixteen rows after sixteen, each times the scalar."""
-    fidelity, fp32 = MathFidelity.HiFi4, large
-    if wish.compute is not None:
-        fidelity, fp32 = wish.compute.math_fidelity, wish.compute.fp32_dest_acc_en
     stacked = rows.reshape(rows.shape[0], -1)
     register: Tensor | None = None
     for start in range(0, stacked.shape[0], _FACE):
         block = stacked[start : start + _FACE]
         row = torch.full((1, block.shape[0]), scalar, device=rows.device)
-        register = matrix_unit.matmul(row, block, fidelity, fp32_dest=fp32, register=register)
+        register = matrix_unit.matmul(row, block, program.sums_at, fp32_dest=program.fp32_sums, register=register)
     assert register is not None
     return register
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Slicing
 from tt_cnn.virtual.ops.conv2d.moving import is_freed
+from tt_cnn.virtual.ops.operation import Context
+from tt_cnn.virtual.ops.pool.numbers import pooled
 from tt_cnn.virtual.ops.pool.plan import plan_in_l1
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
+from tt_cnn.virtual.ops.pool.program import PoolProgram
 from tt_cnn.virtual.ops.pool.slicing import plan_from_dram, runs_in_l1
-from tt_cnn.virtual.ops.pool.whole_image import is_whole_image, plan_whole_image
+from tt_cnn.virtual.ops.pool.whole_image import averaged, is_whole_image, plan_whole_image
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.geometry import Shape
@@ -33,6 +38,13 @@ def _plan_image(planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing:
     if runs_in_l1(source.spec, wish, slicing):
         return plan_in_l1(planner, source, pool, wish)
     return plan_from_dram(planner, source, pool, wish, slicing)
+
+
+def pool_numbers(context: Context, x: Tensor, pool: Pool, wish: Wish) -> list[Tensor]:
+    """The outputs, stored, by the way that was planned."""
+    if any(isinstance(step.program, PoolProgram) for step in context.steps):
+        return pooled(context, x, pool)
+    return [context.store(averaged(context, x, pool, wish).reshape(tuple(context.outputs[0].shape)))]
 
 
 def _as_image(planner: Planner, source: Slot, pool: Pool) -> Slot:

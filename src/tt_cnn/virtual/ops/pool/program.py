@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.pool.buffers import PoolBuffers, buffers_of, index_dtype, output_width
+from tt_cnn.virtual.ops.pool.buffers import PoolBuffers, buffers_of, index_dtype, is_large, output_width
 from tt_cnn.virtual.ops.pool.checks import check_program
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
+from tt_cnn.virtual.ops.pool.time import ideal_pool_cycles, pool_cycles
 from tt_cnn.virtual.ops.sliding_window.halo import table_in_dram, table_in_l1_small
 from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import reader_table
-from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
-from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
+from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
+from tt_cnn.virtual.types.enums import BufferType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -22,6 +29,38 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _ENTRY = 2
 _SCALAR_ENTRIES = 3
 """First output row, scalar, row behind the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolProgram(Program):
+    op: str = "Pool2D"
+    factory: str = "MultiCore"
+    pool: Pool
+    """What the program pools: of a sliced pool, one slice."""
+    indices: bool
+    layout: Layout
+    compute: WormholeComputeKernelConfig | None
+    in_parts: bool
+    """Windows have more rows than one reduction takes."""
+
+    @property
+    def fidelity(self) -> MathFidelity | None:
+        return None if self.compute is None else self.compute.math_fidelity
+
+    @property
+    def sums_at(self) -> MathFidelity:
+        return MathFidelity.HiFi4 if self.compute is None else self.compute.math_fidelity
+
+    @property
+    def fp32_sums(self) -> bool:
+        """Parts are added up in float32, unless a compute configuration says how."""
+        return self.in_parts if self.compute is None else self.compute.fp32_dest_acc_en
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return pool_cycles(self.pool, self.sums_at, step, figures)
+
+    def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
+        return ideal_pool_cycles(self.pool, self.cores.num_cores())
 
 
 def output_spec(pool: Pool, wish: Wish, parallel: ParallelConfig) -> Spec:
@@ -51,56 +90,51 @@ def plan_program(planner: Planner, halo: Slot, pool: Pool, wish: Wish, parallel:
     tables: list[AllocateConfig] = []
     if wish.tables_in_dram:
         tables.append(table_in_dram(planner, table, parallel.cores_nhw))
-        indices = CircularBuffer(table, cores)
+        positions = CircularBuffer(table, cores, name="window positions")
     else:
         tables.append(table_in_l1_small(planner, table, cores))
-        indices = CircularBuffer(round_up(table // _ENTRY, 4), cores, tables[0])
+        positions = CircularBuffer(round_up(table // _ENTRY, 4), cores, tables[0], name="window positions")
     scalars = None
     if not pool.has_one_scalar:
         size = scalar_table(pool, shard[0], parallel.cores_nhw)
         if wish.tables_in_dram:
             tables.append(table_in_dram(planner, size, parallel.cores_nhw))
-            scalars = CircularBuffer(shard[0] * _SCALAR_ENTRIES * _ENTRY, cores)
+            scalars = CircularBuffer(shard[0] * _SCALAR_ENTRIES * _ENTRY, cores, name="scalar table")
         else:
             tables.append(table_in_l1_small(planner, size, cores))
-            scalars = CircularBuffer(size, cores, tables[1])
-    planner.step(
-        "Pool2D",
-        "MultiCore",
-        cores,
-        [halo],
-        outputs,
-        _circular_buffers(planner, buffers, pool, parallel, halo, outputs, indices, scalars),
-        {"pool": pool, "indices": wish.indices, "layout": wish.layout, "compute": wish.compute},
-        _work(pool, halo.spec, spec),
-        tables,
+            scalars = CircularBuffer(size, cores, tables[1], name="scalar table")
+    program = PoolProgram(
+        cores=cores,
+        buffers=_circular_buffers(buffers, pool, parallel, halo, outputs, positions, scalars),
+        pool=pool,
+        indices=wish.indices,
+        layout=wish.layout,
+        compute=wish.compute,
+        in_parts=is_large(pool, parallel.cores_c),
     )
+    planner.dispatch(program, [halo], outputs, tables)
     return outputs
 
 
 def _circular_buffers(
-    planner: Planner,
     buffers: PoolBuffers,
     pool: Pool,
     parallel: ParallelConfig,
     halo: Slot,
     outputs: list[Slot],
-    indices: CircularBuffer,
+    positions: CircularBuffer,
     scalars: CircularBuffer | None,
-) -> list[CircularBuffer]:
+) -> tuple[CircularBuffer, ...]:
     cores = parallel.grid
-    sizes = [*buffers.scalars, buffers.clear_value]
-    made = [CircularBuffer(size, cores) for size in sizes]
-    made += [CircularBuffer(_window_source(pool, parallel, halo.spec), cores, halo), indices]
-    made += [CircularBuffer(size, cores) for size in (*buffers.windows, *buffers.indices) if size]
-    if buffers.untiled_output:
-        made.append(CircularBuffer(buffers.untiled_output, cores))
-    made.append(CircularBuffer(buffers.output, cores, outputs[0]))
+    made = [CircularBuffer(size, cores, name=name) for name, size in buffers.before_input]
+    made += [CircularBuffer(_window_source(pool, parallel, halo.spec), cores, halo, name="input"), positions]
+    made += [CircularBuffer(size, cores, name=name) for name, size in buffers.after_input]
+    made.append(CircularBuffer(buffers.output, cores, outputs[0], name="output"))
     if buffers.output_indices:
-        made.append(CircularBuffer(buffers.output_indices, cores, outputs[1]))
+        made.append(CircularBuffer(buffers.output_indices, cores, outputs[1], name="output indices"))
     if scalars is not None:
         made.append(scalars)
-    return made
+    return tuple(made)
 
 
 def _window_source(pool: Pool, parallel: ParallelConfig, halo: Spec) -> int:
@@ -140,15 +174,3 @@ def window_areas(pool: Pool) -> np.ndarray:
             start, end = np.maximum(start, 0), np.minimum(end, size)
         sides.append(np.maximum(end - start, 0))
     return np.asarray(np.multiply.outer(*sides))
-
-
-def _work(pool: Pool, halo: Spec, output: Spec) -> Work:
-    values = pool.window.output_pixels * pool.channels
-    read = values * pool.window_size * halo.dtype.element_bytes
-    return Work(
-        macs=values * pool.window_size if pool.is_average else 0,
-        vector_ops=0 if pool.is_average else values * pool.window_size,
-        l1_read=read,
-        l1_write=output.num_pages * output.page_bytes,
-        transaction=halo.shard.shape[1] * halo.dtype.element_bytes,
-    )

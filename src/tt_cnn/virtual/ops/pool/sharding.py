@@ -98,13 +98,6 @@ def _need(pool: Pool, wish: Wish, parallel: ParallelConfig) -> int:
     return need_of_buffers(pool, wish, buffers_of(pool, wish, parallel.cores_c, (rows, width), wish.dtype), rows)
 
 
-def channel_cores(spec: Spec, pool: Pool, wish: Wish, grid: Grid) -> int:
-    """Cores that the channels of an input are dealt to when it is pooled."""
-    if spec.is_sharded:
-        return ParallelConfig.of(spec.memory_config).cores_c
-    return ParallelConfig.of(input_config(pool, wish, spec.physical[0], spec.layout, grid)).cores_c
-
-
 def kept_parallel(spec: Spec, wish: Wish) -> ParallelConfig:
     """The cores of an input that is sharded already."""
     fatal(wish.scheme is None, "A sharding scheme should not be specified for a sharded input tensor.")

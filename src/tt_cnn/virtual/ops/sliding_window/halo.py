@@ -6,12 +6,18 @@ halo_device_operation.cpp and untilize_with_halo_program_factory.cpp.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import halo_tables
+from tt_cnn.virtual.ops.sliding_window.time import halo_cycles
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
-from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
@@ -22,6 +28,23 @@ ComputeKey = tuple[MathFidelity, bool, bool, bool]
 """Fidelity, approximation, float32 accumulation, packer L1 accumulation."""
 _KEPT = (DataType.FLOAT32, DataType.UINT16)
 """Dtypes that the halo keeps; all others come out as bfloat16."""
+_TABLES = ("first padding table", "second padding table", "first gather table", "second gather table")
+"""Of a core's two data movement processors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HaloProgram(Program):
+    op: str = "Halo"
+    factory: str = "UntilizeWithHaloProgramFactory"
+    window: SlidingWindow
+    padding_value: int
+    """The bits of a padding element."""
+    tables_in_dram: bool
+    compute: ComputeKey
+    """Of the op that asks: it computes nothing here, but programs that differ in it are not shared."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return halo_cycles(self.window, step, figures)
 
 
 def compute_key(config: WormholeComputeKernelConfig | None) -> ComputeKey:
@@ -71,32 +94,25 @@ def plan_halo(
     stick = round_up(spec.shard.shape[1] * output.spec.dtype.element_bytes, planner.card.l1_alignment)
     width = div_up(spec.shard.shape[1], TILE_SIZE)
     buffers = [
-        CircularBuffer(_source_bytes(spec, cores_nhw, planner.card.l1_alignment), cores, source),
-        CircularBuffer(output.spec.shard.shape[0] * stick, cores, output),
-        CircularBuffer(stick, cores),
-        CircularBuffer(stick, cores),
+        CircularBuffer(_source_bytes(spec, cores_nhw, planner.card.l1_alignment), cores, source, name="input"),
+        CircularBuffer(output.spec.shard.shape[0] * stick, cores, output, name="output"),
+        CircularBuffer(stick, cores, name="first padding"),
+        CircularBuffer(stick, cores, name="second padding"),
     ]
     if tiled:
         untilized = 2 * width * output.spec.dtype.tile_bytes
-        buffers += [CircularBuffer(untilized, cores), CircularBuffer(untilized, cores)]
+        buffers += [CircularBuffer(untilized, cores, name=f"{which} untilized") for which in ("first", "second")]
     tables, own = _tables(planner, table_bytes, parallel, tables_in_dram)
     buffers += own
-    planner.step(
-        "Halo",
-        "UntilizeWithHaloProgramFactory",
-        cores,
-        [source],
-        [output],
-        buffers,
-        attributes={
-            "window": window,
-            "padding_value": padding_value,
-            "tables_in_dram": tables_in_dram,
-            "compute": compute or compute_key(None),
-        },
-        work=_work(spec, output.spec),
-        configs=tables,
+    program = HaloProgram(
+        cores=cores,
+        buffers=tuple(buffers),
+        window=window,
+        padding_value=padding_value,
+        tables_in_dram=tables_in_dram,
+        compute=compute or compute_key(None),
     )
+    planner.dispatch(program, [source], [output], tables)
     return output
 
 
@@ -115,9 +131,9 @@ def _tables(
     cores = parallel.grid
     if in_dram:
         tables = [table_in_dram(planner, size, parallel.cores_nhw) for size in sizes]
-        return tables, [CircularBuffer(size, cores) for size in sizes]
+        return tables, [CircularBuffer(s, cores, name=name) for s, name in zip(sizes, _TABLES, strict=True)]
     tables = [table_in_l1_small(planner, size, cores) for size in sizes]
-    return tables, [CircularBuffer(s, cores, t) for s, t in zip(sizes, tables, strict=True)]
+    return tables, [CircularBuffer(s, cores, t, name=name) for s, t, name in zip(sizes, tables, _TABLES, strict=True)]
 
 
 def table_in_l1_small(planner: Planner, size: int, cores: CoreRangeSet) -> AllocateConfig:
@@ -129,9 +145,3 @@ def table_in_dram(planner: Planner, size: int, cores_nhw: int) -> AllocateConfig
     banks = planner.card.dram_banks
     bank_bytes = div_up(cores_nhw, banks) * round_up(size, planner.card.dram_alignment)
     return planner.config_tensor(bank_bytes, banks, BufferType.DRAM)
-
-
-def _work(source: Spec, output: Spec) -> Work:
-    moved = output.shard.num_cores() * output.shard.shape[0] * output.shard.shape[1] * output.dtype.element_bytes
-    read = source.shard.num_cores() * source.shard_pages * source.page_bytes
-    return Work(l1_read=read, l1_write=moved, noc=moved, transaction=output.shard.shape[1] * output.dtype.element_bytes)

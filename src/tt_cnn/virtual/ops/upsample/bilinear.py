@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
@@ -9,8 +13,10 @@ from tt_cnn.virtual.ops.sliding_window.halo import compute_key, halo_spec, plan_
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, row_wise_grid
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.ops.upsample.problem import Upsampling, check_request, check_whole
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot, Work
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, ShardOrientation
+from tt_cnn.virtual.ops.upsample.time import bilinear_cycles
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
+from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, MathFidelity, ShardOrientation
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -19,6 +25,22 @@ _NEIGHBOURS = 4
 _BUFFERED = 2
 _REDUCED_AT_ONCE = 8
 """Tiles of channels that one reduction takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilinearProgram(Program):
+    op: str = "Upsample"
+    factory: str = "UpsampleBilinearProgramFactory"
+    upsampling: Upsampling
+    window: SlidingWindow
+
+    @property
+    def mixes_at(self) -> MathFidelity:
+        compute = self.upsampling.compute
+        return MathFidelity.HiFi4 if compute is None else compute.math_fidelity
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return bilinear_cycles(_NEIGHBOURS, step, figures)
 
 
 def bilinear_window(spec: Spec, ups: Upsampling) -> SlidingWindow:
@@ -91,31 +113,16 @@ def _plan_program(
     neighbours = _NEIGHBOURS * _BUFFERED
     part = min(_REDUCED_AT_ONCE * TILE_SIZE * spec.dtype.element_bytes, stick)
     weights = _BUFFERED * spec.dtype.tile_bytes
-    buffers = [
-        CircularBuffer(spec.shard.shape[0] * stick, cores, halo),
-        CircularBuffer(neighbours * part, cores),
-        CircularBuffer(neighbours * stick, cores),
-        CircularBuffer(weights, cores),
-        CircularBuffer(weights, cores),
-        CircularBuffer(output.spec.shard.shape[0] * stick, cores, output),
-    ]
-    pixels = shape[0] * shape[1] * shape[2]
-    work = Work(
-        macs=pixels * _NEIGHBOURS * channels,
-        l1_read=pixels * _NEIGHBOURS * stick,
-        l1_write=pixels * stick,
-        transaction=stick,
+    buffers = (
+        CircularBuffer(spec.shard.shape[0] * stick, cores, halo, name="input"),
+        CircularBuffer(neighbours * part, cores, name="first neighbours"),
+        CircularBuffer(neighbours * stick, cores, name="second neighbours"),
+        CircularBuffer(weights, cores, name="first weights"),
+        CircularBuffer(weights, cores, name="second weights"),
+        CircularBuffer(output.spec.shard.shape[0] * stick, cores, output, name="output"),
     )
-    planner.step(
-        "Upsample",
-        "UpsampleBilinearProgramFactory",
-        cores,
-        [halo],
-        [output],
-        buffers,
-        {"upsampling": ups, "window": window},
-        work,
-    )
+    program = BilinearProgram(cores=cores, buffers=buffers, upsampling=ups, window=window)
+    planner.dispatch(program, [halo], [output])
     return output
 
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.relayout import staging, transfer
+from tt_cnn.virtual.ops.layout.relayout import rejoined
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.sliding_window.halo import table_in_l1_small
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT
 from tt_cnn.virtual.ops.upsample.problem import Path, Upsampling, check_request, nearest_path, output_spec, unsupported
 from tt_cnn.virtual.ops.upsample.tables import sharded_table
+from tt_cnn.virtual.ops.upsample.time import nearest_cycles
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up, first_cores, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _FRACTIONAL_PAGES = 4
 """Output rows that the program for broken factors has in flight."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestProgram(Program):
+    op: str = "Upsample"
+    upsampling: Upsampling
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return nearest_cycles(step, figures)
 
 
 def plan_nearest(planner: Planner, source: Slot, ups: Upsampling) -> Slot:
@@ -43,14 +58,14 @@ def _interleaved(planner: Planner, source: Slot, output: Slot, ups: Upsampling) 
         cores, most = split_work(planner.card, spec.physical[0] // TILE_SIZE)
         pages = tiles * (1 if most == 1 else 2)
         buffers = [
-            staging(pages * spec.dtype.tile_bytes, cores),
-            staging(pages * output.spec.dtype.tile_bytes, cores),
+            _staging("input", pages * spec.dtype.tile_bytes, cores),
+            _staging("output", pages * output.spec.dtype.tile_bytes, cores),
         ]
     else:
         cores, most = split_work(planner.card, spec.physical[0])
         page = round_up(spec.physical[1] * spec.dtype.element_bytes, planner.card.dram_alignment)
-        buffers = [staging(page * (1 if most == 1 else 2), cores)]
-    _dispatch(planner, Path.WHOLE_INTERLEAVED, cores, source, output, buffers, ups)
+        buffers = [_staging("input", page * (1 if most == 1 else 2), cores)]
+    planner.dispatch(_program(Path.WHOLE_INTERLEAVED, cores, buffers, ups), [source], [output])
 
 
 def _fractional(planner: Planner, source: Slot, output: Slot, ups: Upsampling) -> None:
@@ -62,8 +77,8 @@ def _fractional(planner: Planner, source: Slot, output: Slot, ups: Upsampling) -
     )
     cores, _ = split_work(planner.card, output.spec.num_pages)
     alignment = planner.card.dram_alignment if output.spec.memory_config.is_dram() else planner.card.l1_alignment
-    buffers = [staging(_FRACTIONAL_PAGES * round_up(other, alignment), cores)]
-    _dispatch(planner, Path.FRACTIONAL, cores, source, output, buffers, ups)
+    buffers = [_staging("output", _FRACTIONAL_PAGES * round_up(other, alignment), cores)]
+    planner.dispatch(_program(Path.FRACTIONAL, cores, buffers, ups), [source], [output])
 
 
 def _sharded(planner: Planner, source: Slot, output: Slot, ups: Upsampling) -> None:
@@ -83,21 +98,11 @@ def _sharded(planner: Planner, source: Slot, output: Slot, ups: Upsampling) -> N
     size = sharded_table(n, h, w, scale_h, rows)
     table = table_in_l1_small(planner, size, busy)
     buffers = [
-        staging(rows * stick, busy, source),
-        staging(rows * scale_h * scale_w * stick, busy, output),
-        CircularBuffer(size, busy, table, dataflow=True),
+        _staging("input", rows * stick, busy, source),
+        _staging("output", rows * scale_h * scale_w * stick, busy, output),
+        CircularBuffer(size, busy, table, dataflow=True, name="stick positions"),
     ]
-    planner.step(
-        "Upsample",
-        Path.WHOLE_SHARDED.value,
-        busy,
-        [source],
-        [output],
-        buffers,
-        {"upsampling": ups},
-        transfer(output.spec, output.spec),
-        [table],
-    )
+    planner.dispatch(_program(Path.WHOLE_SHARDED, busy, buffers, ups), [source], [output], [table])
 
 
 def _busy(spec: Spec) -> CoreRangeSet:
@@ -112,22 +117,9 @@ def _busy(spec: Spec) -> CoreRangeSet:
     return CoreRangeSet([CoreRange(box.start, (min(box.end.x, box.start.x + rows - 1), box.end.y))])
 
 
-def _dispatch(
-    planner: Planner,
-    path: Path,
-    cores: CoreRangeSet,
-    source: Slot,
-    output: Slot,
-    buffers: list[CircularBuffer],
-    ups: Upsampling,
-) -> None:
-    planner.step(
-        "Upsample",
-        path.value,
-        cores,
-        [source],
-        [output],
-        buffers,
-        {"upsampling": ups},
-        transfer(source.spec, output.spec),
-    )
+def _staging(name: str, size: int, cores: CoreRangeSet, alias: Slot | None = None) -> CircularBuffer:
+    return CircularBuffer(size, rejoined(cores), alias, dataflow=True, name=name)
+
+
+def _program(path: Path, cores: CoreRangeSet, buffers: list[CircularBuffer], ups: Upsampling) -> NearestProgram:
+    return NearestProgram(factory=path.value, cores=cores, buffers=tuple(buffers), upsampling=ups)

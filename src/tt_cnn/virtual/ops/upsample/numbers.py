@@ -11,8 +11,8 @@ from torch import Tensor
 from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.bits import keep_mantissa
 from tt_cnn.virtual.ops.operation import Context
+from tt_cnn.virtual.ops.upsample.bilinear import BilinearProgram
 from tt_cnn.virtual.ops.upsample.problem import Upsampling
-from tt_cnn.virtual.types.enums import MathFidelity
 
 _ONE = 1 << 16
 """1.0 in the kernels' fixed-point numbers."""
@@ -42,7 +42,7 @@ def _bilinear(context: Context, x: Tensor, ups: Upsampling) -> Tensor:
         return nchw.permute(0, 2, 3, 1)
     tops, bottoms = _neighbours(h, scale_h, x.device)
     lefts, rights = _neighbours(w, scale_w, x.device)
-    fidelity = ups.compute.math_fidelity if ups.compute is not None else MathFidelity.HiFi4
+    fidelity = context.program(BilinearProgram).mixes_at
     result = x.new_empty(n, h * scale_h, w * scale_w, c)
     for row in range(scale_h):
         for column in range(scale_w):

@@ -1,0 +1,33 @@
+"""The time of upsampling."""
+
+from __future__ import annotations
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.network import Way, transaction_cycles
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.ops.sliding_window.time import PROCESSORS, TABLE_CYCLES
+from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
+
+
+def nearest_cycles(step: Step, figures: Figures) -> Cycles:
+    """Every stick is read once for each copy in a row, rows are copied."""
+    moving = _reading(step, figures)
+    return Cycles(moving, noc=moving)
+
+
+def bilinear_cycles(neighbours: int, step: Step, figures: Figures) -> Cycles:
+    """The neighbours of every result are read, and mixed on the matrix unit."""
+    output = step.outputs[0].spec
+    moving = neighbours * _reading(step, figures)
+    tiles = div_up(output.page_shape[1], TILE_SIZE)
+    reducing = output.shard.shape[0] * (figures.pool_stick_cycles + tiles * figures.pool_tile_cycles)
+    return Cycles(max(moving, reducing), matrix=reducing, noc=moving)
+
+
+def _reading(step: Step, figures: Figures) -> float:
+    """A stick for each one of the output."""
+    output = step.outputs[0].spec
+    sticks = output.shard.shape[0] if output.is_sharded else div_up(output.num_pages, step.cores.num_cores())
+    extra = 0.0 if output.is_sharded else figures.page_cycles
+    return sticks * transaction_cycles(figures, Way.L1_READ, output.page_bytes, extra + TABLE_CYCLES / 2) / PROCESSORS
