@@ -36,7 +36,8 @@ from figure import Figure
 from tt_cnn import ttnn
 from tt_cnn.pipeline import Pipeline, PipelineConfig, create_pipeline_from_config
 from tt_cnn.pipeline.executors.timing import Timing, time_verbs
-from tt_cnn.virtual.engines.engine import ENGINES, Engine
+from tt_cnn.virtual.engines.creation import ENGINES
+from tt_cnn.virtual.engines.engine import Engine
 
 ROWS, COLUMNS = 2048, 1024
 COPIED_ROWS = 4096

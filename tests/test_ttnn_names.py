@@ -134,8 +134,8 @@ def test_keywords_that_are_passed_on_as_a_whole_are_ttnns(open_card: Any) -> Non
 
 VIRTUAL_ONLY = {
     "builder/naming.py": {"tt_cnn.virtual.errors.card_error"},
-    "pipeline/work.py": {"tt_cnn.virtual.queues.command_times"},
-    "testing/device_time.py": {"tt_cnn.virtual.cost"},
+    "pipeline/work.py": {"tt_cnn.virtual.devices.command_times"},
+    "testing/device_time.py": {"tt_cnn.virtual.cost.kernel"},
     "testing/op_comparison.py": {"tt_cnn.virtual.references.comparison_mode"},
 }
 """Where the library uses what only the virtual card has, each time behind `is_virtual()`."""

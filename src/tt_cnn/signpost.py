@@ -23,11 +23,11 @@ def signpost(header: str, message: str = "") -> None:
     if not runtime.is_virtual():
         _tracy_signpost(header, message)
         return
-    from tt_cnn.reports.recording import recording_devices
-    from tt_cnn.virtual.devices.opening import open_devices
+    # imported only where the virtual card is in use
+    from tt_cnn.virtual.devices.opening import open_devices, recorded_devices
     from tt_cnn.virtual.queues.queue import SIGNPOST, Command, current_queue
 
-    for device in dict.fromkeys([*open_devices(), *recording_devices()]):
+    for device in dict.fromkeys([*open_devices(), *recorded_devices]):
         with device.lock:
             trace = device.capturing
             command = Command(

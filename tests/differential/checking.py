@@ -12,11 +12,13 @@ import torch
 
 from tests.differential.program import Program, Running, values_of
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.engines import engine as engines
+from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.engines.creation import ENGINES
 from tt_cnn.virtual.engines.replay.cuda.guarded import GuardedReplay
 from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.replay import Replay
+from tt_cnn.virtual.engines.streams import from_host
 
 REPLAYS = 5
 WELL_CONDITIONED = 4e-6
@@ -26,7 +28,7 @@ STEADY = 1e-5
 OPTIONS = {"l1_small_size": 32768, "hazards": "off"}
 
 
-class Float64(engines.Engine):
+class Float64(Engine):
     """Commands one by one, in numbers of 64 bits: the reference of `native` numerics."""
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
@@ -81,11 +83,11 @@ class _StepsReplay(GuardedReplay):
         return _StepsOnCpu(nodes)
 
 
-class Steps(engines.Engine):
+class Steps(Engine):
     """How replays on a GPU are put together, without a GPU: which step reads and writes which memory."""
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
-        return engines.from_host(host.clone(), host)
+        return from_host(host.clone(), host)
 
     def replay(self, commands: Sequence[Any], outputs: Sequence[Any]) -> Any:
         return _StepsReplay(commands, outputs)
@@ -94,10 +96,10 @@ class Steps(engines.Engine):
         return replay.note_values
 
 
-engines.ENGINES.setdefault("float64", Float64)
-engines.ENGINES.setdefault("nudged", Nudged)
-engines.ENGINES.setdefault("16 bits", SixteenBits)
-engines.ENGINES.setdefault("steps", Steps)
+ENGINES.setdefault("float64", Float64)
+ENGINES.setdefault("nudged", Nudged)
+ENGINES.setdefault("16 bits", SixteenBits)
+ENGINES.setdefault("steps", Steps)
 
 
 @dataclass(frozen=True)

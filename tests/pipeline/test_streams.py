@@ -33,7 +33,8 @@ from tt_cnn.pipeline import (
 )
 from tt_cnn.pipeline.executors.timing import Timing, time_verbs
 from tt_cnn.pipeline.statistics import StatsBook
-from tt_cnn.virtual.engines.engine import ENGINES, Engine
+from tt_cnn.virtual.engines.creation import ENGINES
+from tt_cnn.virtual.engines.engine import Engine
 
 
 @pytest.fixture

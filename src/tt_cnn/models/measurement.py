@@ -17,7 +17,7 @@ from tt_cnn.models.tt_model import Precision
 from tt_cnn.reports.l1_picture import l1_use
 from tt_cnn.testing.pcc import comp_pcc
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.queues.command_times import CommandTimes
+from tt_cnn.virtual.devices.command_times import CommandTimes
 
 BFLOAT16_GATE = 0.99
 """What every output reaches with bfloat16 activations all through."""

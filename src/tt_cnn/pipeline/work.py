@@ -29,7 +29,7 @@ class MeasuredWork:
     """The virtual card tells when each of its commands started and ended."""
 
     def __init__(self, device: Any) -> None:
-        from tt_cnn.virtual.queues.command_times import CommandTimes
+        from tt_cnn.virtual.devices.command_times import CommandTimes
 
         self._times = CommandTimes(device)
         self._times.start()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.devices.opening import recorded_devices
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.geometry import MeshShape
@@ -34,20 +35,12 @@ def recorded(device: MeshDevice) -> Iterator[list[Recorded]]:
         notes.append(Recorded(bare, dict(device.live), tuple(device.hazards.order.at(command.queue))))
 
     device.listeners.append(note)
-    _recording.append(device)
+    recorded_devices.append(device)
     try:
         yield notes
     finally:
-        _recording.remove(device)
+        recorded_devices.remove(device)
         device.listeners.remove(note)
-
-
-_recording: list[MeshDevice] = []
-
-
-def recording_devices() -> list[MeshDevice]:
-    """Devices that are recorded now; they need not have been opened by a user."""
-    return list(_recording)
 
 
 class PlanningCard(MeshDevice):

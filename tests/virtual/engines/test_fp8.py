@@ -13,7 +13,7 @@ from torch import nn
 
 from tt_cnn.testing.pcc import comp_pcc
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.engines.engine import CudaEngine
+from tt_cnn.virtual.engines.cuda import CudaEngine
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.capture import graph_of
 from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution, Copy, KernelCall, Window

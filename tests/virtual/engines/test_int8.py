@@ -317,6 +317,6 @@ def test_what_does_not_go_together_is_told(options: dict[str, Any], message: str
 
 
 def test_without_engines_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tt_cnn.virtual.engines.engine.installed", lambda: ("kernels",))
+    monkeypatch.setattr("tt_cnn.virtual.engines.compiling.installed", lambda: ("kernels",))
     with pytest.raises(RuntimeError, match=r"pip install 'tt-cnn\[cpu\]'"):
         ttnn.open_device(device_id=0, numerics="native", precision="int8")

@@ -217,7 +217,7 @@ def test_engines_of_the_host_need_native_numerics() -> None:
 
 
 def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tt_cnn.virtual.engines.engine.installed", lambda: ())
+    monkeypatch.setattr("tt_cnn.virtual.engines.compiling.installed", lambda: ())
     with pytest.raises(RuntimeError, match=r"pip install 'tt-cnn\[cpu\]'"):
         ttnn.open_device(device_id=0, engine="openvino", numerics="native")
     device = ttnn.open_device(device_id=0, l1_small_size=16384, numerics="native")

@@ -13,7 +13,7 @@ import torch
 from tt_cnn import ttnn
 from tt_cnn.pipeline import work
 from tt_cnn.pipeline.executors.timing import Timing
-from tt_cnn.virtual.engines import Engine, engine
+from tt_cnn.virtual.engines import Engine, creation
 
 
 class Late(Engine):
@@ -49,7 +49,7 @@ class Late(Engine):
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch, open_card: Callable[..., Any]) -> Any:
-    monkeypatch.setitem(engine.ENGINES, "late", Late)
+    monkeypatch.setitem(creation.ENGINES, "late", Late)
     return open_card(engine="late", num_command_queues=2)
 
 

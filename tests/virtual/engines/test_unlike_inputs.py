@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.engines.engine import CompilingEngine
+from tt_cnn.virtual.engines.compiling import CompilingEngine
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution
 from tt_cnn.virtual.engines.replay.cuda.launches import Launches

@@ -11,7 +11,8 @@ import torch
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines import create_engine
-from tt_cnn.virtual.queues.queue import Event, Latch, Queue
+from tt_cnn.virtual.queues.queue import Event, Queue
+from tt_cnn.virtual.threads.latch import Latch
 
 
 @pytest.fixture

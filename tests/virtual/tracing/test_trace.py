@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tt_cnn.virtual import ttnn
-from tt_cnn.virtual.queues.hazards import HazardWarning
+from tt_cnn.virtual.hazards.hazards import HazardWarning
 
 
 def _values(tensor):

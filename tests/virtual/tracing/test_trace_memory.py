@@ -13,9 +13,9 @@ import torch
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.errors.card_error import HazardError
+from tt_cnn.virtual.hazards.hazards import HazardWarning
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.queues.accesses import temporaries
-from tt_cnn.virtual.queues.hazards import HazardWarning
 from tt_cnn.virtual.types.enums import BufferType
 
 ENGINES = [(engine, numerics) for engine in ("torch", "cpu") for numerics in ("device", "native")]

@@ -19,8 +19,8 @@ import pytest
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.errors.card_error import CardError, HazardError
+from tt_cnn.virtual.hazards.hazards import HazardWarning
 from tt_cnn.virtual.planning.placement import Place
-from tt_cnn.virtual.queues.hazards import HazardWarning
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.types.enums import BufferType
 

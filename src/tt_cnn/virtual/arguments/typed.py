@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
-from tt_cnn.virtual.errors.faults import internal_error, is_fault
+from tt_cnn.virtual.arguments.faults import internal_error, is_fault
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout

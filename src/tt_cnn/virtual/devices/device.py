@@ -13,9 +13,11 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.devices.repeats import Repeats
 from tt_cnn.virtual.engines import MAX_QUEUES, create_engine
 from tt_cnn.virtual.engines.precision import create_precision
 from tt_cnn.virtual.errors.card_error import CardError, current_layer, fatal
+from tt_cnn.virtual.hazards.hazards import HazardChecker
 from tt_cnn.virtual.memory.heap import give_back
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
@@ -23,12 +25,10 @@ from tt_cnn.virtual.memory.view import MemoryView, memory_view
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
 from tt_cnn.virtual.planning.plan import FreeMemory, Plan
 from tt_cnn.virtual.planning.plan_cache import PlanCache
-from tt_cnn.virtual.queues.hazards import HazardChecker
 from tt_cnn.virtual.queues.queue import Command, Event, Job, Queue, Timer, current_queue, timed
-from tt_cnn.virtual.queues.repeats import Repeats
 from tt_cnn.virtual.tensors.storage import Buffer, Cell, Dropped, Guard, LiveBuffer
-from tt_cnn.virtual.tracing import trace as traces
-from tt_cnn.virtual.tracing.trace import MeshTraceId, Trace
+from tt_cnn.virtual.tensors.tensor import Tensor
+from tt_cnn.virtual.tracing.trace import MeshTraceId, Trace, reserve
 from tt_cnn.virtual.tracing.trace_memory import Loose, TraceMemory
 from tt_cnn.virtual.types.enums import Arch, BufferType
 from tt_cnn.virtual.types.geometry import CoreCoord, CoreGrid, MeshShape
@@ -238,6 +238,11 @@ class MeshDevice:
             cache.programs.setdefault(key, placement.kept_configs.get(key, []))
         return placement
 
+    @property
+    def watched(self) -> bool:
+        """Somebody looks at single commands, or they do not run."""
+        return self.capturing is not None or self.no_dispatch or bool(self.listeners)
+
     def programs_cached(self, plan: Plan) -> bool:
         return all(step.program_key in self.program_cache.programs for step in plan.steps if not step.moves)
 
@@ -375,7 +380,7 @@ class MeshDevice:
             self.capturing = None
             try:
                 trace.close(self.cells.values(), self.allocations, self.engine)
-                traces.reserve(self, trace)
+                reserve(trace, self.memory, self.traces.values(), self.trace_region_size, self._id)
                 self.traces[int(trace.id)] = trace
             finally:
                 self.loose.forget()
@@ -443,6 +448,13 @@ def _stop(queues: list[Queue]) -> None:
     """End the workers, after what is pending; also when a device is dropped without being closed."""
     for queue in queues:
         queue.close()
+
+
+def device_of(tensor: Tensor, op: str) -> MeshDevice:
+    """Where a tensor is; an error naming the op where it is on none."""
+    device = tensor.buffer(op).device
+    assert isinstance(device, MeshDevice), "buffers are made by devices"
+    return device
 
 
 def values_on(device: MeshDevice, values: list[torch.Tensor]) -> list[torch.Tensor]:

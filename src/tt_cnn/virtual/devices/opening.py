@@ -26,6 +26,8 @@ _DEFAULTS = {"card": "n150", "numerics": "device", "engine": "cpu", "hazards": "
 _open: WeakValueDictionary[int, MeshDevice] = WeakValueDictionary()
 """Devices by chip; one that nobody holds any more is as good as closed."""
 _default: list[MeshDevice | None] = [None]
+recorded_devices: list[MeshDevice] = []
+"""Devices whose commands a report records; they need not have been opened by a user."""
 
 
 class DispatchCoreType(NativeEnum):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.devices.opening import open_devices
 from tt_cnn.virtual.graphs.queries import (
     PeakMemoryUsagePerCore,
     TensorInfo,
@@ -363,8 +364,6 @@ def is_graph_capture_active() -> bool:
 
 def begin_graph_capture(run_mode: RunMode = RunMode.NORMAL) -> None:
     """Record what is called on the open devices until `end_graph_capture`. Captures may be nested."""
-    from tt_cnn.virtual.devices.opening import open_devices
-
     if not isinstance(run_mode, RunMode):
         raise TypeError(f"begin_graph_capture(): incompatible function arguments: run_mode is {run_mode!r}")
     _captures.append(Capture(run_mode, open_devices()))

@@ -24,16 +24,16 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from tt_cnn.virtual.arguments.call_script import described
+from tt_cnn.virtual.arguments.faults import internal_error, is_fault
 from tt_cnn.virtual.arguments.typed import takes, type_name
-from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.devices.advice import Alternative, explain
+from tt_cnn.virtual.devices.device import MeshDevice, device_of
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors.card_error import CardError, HazardError, current_layer, fatal
 from tt_cnn.virtual.errors.failures import Failure
-from tt_cnn.virtual.errors.faults import internal_error, is_fault
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.aliases import current_spelling
-from tt_cnn.virtual.planning.advice import Alternative, explain
 from tt_cnn.virtual.planning.placement import Place, Placement
 from tt_cnn.virtual.planning.plan import Allocate, Plan, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
@@ -190,7 +190,8 @@ class Operation:
             if any(buffer.device is not device for buffer in buffers):
                 raise CardError(f"ttnn.{self.name} was given tensors of different devices.")
             key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
-            repeat = device.repeats.find(device, key, call.tensors)
+            repeats, version = device.repeats, device.memory.version
+            repeat = None if device.watched else repeats.find(key, call.tensors, version, device.programs_cached)
             if repeat is not None:
                 device.enqueue(repeat.command)
                 for cell in repeat.command.writes:
@@ -223,12 +224,12 @@ class Operation:
             outputs = self._outputs(device, call, plan, placement.places, buffers, captured)
             command = self._enqueue(device, queue, call, plan, outputs, buffers, cached, placement)
             if command is not None:
-                device.repeats.keep(device, key, command, plan, call.tensors)
+                repeats.keep(key, call.tensors, device.memory.version, command, plan)
         return self.results(outputs, call)
 
     def _device(self, call: Call) -> MeshDevice:
         if call.tensors:
-            return call.tensors[0].buffer(self.name).device
+            return device_of(call.tensors[0], self.name)
         fatal(call.device is not None, f"ttnn.{self.name} needs a device")
         assert call.device is not None
         call.device.check_open()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.memory.memory import Footprint, Memory
 from tt_cnn.virtual.planning.plan import Action, Allocate, CircularBuffer, Free, Plan, Refuse, Step
-from tt_cnn.virtual.queues.hazards import Access
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.planning.placement import Place, PlacedStep, Placement
 from tt_cnn.virtual.planning.plan import Plan
-from tt_cnn.virtual.queues.hazards import Access
 from tt_cnn.virtual.tensors.storage import Buffer
 from tt_cnn.virtual.types.enums import BufferType
 

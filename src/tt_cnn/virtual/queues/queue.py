@@ -7,18 +7,17 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tt_cnn.interrupts import uninterrupted
-from tt_cnn.virtual.devices.forks import LostLock, belongs_to_this_process
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors.failures import Failure
+from tt_cnn.virtual.hazards.hazards import Access, Clock
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import Plan
-
-if TYPE_CHECKING:
-    from tt_cnn.virtual.queues.hazards import Access, Clock
-    from tt_cnn.virtual.tensors.storage import Cell, HostStorage
+from tt_cnn.virtual.tensors.storage import Cell, HostStorage
+from tt_cnn.virtual.threads.forks import LostLock, belongs_to_this_process
+from tt_cnn.virtual.threads.latch import Latch
 
 current_queue: ContextVar[int] = ContextVar("tt_cnn_queue", default=0)
 """The queue that calls without a queue of their own go to (`ttnn.command_queue`)."""
@@ -99,26 +98,6 @@ def timed(command: Command, engine: Engine, timers: Sequence[Timer]) -> Job:
             timer(command, start, stop)
 
     return job
-
-
-class Latch:
-    """Opens once, for all who wait. Lighter than `threading.Event`, since every event and read makes one."""
-
-    __slots__ = ("_lock", "opened")
-
-    def __init__(self) -> None:
-        self.opened = False
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def open(self) -> None:
-        self.opened = True
-        self._lock.release()
-
-    def wait(self) -> None:
-        if not self.opened:
-            with self._lock:  # each who waits passes it on
-                pass
 
 
 class Event:

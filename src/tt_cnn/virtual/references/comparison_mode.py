@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
+from tt_cnn.virtual.devices.synchronization import command_queue
 from tt_cnn.virtual.errors.card_error import current_layer
+from tt_cnn.virtual.ops.layout.transfers import from_device
 from tt_cnn.virtual.ops.operation import Call, Operation
-from tt_cnn.virtual.queues.synchronization import command_queue
 from tt_cnn.virtual.references import GOLDEN, Golden
 from tt_cnn.virtual.tensors.conversion import unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.tensors.transfers import from_device
 
 log = logging.getLogger("tt_cnn.virtual")
 

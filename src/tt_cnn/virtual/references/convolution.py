@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tt_cnn.virtual.ops.conv2d.preparation import weights_of
+from tt_cnn.virtual.ops.layout.transfers import from_device
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
 from tt_cnn.virtual.references.eltwise import activated
 from tt_cnn.virtual.references.registry import Arguments, golden
-from tt_cnn.virtual.tensors.transfers import from_device
 from tt_cnn.virtual.types.enums import PaddingMode
 
 

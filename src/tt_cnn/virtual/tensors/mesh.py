@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.types.geometry import MeshShape
 
-if TYPE_CHECKING:
-    from tt_cnn.virtual.devices.device import MeshDevice
+
+class Mesh(Protocol):
+    """A device, as the number and the arrangement of its chips."""
+
+    shape: MeshShape
+
+    @property
+    def chips(self) -> int: ...
 
 
 def _split(tensor: torch.Tensor, parts: int, dim: int, who: str) -> list[torch.Tensor]:
@@ -41,7 +47,7 @@ def _whole(value: object, name: str, who: str) -> int:
     return value
 
 
-def _mesh_shape(mesh_device: MeshDevice, mesh_shape: Sequence[int] | None, who: str) -> MeshShape:
+def _mesh_shape(mesh_device: Mesh, mesh_shape: Sequence[int] | None, who: str) -> MeshShape:
     shape = mesh_device.shape if mesh_shape is None else MeshShape(*mesh_shape)
     fatal(
         shape.dims() == 2 and shape.mesh_size() == mesh_device.chips,
@@ -53,7 +59,7 @@ def _mesh_shape(mesh_device: MeshDevice, mesh_shape: Sequence[int] | None, who: 
 class TensorToMesh:
     """How one tensor becomes one for each chip."""
 
-    def __init__(self, mesh_device: MeshDevice) -> None:
+    def __init__(self, mesh_device: Mesh) -> None:
         _check_device(mesh_device, type(self).__name__)
         self.mesh_device = mesh_device
 
@@ -74,7 +80,7 @@ class ReplicateTensorToMesh(TensorToMesh):
 class ShardTensorToMesh(TensorToMesh):
     """Equal parts along a dimension, one a chip."""
 
-    def __init__(self, mesh_device: MeshDevice, dim: int) -> None:
+    def __init__(self, mesh_device: Mesh, dim: int) -> None:
         super().__init__(mesh_device)
         self.dim = _whole(dim, "dim", "ShardTensorToMesh")
 
@@ -85,7 +91,7 @@ class ShardTensorToMesh(TensorToMesh):
 class ShardTensor2dMesh(TensorToMesh):
     """Parts along two dimensions over a mesh of rows and columns; None keeps a dimension whole."""
 
-    def __init__(self, mesh_device: MeshDevice, mesh_shape: Sequence[int], dims: Sequence[int | None]) -> None:
+    def __init__(self, mesh_device: Mesh, mesh_shape: Sequence[int], dims: Sequence[int | None]) -> None:
         super().__init__(mesh_device)
         self.mesh_shape = _mesh_shape(mesh_device, mesh_shape, "ShardTensor2dMesh")
         fatal(
@@ -105,7 +111,7 @@ class ShardTensor2dMesh(TensorToMesh):
 class MeshToTensor:
     """How the tensors of the chips become one."""
 
-    def __init__(self, mesh_device: MeshDevice) -> None:
+    def __init__(self, mesh_device: Mesh) -> None:
         _check_device(mesh_device, type(self).__name__)
         self.mesh_device = mesh_device
 
@@ -116,7 +122,7 @@ class MeshToTensor:
 class ConcatMeshToTensor(MeshToTensor):
     """The chips' tensors one after the other along a dimension."""
 
-    def __init__(self, mesh_device: MeshDevice, dim: int) -> None:
+    def __init__(self, mesh_device: Mesh, dim: int) -> None:
         super().__init__(mesh_device)
         self.dim = _whole(dim, "dim", "ConcatMeshToTensor")
 
@@ -128,7 +134,7 @@ class ConcatMeshToTensor(MeshToTensor):
 class ConcatMesh2dToTensor(MeshToTensor):
     """Columns joined along the second dimension given, then rows along the first."""
 
-    def __init__(self, mesh_device: MeshDevice, mesh_shape: Sequence[int], dims: Sequence[int]) -> None:
+    def __init__(self, mesh_device: Mesh, mesh_shape: Sequence[int], dims: Sequence[int]) -> None:
         super().__init__(mesh_device)
         self.mesh_shape = _mesh_shape(mesh_device, mesh_shape, "ConcatMesh2dToTensor")
         fatal(len(dims) == 2, f"ConcatMesh2dToTensor: dims is {tuple(dims)}; it takes two, of rows and of columns.")

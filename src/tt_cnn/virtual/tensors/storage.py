@@ -7,30 +7,29 @@ host computes with them at full speed.
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from tt_cnn.interrupts import enter, gives_back, in_destructor, leave
-from tt_cnn.virtual.devices.forks import LostLock, belongs_to_this_process, refuse
-from tt_cnn.virtual.engines import used_here
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.engines import Engine, used_here
+from tt_cnn.virtual.engines.traced import Values, viewed
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.errors.failures import Failure
+from tt_cnn.virtual.hazards.hazards import HazardChecker
+from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.planning.placement import Place
-from tt_cnn.virtual.queues.queue import Latch
+from tt_cnn.virtual.threads.forks import LostLock, belongs_to_this_process, refuse
+from tt_cnn.virtual.threads.latch import Latch
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-if TYPE_CHECKING:
-    from tt_cnn.virtual.devices.device import MeshDevice
-    from tt_cnn.virtual.tensors.tensor import Tensor
 
 CARRIER: dict[DataType, torch.dtype] = {
     DataType.BFLOAT16: torch.float32,
@@ -43,10 +42,6 @@ CARRIER: dict[DataType, torch.dtype] = {
     DataType.UINT8: torch.uint8,
     DataType.INT8: torch.int8,
 }
-
-
-Values = list[torch.Tensor] | Failure | None
-"""One tensor for each chip; the failure of the command that should have written them; None where nothing has."""
 
 
 class Contents(Enum):
@@ -97,18 +92,6 @@ class Cell:
             for value in values:
                 used_here(value)
         return [v if tuple(v.shape) == shape else viewed(v, shape) for v in values]
-
-
-def viewed(value: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Values that were written under another shape: the same memory, in the same order.
-
-    Shards may be longer than the rows that they hold, and a view may have less of such padding, or more.
-    """
-    missing = math.prod(shape) - value.numel()
-    if not missing:
-        return value.reshape(shape)
-    flat = value.reshape(-1)
-    return (flat[:missing] if missing < 0 else torch.nn.functional.pad(flat, (0, missing))).reshape(shape)
 
 
 def zeros(spec: Spec, chips: int, device: torch.device) -> list[torch.Tensor]:
@@ -202,22 +185,46 @@ class LiveBuffer(NamedTuple):
     made_by: str
 
 
+class Owner(Protocol):
+    """A tensor, as its buffer sees it."""
+
+    @property
+    def holds_its_buffer(self) -> bool: ...
+
+
+class Holder(Protocol):
+    """A device, as its buffers see it."""
+
+    card: Card
+    closed: bool
+    engine: Engine
+    hazards: HazardChecker
+    lock: Guard
+    memory: Memory
+
+    def captures(self, queue: int) -> bool: ...
+
+    def let_go(self, serial: int, cell: Cell) -> None: ...
+
+    def take_back(self, here: Place, by: str = "") -> None: ...
+
+
 class Buffer:
     """Memory of the card held by tensors; given back when the last of them is gone, or when told to."""
 
-    def __init__(self, device: MeshDevice, cell: Cell, serial: int, made_by: str) -> None:
+    def __init__(self, device: Holder, cell: Cell, serial: int, made_by: str) -> None:
         self.device = device
         self.cell = cell
         self.place = cell.place
         self.spec = cell.spec
         self.dropped: Dropped | None = None
-        self._owners: list[weakref.ref[Tensor]] = []
+        self._owners: list[weakref.ref[Owner]] = []
         self.allocated = True
         self.freed_by = ""
         self.serial = serial
         self.made_by = made_by
 
-    def held_by(self, tensor: Tensor) -> None:
+    def held_by(self, tensor: Owner) -> None:
         self._owners.append(weakref.ref(tensor))
 
     @property
@@ -272,7 +279,7 @@ class PendingRead:
 
     __slots__ = ("_device", "_queue", "_tick", "done", "mark")
 
-    def __init__(self, device: MeshDevice, done: Latch) -> None:
+    def __init__(self, device: Holder, done: Latch) -> None:
         self._device = device
         self.done = done
         self.mark: Any = None

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from tt_cnn.interrupts import uninterrupted
 from tt_cnn.virtual.errors.card_error import CardError, fatal
-from tt_cnn.virtual.tensors.storage import Buffer, HostStorage
+from tt_cnn.virtual.tensors.storage import Buffer, Holder, HostStorage
 from tt_cnn.virtual.types.enums import DataType, Layout, StorageType
 from tt_cnn.virtual.types.geometry import Shape, Tile, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-if TYPE_CHECKING:
-    from tt_cnn.virtual.devices.device import MeshDevice
 
 _ids: Iterator[int] = iter(range(1, 2**62))
 
@@ -134,10 +131,10 @@ class Tensor:
             return True
         return (buffer.allocated or self._is_view) and not self._deallocated and not buffer.device.closed
 
-    def device(self) -> MeshDevice | None:
+    def device(self) -> Holder | None:
         return None if self._buffer is None or self._deallocated else self._buffer.device
 
-    def devices(self) -> list[MeshDevice]:
+    def devices(self) -> list[Holder]:
         return [] if self._buffer is None else [self._buffer.device]
 
     # --- its memory ---------------------------------------------------------------------------------------------

@@ -10,20 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.hazards.hazards import Access, Accesses
+from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
-from tt_cnn.virtual.queues.hazards import Access, Accesses
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import Cell
 from tt_cnn.virtual.tracing.trace_memory import TraceMemory
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import div_up, round_up
-
-if TYPE_CHECKING:
-    from tt_cnn.virtual.devices.device import MeshDevice
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -105,24 +102,24 @@ def _merged(accesses: list[Access]) -> list[Access]:
     return list(ranges.values())
 
 
-def reserve(device: MeshDevice, trace: Trace) -> None:
+def reserve(trace: Trace, memory: Memory, others: Iterable[Trace], region_size: int, device_id: int) -> None:
     """Find the trace a place: in the trace region, or at the top of DRAM where none was set apart."""
-    region = device.memory.regions[BufferType.TRACE]
-    bank_bytes = round_up(div_up(trace.size, device.card.dram_banks), device.card.dram_alignment)
+    region, card = memory.regions[BufferType.TRACE], memory.card
+    bank_bytes = round_up(div_up(trace.size, card.dram_banks), card.dram_alignment)
     if region.size:
-        used = sum(t.size for t in device.traces.values() if t.place is not None)
-        fits = used + trace.size <= device.trace_region_size
+        used = sum(t.size for t in others if t.place is not None)
+        fits = used + trace.size <= region_size
         address = region.allocate(bank_bytes) if fits else None
         if address is None:
             raise CardError(
-                f"Creating trace buffers of size {used + trace.size}B on MeshDevice {device.id()}, but only "
-                f"{device.trace_region_size}B is allocated for trace region.",
+                f"Creating trace buffers of size {used + trace.size}B on MeshDevice {device_id}, but only "
+                f"{region_size}B is allocated for trace region.",
                 f"  open the device with trace_region_size={round_up(used + trace.size, 4096)} or more (an estimate), "
                 f"or with 0 to let the trace go to the top of DRAM",
             )
         trace.place = Place(BufferType.TRACE, address, bank_bytes)
         return
-    dram = device.memory.regions[BufferType.DRAM]
+    dram = memory.regions[BufferType.DRAM]
     trace.place = Place(BufferType.DRAM, dram.base + dram.size - bank_bytes, bank_bytes)
     log.info(
         "trace %d goes to the top of DRAM; TT-NN before 0.80 would need trace_region_size >= %d (an estimate)",

@@ -12,19 +12,37 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol, SupportsInt
 
+from tt_cnn.virtual.hazards.hazards import Access, HazardChecker
 from tt_cnn.virtual.planning.placement import Place
 from tt_cnn.virtual.queues.accesses import circular_buffers
-from tt_cnn.virtual.queues.hazards import Access
 from tt_cnn.virtual.queues.queue import Command
-from tt_cnn.virtual.tensors.storage import Cell, Contents
+from tt_cnn.virtual.tensors.storage import Cell, Contents, LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-if TYPE_CHECKING:
-    from tt_cnn.virtual.devices.device import MeshDevice
-    from tt_cnn.virtual.tracing.trace import Trace
+
+class Books(Protocol):
+    """A device, as the memory of its traces sees it."""
+
+    allocations: int
+    cells: dict[int, Cell]
+    hazards: HazardChecker
+    live: dict[int, LiveBuffer]
+    loose: Loose
+
+
+class RecordedTrace(Protocol):
+    """A trace, as its memory sees it."""
+
+    commands: list[Command]
+    memory: TraceMemory
+
+    @property
+    def id(self) -> SupportsInt: ...
+
+    def also_fill(self, cell: Cell) -> None: ...
 
 
 class Write(NamedTuple):
@@ -120,7 +138,7 @@ class TraceMemory:
 
     # --- replays ------------------------------------------------------------------------------------------------
 
-    def check(self, device: MeshDevice, trace: Trace) -> None:
+    def check(self, device: Books, trace: RecordedTrace) -> None:
         """Before a replay: refuse it where nobody knows what it would read, and report what it writes over."""
         who = f"replaying trace {int(trace.id)}"
         if self._astray is not None:
@@ -145,7 +163,7 @@ class TraceMemory:
         if device.loose.version != self._loose_version:
             self._look_at_loose(device.loose, trace.also_fill)
 
-    def _look_at_buffers(self, device: MeshDevice, who: str, also_fill: Callable[[Cell], None]) -> None:
+    def _look_at_buffers(self, device: Books, who: str, also_fill: Callable[[Cell], None]) -> None:
         """What was allocated since the capture began may lie where the replay writes. Each buffer is looked at once."""
         found: list[tuple[int, Cell, Write]] = []
         for serial in reversed(device.live):
@@ -182,7 +200,7 @@ class TraceMemory:
                 self._over_loose.append((cell, write))
         self._loose_version = loose.version
 
-    def replayed(self, device: MeshDevice, trace: Trace) -> None:
+    def replayed(self, device: Books, trace: RecordedTrace) -> None:
         """A replay is enqueued: what it writes is there, and what it writes over is not."""
         if self._fills:
             for cell in self._fills.values():
@@ -228,7 +246,7 @@ class TraceMemory:
 class Loose:
     """Cells that traces read and no buffer holds. Whatever is written to their memory, a replay would read."""
 
-    def __init__(self, traces: Mapping[int, Trace]) -> None:
+    def __init__(self, traces: Mapping[int, RecordedTrace]) -> None:
         self._traces = traces
         self.cells: dict[int, Cell] = {}
         self.version = 0
@@ -236,7 +254,7 @@ class Loose:
         self._ranges: _Ranges | None = None
         """Of those that are not lost yet."""
 
-    def let_go(self, cell: Cell, capturing: Trace | None) -> None:
+    def let_go(self, cell: Cell, capturing: RecordedTrace | None) -> None:
         """A buffer was freed. During a capture that may be one of a command to come, so all are kept for now."""
         if capturing is not None:
             capturing.memory.given_back.append(cell)
@@ -244,7 +262,7 @@ class Loose:
             self.cells[id(cell)] = cell
             self._changed()
 
-    def cell_for(self, place: Place, spec: Spec, capturing: Trace | None) -> Cell:
+    def cell_for(self, place: Place, spec: Spec, capturing: RecordedTrace | None) -> Cell:
         """For a new buffer, which may lie where one of a trace lay. Results of a trace's commands have cells of their
         own: a replay may write several things to one place, one after the other."""
         traced = self._traces or capturing is not None
@@ -253,7 +271,7 @@ class Loose:
             capturing.memory.placed.append(cell)
         return cell
 
-    def _take(self, place: Place, spec: Spec, capturing: Trace | None) -> Cell | None:
+    def _take(self, place: Place, spec: Spec, capturing: RecordedTrace | None) -> Cell | None:
         """The cell of a trace; one that replays read goes first. A dry run has all buffers at address 0."""
         found = [trace.memory.cell_at(place, spec) for trace in self._traces.values()]
         if capturing is not None:

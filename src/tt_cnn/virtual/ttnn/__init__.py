@@ -11,6 +11,14 @@ from tt_cnn.virtual import ops
 from tt_cnn.virtual.arguments.typed import typed as _typed
 from tt_cnn.virtual.arguments.typed import typed_names as _typed_names
 from tt_cnn.virtual.devices.opening import get_arch_name as get_arch_name
+from tt_cnn.virtual.devices.synchronization import begin_trace_capture as begin_trace_capture
+from tt_cnn.virtual.devices.synchronization import command_queue as command_queue
+from tt_cnn.virtual.devices.synchronization import end_trace_capture as end_trace_capture
+from tt_cnn.virtual.devices.synchronization import event_synchronize as event_synchronize
+from tt_cnn.virtual.devices.synchronization import execute_trace as execute_trace
+from tt_cnn.virtual.devices.synchronization import record_event as record_event
+from tt_cnn.virtual.devices.synchronization import release_trace as release_trace
+from tt_cnn.virtual.devices.synchronization import wait_for_event as wait_for_event
 from tt_cnn.virtual.ops.conv2d.config import Conv1dConfig as Conv1dConfig
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig as Conv2dConfig
 from tt_cnn.virtual.ops.conv2d.config import Conv2dDRAMSliceHeight as Conv2dDRAMSliceHeight
@@ -23,6 +31,13 @@ from tt_cnn.virtual.ops.conv2d.config import Op2DDRAMSliceWidth as Op2DDRAMSlice
 from tt_cnn.virtual.ops.conv2d.config import Op2DL1FullSliceConfig as Op2DL1FullSliceConfig
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig as Op2DSliceConfig
 from tt_cnn.virtual.ops.experimental.attention_config import SDPAProgramConfig as SDPAProgramConfig
+from tt_cnn.virtual.ops.layout.transfers import allocate_tensor_on_device as allocate_tensor_on_device
+from tt_cnn.virtual.ops.layout.transfers import allocate_tensor_on_host as allocate_tensor_on_host
+from tt_cnn.virtual.ops.layout.transfers import copy_device_to_host_tensor as copy_device_to_host_tensor
+from tt_cnn.virtual.ops.layout.transfers import copy_host_to_device_tensor as copy_host_to_device_tensor
+from tt_cnn.virtual.ops.layout.transfers import deallocate as deallocate
+from tt_cnn.virtual.ops.layout.transfers import from_device as from_device
+from tt_cnn.virtual.ops.layout.transfers import to_device as to_device
 from tt_cnn.virtual.ops.matmul.configs import (
     MatmulMultiCoreReuseMultiCast1DProgramConfig as MatmulMultiCoreReuseMultiCast1DProgramConfig,
 )
@@ -42,26 +57,11 @@ from tt_cnn.virtual.ops.normalization.group_norm import create_group_norm_input_
 from tt_cnn.virtual.ops.normalization.group_norm import (
     create_group_norm_weight_bias_rm as create_group_norm_weight_bias_rm,
 )
-from tt_cnn.virtual.queues.synchronization import begin_trace_capture as begin_trace_capture
-from tt_cnn.virtual.queues.synchronization import command_queue as command_queue
-from tt_cnn.virtual.queues.synchronization import end_trace_capture as end_trace_capture
-from tt_cnn.virtual.queues.synchronization import event_synchronize as event_synchronize
-from tt_cnn.virtual.queues.synchronization import execute_trace as execute_trace
-from tt_cnn.virtual.queues.synchronization import record_event as record_event
-from tt_cnn.virtual.queues.synchronization import release_trace as release_trace
-from tt_cnn.virtual.queues.synchronization import wait_for_event as wait_for_event
 from tt_cnn.virtual.tensors.conversion import from_torch as from_torch
 from tt_cnn.virtual.tensors.conversion import to_torch as to_torch
 from tt_cnn.virtual.tensors.parts import combine_device_tensors as combine_device_tensors
 from tt_cnn.virtual.tensors.parts import get_device_tensors as get_device_tensors
 from tt_cnn.virtual.tensors.tensor import OPERATORS as _OPERATORS
-from tt_cnn.virtual.tensors.transfers import allocate_tensor_on_device as allocate_tensor_on_device
-from tt_cnn.virtual.tensors.transfers import allocate_tensor_on_host as allocate_tensor_on_host
-from tt_cnn.virtual.tensors.transfers import copy_device_to_host_tensor as copy_device_to_host_tensor
-from tt_cnn.virtual.tensors.transfers import copy_host_to_device_tensor as copy_host_to_device_tensor
-from tt_cnn.virtual.tensors.transfers import deallocate as deallocate
-from tt_cnn.virtual.tensors.transfers import from_device as from_device
-from tt_cnn.virtual.tensors.transfers import to_device as to_device
 from tt_cnn.virtual.tracing.trace import MeshTraceId as MeshTraceId
 from tt_cnn.virtual.ttnn import core as core
 from tt_cnn.virtual.ttnn import device as device

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tt_cnn.cache_folder import home
+from tt_cnn.virtual.references.comparison_mode import switch
 
 
 @dataclass(repr=False)
@@ -48,10 +49,6 @@ class Config:
         before = getattr(self, name)
         object.__setattr__(self, name, value)
         if name == "enable_comparison_mode" and value is not before:
-            from tt_cnn.virtual.references.comparison_mode import (
-                switch,  # it stands above the ops, which stand above this
-            )
-
             switch(value, self)
 
     @staticmethod

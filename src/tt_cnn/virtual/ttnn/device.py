@@ -19,7 +19,7 @@ from tt_cnn.virtual.devices.opening import dump_device_memory_state as dump_devi
 from tt_cnn.virtual.devices.opening import get_memory_view as get_memory_view
 from tt_cnn.virtual.devices.opening import manage_device as manage_device
 from tt_cnn.virtual.devices.opening import open_device as open_device
-from tt_cnn.virtual.queues.synchronization import synchronize_device as synchronize_device
+from tt_cnn.virtual.devices.synchronization import synchronize_device as synchronize_device
 from tt_cnn.virtual.ttnn.missing import resolver
 from tt_cnn.virtual.types import Arch as Arch
 from tt_cnn.virtual.types import BufferType

@@ -8,6 +8,8 @@ from importlib import import_module, resources
 from importlib.util import find_spec
 from typing import Any
 
+from tt_cnn.virtual.ops import OPERATIONS
+
 VERSION = "0.81.1"
 """The TT-NN that is imitated."""
 
@@ -47,8 +49,6 @@ def resolver(prefix: str, *sources: str) -> Callable[[str], Any]:
     """
 
     def resolve(name: str) -> Any:
-        from tt_cnn.virtual.ops import OPERATIONS
-
         if f"{prefix}{name}" in OPERATIONS:
             return OPERATIONS[f"{prefix}{name}"]
         if not name.startswith("_"):

@@ -1,6 +1,6 @@
 """`ttnn.types`: the value types and constants."""
 
-from tt_cnn.virtual.queues.synchronization import MeshEvent as MeshEvent
+from tt_cnn.virtual.devices.synchronization import MeshEvent as MeshEvent
 from tt_cnn.virtual.tensors.tensor import Tensor as Tensor
 from tt_cnn.virtual.ttnn.missing import resolver
 from tt_cnn.virtual.types import DRAM_MEMORY_CONFIG as DRAM_MEMORY_CONFIG

@@ -12,6 +12,7 @@ import torch
 from tt_cnn.virtual.engines.replay import ordinary
 from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
+from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
 from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, openvino_core
 
 
@@ -25,8 +26,6 @@ class Kernels:
     """The project's own: convolutions after Winograd, everything fused that follows a window."""
 
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
-        from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
-
         self._lowering = Lowering(outputs, threads)
         self._outputs = self._lowering.outputs
         self._inputs = sorted((n for n in ordered(self._outputs) if n.kind == "input"), key=lambda n: n.params[0])
@@ -47,7 +46,7 @@ def serialized(outputs: tuple[Node, ...]) -> bytes:
 
     Witnesses of what is no ordinary number come after the outputs.
     """
-    from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel
+    from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel  # with onnx, which is optional
 
     return OnnxModel((*outputs, *ordinary.witnesses(outputs))).bytes()
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from tt_cnn.virtual.engines.replay.cuda.recording import recorded
+
 Measure = Callable[[torch.Tensor], torch.Tensor]
 """The numbers of one input, as a row on the input's device."""
 
@@ -33,8 +35,6 @@ class GpuMeasurement(Measurement):
 
     def __init__(self, measure: Measure, inputs: Sequence[torch.Tensor]) -> None:
         super().__init__(measure)
-        from tt_cnn.virtual.engines.replay.cuda.recording import recorded
-
         device = inputs[0].device
         self._stream = torch.cuda.Stream(device)
         self._static = [torch.empty_like(value, memory_format=torch.contiguous_format) for value in inputs]

@@ -12,21 +12,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 
 from tt_cnn.virtual.engines.replay.capture import NotExpressible, graph_of
 from tt_cnn.virtual.engines.replay.choice import quickest
+from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import installed
+from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand, Values, viewed
 from tt_cnn.virtual.errors.failures import Failure, run_commands
-from tt_cnn.virtual.queues.queue import Command
-from tt_cnn.virtual.tensors.storage import Cell, Values, viewed
-
-if TYPE_CHECKING:
-    from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -36,7 +32,7 @@ class Part:
     """A stretch of the commands: on a host engine, or in torch."""
 
     engine: str
-    commands: Sequence[Command]
+    commands: Sequence[TracedCommand]
     run: Callable[[], None]
     reason: str = ""
     """Why it is in torch."""
@@ -51,10 +47,10 @@ class OnHost:
     """Runs a graph from the values of its sources to those of its outputs, chip by chip."""
 
     host: Host
-    sources: Sequence[Cell]
+    sources: Sequence[TracedCell]
     shapes: Sequence[torch.Size]
     """Of the sources: another tensor may look at the same memory in another shape, and write it."""
-    outputs: Sequence[Cell]
+    outputs: Sequence[TracedCell]
     nodes: Sequence[Node] = ()
     """The graph, where it will be looked at again."""
     keeps: bool = False
@@ -85,7 +81,7 @@ class Replay:
     """Graphs hold weights that engines have copies of: they are dropped once compiled."""
 
     def __init__(
-        self, commands: Sequence[Command], outputs: Sequence[Cell], host: str | None, exact: bool = False
+        self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell], host: str | None, exact: bool = False
     ) -> None:
         self.commands = commands
         self.outputs = outputs
@@ -95,13 +91,13 @@ class Replay:
         """Bit for bit what the commands give."""
         self.parts: list[Part] = []
         self._lock = threading.Lock()
-        self._variable: list[Cell] = []
-        self._known: dict[int, tuple[Cell, Values]] = {}
+        self._variable: list[TracedCell] = []
+        self._known: dict[int, tuple[TracedCell, Values]] = {}
         """What the commands read and has not changed since the capture, by the cell's id."""
-        self._state: list[tuple[Cell, Values]] = []
+        self._state: list[tuple[TracedCell, Values]] = []
         """What they read first and then write, until the first replay with an input makes inputs of it."""
         self._same_on_all_chips = False
-        self._also: deque[Cell] = deque()
+        self._also: deque[TracedCell] = deque()
 
     def note_values(self) -> None:
         """Remember what the commands would read now, when all before the capture is done.
@@ -113,7 +109,7 @@ class Replay:
         self._known = {id(cell): (cell, cell.values) for cell in first if id(cell) not in written}
         self._state = [(cell, cell.values) for cell in first if id(cell) in written]
 
-    def also_fill(self, cell: Cell) -> None:
+    def also_fill(self, cell: TracedCell) -> None:
         """From the next replay on a buffer holds a cell that was left empty so far. Never blocks."""
         self._also.append(cell)
 
@@ -213,7 +209,7 @@ class Replay:
             start = i
         return parts
 
-    def _reason(self, command: Command) -> str:
+    def _reason(self, command: TracedCommand) -> str:
         """What of a command cannot be compiled; empty where all can."""
         if not command.writes:
             return command.name
@@ -224,7 +220,7 @@ class Replay:
             return f"{command.name} ({error.operation})"
         return ""
 
-    def _compiled(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> Part:
+    def _compiled(self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell]) -> Part:
         program, inputs = self._program(commands, outputs)
         sources = self._sources(commands)
         nodes = graph_of(program, inputs, self.exact)
@@ -249,13 +245,13 @@ class Replay:
         serialized.cache_clear()
         return self.host, host
 
-    def _sources(self, commands: Sequence[Command]) -> list[Cell]:
+    def _sources(self, commands: Sequence[TracedCommand]) -> list[TracedCell]:
         """What a stretch of commands reads from before it, and may be different at the next replay."""
         constant = {key for key, (cell, _) in self._known.items()}
         return [cell for cell in _read_first(commands) if id(cell) not in constant]
 
     def _program(
-        self, commands: Sequence[Command], outputs: Sequence[Cell]
+        self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell]
     ) -> tuple[Callable[..., list[torch.Tensor]], list[torch.Tensor]]:
         """The commands as a function from the values of their sources to those of the outputs, for the first chip."""
         sources = self._sources(commands)
@@ -282,14 +278,14 @@ class Replay:
         return undone, inputs
 
 
-def _runner(commands: Sequence[Command]) -> Callable[[], None]:
+def _runner(commands: Sequence[TracedCommand]) -> Callable[[], None]:
     return lambda: run_commands(commands)
 
 
-def _read_first(commands: Sequence[Command]) -> list[Cell]:
+def _read_first(commands: Sequence[TracedCommand]) -> list[TracedCell]:
     """Cells that are read before they are written, in that order."""
     written: set[int] = set()
-    found: dict[int, Cell] = {}
+    found: dict[int, TracedCell] = {}
     for command in commands:
         for cell in command.reads:
             if id(cell) not in written:
@@ -298,14 +294,14 @@ def _read_first(commands: Sequence[Command]) -> list[Cell]:
     return list(found.values())
 
 
-def values_of(cell: Cell) -> list[torch.Tensor]:
+def values_of(cell: TracedCell) -> list[torch.Tensor]:
     if isinstance(cell.values, Failure):
         raise cell.values.again()
     assert cell.values is not None
     return cell.values
 
 
-def written_by(parts: Sequence[Part]) -> list[Cell]:
+def written_by(parts: Sequence[Part]) -> list[TracedCell]:
     """The cells that parts write."""
     cells = [
         run.outputs if isinstance(run := part.run, OnHost) else [cell for one in part.commands for cell in one.writes]
@@ -314,7 +310,7 @@ def written_by(parts: Sequence[Part]) -> list[Cell]:
     return list({id(cell): cell for some in cells for cell in some}.values())
 
 
-def restore(held: Sequence[tuple[Cell, Values]]) -> None:
+def restore(held: Sequence[tuple[TracedCell, Values]]) -> None:
     """Give cells back what they held."""
     for cell, values in held:
         cell.values = values

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tt_cnn.virtual.devices.advice import Alternative
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.operation import Call
 from tt_cnn.virtual.ops.sliding_window.slice_config import SliceTypeEnum, Slicing
-from tt_cnn.virtual.planning.advice import Alternative
 from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
 
 _BLOCK_HEIGHTS = (512, 256, 128, 64, 32)

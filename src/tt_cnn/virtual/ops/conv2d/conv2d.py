@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tt_cnn.virtual.devices.advice import Alternative
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.alternatives import alternatives, describe
@@ -17,7 +18,6 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand, Request
 from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings, whole
-from tt_cnn.virtual.planning.advice import Alternative
 from tt_cnn.virtual.planning.plan import Plan, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig

@@ -19,12 +19,12 @@ import torch
 from tt_cnn.cache_folder import replacing
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.transfers import to_device
 from tt_cnn.virtual.ops.operation import Call, Operation, op
 from tt_cnn.virtual.tensors.conversion import from_torch
 from tt_cnn.virtual.tensors.mesh import TensorToMesh
 from tt_cnn.virtual.tensors.storage import CARRIER, HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.tensors.transfers import to_device
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

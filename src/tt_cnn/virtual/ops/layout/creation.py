@@ -13,10 +13,10 @@ import torch
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.transfers import copy_host_to_device_tensor, to_device
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
 from tt_cnn.virtual.tensors.conversion import as_stored, host_tensor
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.tensors.transfers import copy_host_to_device_tensor, to_device
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig

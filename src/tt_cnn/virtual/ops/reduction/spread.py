@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tt_cnn.virtual.devices.device import device_of
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.creation import filled
 from tt_cnn.virtual.ops.matmul.problem import Compute
@@ -60,7 +61,9 @@ class _Spread(Operation):
         if not isinstance(x, Tensor) or x.device() is None or prod(x.shape[d] for d in a["dims"]) != 1:
             return None
         value = float("nan") if a["correction"] else 0.0
-        constant = filled(x.shape, value, x.dtype, Layout.TILE, x.device(), a["memory_config"] or x.memory_config())
+        constant = filled(
+            x.shape, value, x.dtype, Layout.TILE, device_of(x, self.name), a["memory_config"] or x.memory_config()
+        )
         reshaped: Tensor = OPERATIONS["reshape"](constant, reduced_shape(x.shape, a["dims"], a["keepdim"]))
         return reshaped
 

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 
 import torch
 
-from tt_cnn.virtual.engines.engine import on_host
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.measurement import Measurement, create_measurement
 from tt_cnn.virtual.engines.replay.replay import OnHost, Replay, restore, values_of, written_by
+from tt_cnn.virtual.engines.streams import on_host
+from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
 from tt_cnn.virtual.errors.failures import Failure, run_commands
-from tt_cnn.virtual.queues.queue import Command
-from tt_cnn.virtual.tensors.storage import Cell
 
 ROOM = 16.0
 """Float16 is taken where its largest number is so many times as large as any value of the first inputs'."""
@@ -49,7 +48,7 @@ class GuardedReplay(Replay):
     What came from the host is looked at there; other inputs on the GPU, while the replay runs already.
     """
 
-    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell]) -> None:
+    def __init__(self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell]) -> None:
         super().__init__(commands, outputs, "cuda")
         self._largest = 0.0
         """Of the inputs that parts were compiled for."""

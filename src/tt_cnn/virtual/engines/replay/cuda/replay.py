@@ -18,8 +18,7 @@ from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part
-from tt_cnn.virtual.queues.queue import Command
-from tt_cnn.virtual.tensors.storage import Cell
+from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -43,7 +42,7 @@ class Fp8Replay(LearningBeside, CudaReplay):
 
     rounding = Fp8Rounding
 
-    def __init__(self, commands: Sequence[Command], outputs: Sequence[Cell], precision: EightBits) -> None:
+    def __init__(self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell], precision: EightBits) -> None:
         super().__init__(commands, outputs)
         self.precision = precision
 

@@ -18,8 +18,8 @@ from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, restore, values_of, written_by
+from tt_cnn.virtual.engines.traced import TracedCell
 from tt_cnn.virtual.errors.failures import Failure
-from tt_cnn.virtual.tensors.storage import Cell
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -41,9 +41,9 @@ class LearningReplay(Replay):
     """Different inputs of the replays so far, and the outputs that were not in 8 bits; empty once it has learnt."""
     _plain: list[Part]
     """The parts without 8 bits, where some have them."""
-    _written: list[Cell]
+    _written: list[TracedCell]
     """What a replay in 8 bits writes, and has to be undone where it turns out to be unlike the samples."""
-    _ranges: list[tuple[Cell, InputRange]]
+    _ranges: list[tuple[TracedCell, InputRange]]
     """The inputs that layers in 8 bits depend on, with what they were like."""
     _learns: bool
 

@@ -18,8 +18,7 @@ from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.engines.replay.int8.rewrite import Int8Rounding
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part
-from tt_cnn.virtual.queues.queue import Command
-from tt_cnn.virtual.tensors.storage import Cell
+from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -28,7 +27,7 @@ class Int8Replay(LearningReplay):
     rounding = Int8Rounding
 
     def __init__(
-        self, commands: Sequence[Command], outputs: Sequence[Cell], host: str | None, precision: EightBits
+        self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell], host: str | None, precision: EightBits
     ) -> None:
         super().__init__(commands, outputs, host)
         self.precision = precision

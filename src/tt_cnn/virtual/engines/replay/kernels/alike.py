@@ -25,14 +25,13 @@ from tt_cnn.virtual.numerics.vector_unit.registry import has_stand_in
 
 def _with_weights(name: str) -> Callable[..., Tensor]:
     """A primitive whose first tensor is the input; the others are taken for constants."""
-    define = PRIMITIVES[name].function
 
     def run(x: Tensor, *weights: Tensor, **parameters: Any) -> Tensor:
         def node_of(graph: RoundingGraph, source: Node) -> Node | None:
             return TRANSLATIONS[name](graph, source, *map(graph.constant, weights), **parameters)
 
         result = _by_kernels(x, node_of)
-        return define(x, *weights, **parameters) if result is None else result
+        return PRIMITIVES[name].function(x, *weights, **parameters) if result is None else result
 
     return run
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -17,15 +18,29 @@ from tt_cnn.virtual.engines.replay.kernels.instructions import (
     padded_bias,
     winograd_weights,
 )
+from tt_cnn.virtual.engines.replay.kernels.memory import Image
 from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
 from tt_cnn.virtual.engines.replay.kernels.winograd import is_quicker, tiles_at_once
 from tt_cnn.virtual.types.enums import DataType
 
-if TYPE_CHECKING:
-    from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
+
+class StepList(Protocol):
+    """What the steps are put into."""
+
+    threads: int
+
+    def array(self, structures: Sequence[ctypes.Structure]) -> int: ...
+
+    def emit(self, kind: str, fused: Fused, source: Node, target: Image | None = None, **fields: Any) -> None: ...
+
+    def image(self, node: Node) -> Image: ...
+
+    def paired(self, node: Node) -> Image: ...
+
+    def reserve_scratch(self, floats: int) -> None: ...
 
 
-def sums(lowering: Lowering, fused: Fused) -> None:
+def sums(lowering: StepList, fused: Fused) -> None:
     """A convolution whose sums are rounded between pieces of the inner dimension."""
     node = fused.node
     (sh, sw), (top, left, _, _), (dh, dw), groups, between, scale, narrow = node.params
@@ -57,11 +72,11 @@ def sums(lowering: Lowering, fused: Fused) -> None:
     lowering.emit("convolution", fused, node.source, **fields)
 
 
-def walk(lowering: Lowering, fused: Fused) -> None:
+def walk(lowering: StepList, fused: Fused) -> None:
     lowering.emit("walk", fused, fused.node.source, a=fused.node.params[0])
 
 
-def conv(lowering: Lowering, fused: Fused) -> None:
+def conv(lowering: StepList, fused: Fused) -> None:
     node = fused.node
     (sh, sw), (top, left, _, _), (dh, dw), groups = node.params
     weight, bias = _weight_and_bias(node)
@@ -87,7 +102,7 @@ def conv(lowering: Lowering, fused: Fused) -> None:
         lowering.emit("convolution", fused, node.source, weights=direct_weights(weight, lowering.threads), **window)
 
 
-def conv_transpose(lowering: Lowering, fused: Fused) -> None:
+def conv_transpose(lowering: StepList, fused: Fused) -> None:
     """Every place of the kernel is a 1x1 convolution to every so manieth pixel."""
     node = fused.node
     weight, bias = _weight_and_bias(node)
@@ -105,7 +120,7 @@ def conv_transpose(lowering: Lowering, fused: Fused) -> None:
             )  # fmt: skip
 
 
-def pool(lowering: Lowering, fused: Fused) -> None:
+def pool(lowering: StepList, fused: Fused) -> None:
     node = fused.node
     (kh, kw), (sh, sw), (top, left, _, _), extra = node.params
     window = {"kernel_h": kh, "kernel_w": kw, "stride_h": sh, "stride_w": sw, "top": top, "left": left}
@@ -115,16 +130,16 @@ def pool(lowering: Lowering, fused: Fused) -> None:
         lowering.emit("max_pool", fused, node.source, dilation_h=extra[0], dilation_w=extra[1], **window)
 
 
-def repeat(lowering: Lowering, fused: Fused) -> None:
+def repeat(lowering: StepList, fused: Fused) -> None:
     _, _, down, across = fused.node.params[0]
     lowering.emit("upsample", fused, fused.node.source, stride_h=down, stride_w=across)
 
 
-def elementwise(lowering: Lowering, fused: Fused) -> None:
+def elementwise(lowering: StepList, fused: Fused) -> None:
     lowering.emit("activate", fused, images_of(fused.node)[0])
 
 
-def mean(lowering: Lowering, fused: Fused) -> None:
+def mean(lowering: StepList, fused: Fused) -> None:
     lowering.emit("mean", fused, fused.node.source)
 
 
@@ -134,7 +149,7 @@ def _weight_and_bias(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:
     return weight, node.inputs[2].value if len(node.inputs) > 2 else None
 
 
-EMIT: dict[str, Callable[[Lowering, Fused], None]] = {
+EMIT: dict[str, Callable[[StepList, Fused], None]] = {
     "conv": conv,
     "conv_transpose": conv_transpose,
     "max_pool": pool,

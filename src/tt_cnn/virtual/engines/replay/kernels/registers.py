@@ -23,11 +23,10 @@ FEW_VALUES, FEW_PRODUCTS = 1 << 13, 1 << 16
 
 def rounded(name: str) -> Callable[..., Tensor]:
     """A rounding of each number by itself."""
-    define = PRIMITIVES[name].function
 
     def run(x: Tensor, *, bits: int = 0, **options: Any) -> Tensor:
         if not _suits(x, FEW_VALUES):
-            return define(x, **({"bits": bits} if bits else {}), **options)
+            return PRIMITIVES[name].function(x, **({"bits": bits} if bits else {}), **options)
         return staged(ROUNDINGS[name], x, bits, **options)
 
     return run
@@ -84,5 +83,5 @@ def _pointer(x: Tensor | None) -> ctypes.c_void_p:
 COMPILED: dict[str, Callable[..., Tensor]] = {
     "to_blocks": to_blocks,
     "followed_product": followed_product,
-    **{name: rounded(name) for name in ROUNDINGS if name in PRIMITIVES},
+    **{name: rounded(name) for name in ROUNDINGS},
 }

@@ -8,13 +8,14 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.arguments.typed import typed
-from tt_cnn.virtual.devices.device import MeshDevice, values_on
+from tt_cnn.virtual.devices.device import MeshDevice, device_of, values_on
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.queues.accesses import accesses_of
-from tt_cnn.virtual.queues.queue import Command, Latch
+from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
 from tt_cnn.virtual.tensors.storage import Buffer, HostStorage, PendingRead, zeros
 from tt_cnn.virtual.tensors.tensor import Tensor, provides
+from tt_cnn.virtual.threads.latch import Latch
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
@@ -75,7 +76,7 @@ def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: int | None =
 
 
 def _read(tensor: Tensor, buffer: Buffer, host: HostStorage, blocking: bool, cq_id: int | None, name: str) -> None:
-    device = buffer.device
+    device = device_of(tensor, name)
     queue = device.queue(cq_id)
     device.no_capture(queue, "Reads are not supported during trace capture.")
     if not buffer.written and not device.no_dispatch:
@@ -101,10 +102,10 @@ def _read(tensor: Tensor, buffer: Buffer, host: HostStorage, blocking: bool, cq_
 def copy_host_to_device_tensor(host_tensor: Tensor, device_tensor: Tensor, cq_id: int | None = None) -> None:
     """Write a host tensor into a device tensor that exists."""
     _check_types(host_tensor, device_tensor, "copy_host_to_device_tensor")
-    buffer = device_tensor.buffer("copy_host_to_device_tensor")
+    device = device_of(device_tensor, "copy_host_to_device_tensor")
     _check_same(host_tensor, device_tensor)
-    buffer.device.no_capture(buffer.device.queue(cq_id), _NO_WRITES)
-    _write(host_tensor, device_tensor, buffer.device, cq_id, "copy_host_to_device_tensor")
+    device.no_capture(device.queue(cq_id), _NO_WRITES)
+    _write(host_tensor, device_tensor, device, cq_id, "copy_host_to_device_tensor")
 
 
 def copy_device_to_host_tensor(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.devices.command_times import CommandTimes
 from tt_cnn.virtual.planning.plan import Plan
-from tt_cnn.virtual.queues.command_times import CommandTimes
 from tt_cnn.virtual.queues.queue import Command
 
 

@@ -13,8 +13,8 @@ import torch
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.arguments.call_script import call_script
+from tt_cnn.virtual.arguments.faults import is_fault
 from tt_cnn.virtual.errors.card_error import InternalError
-from tt_cnn.virtual.errors.faults import is_fault
 from tt_cnn.virtual.ops.operation import OPERATIONS
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.memory_config import MemoryConfig

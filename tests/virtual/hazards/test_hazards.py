@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.errors.card_error import HazardError
-from tt_cnn.virtual.queues.hazards import Access, Accesses, HazardChecker, HazardWarning, Order
+from tt_cnn.virtual.hazards.hazards import Access, Accesses, HazardChecker, HazardWarning, Order
 from tt_cnn.virtual.types.enums import BufferType
 
 ROUNDS = 4

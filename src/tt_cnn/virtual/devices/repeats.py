@@ -6,18 +6,15 @@ and placing it again would give the same.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 from tt_cnn.virtual.planning.plan import Plan, Step
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import Cell
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.tracing.trace_memory import reads_of
-
-if TYPE_CHECKING:
-    from tt_cnn.virtual.devices.device import MeshDevice
-    from tt_cnn.virtual.tensors.tensor import Tensor
-    from tt_cnn.virtual.types.tensor_spec import Spec
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 class _Repeat(NamedTuple):
@@ -37,15 +34,17 @@ class Repeats:
     def __init__(self) -> None:
         self._known: dict[Hashable, _Repeat] = {}
 
-    def find(self, device: MeshDevice, key: Hashable, tensors: Sequence[Tensor]) -> _Repeat | None:
-        """The command of the same call, where it is still right and nobody looks at single commands."""
-        if not self._known or device.capturing is not None or device.no_dispatch or device.listeners:
+    def find(
+        self, key: Hashable, tensors: Sequence[Tensor], memory: int, programs_cached: Callable[[Plan], bool]
+    ) -> _Repeat | None:
+        """The command of the same call, where it is still right. `memory` is the memory's version."""
+        if not self._known:
             return None
         try:
             known = self._known.get(key)
         except TypeError:  # an attribute that no plan can be kept for; making one says which
             return None
-        if known is None or known.memory != device.memory.version or not device.programs_cached(known.plan):
+        if known is None or known.memory != memory or not programs_cached(known.plan):
             return None
         for tensor, spec in zip(tensors, known.specs, strict=True):
             if tensor.spec is not spec:
@@ -55,10 +54,10 @@ class Repeats:
                 return None
         return known
 
-    def keep(self, device: MeshDevice, key: Hashable, command: Command, plan: Plan, tensors: Sequence[Tensor]) -> None:
+    def keep(self, key: Hashable, tensors: Sequence[Tensor], memory: int, command: Command, plan: Plan) -> None:
         in_place = all(slot.id < len(tensors) for slot in plan.outputs) and not plan.consumed
         if in_place and command.cached and command.trace_id is None and all(isinstance(a, Step) for a in plan.actions):
             if len(self._known) >= self.LIMIT:
                 self._known.clear()
             specs = tuple(tensor.spec for tensor in tensors)
-            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, device.memory.version)
+            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, memory)

@@ -1,0 +1,89 @@
+"""Streams of a GPU: those of the queue that a thread works for, and values that must outlive it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import torch
+
+on_gpus: weakref.WeakSet[object] = weakref.WeakSet()
+here = threading.local()
+"""`streams` are those of the queue that this thread works for."""
+
+
+def used_here(value: torch.Tensor) -> None:
+    """Keep the memory of a value on a GPU, which another queue may have made, until this queue is done with it."""
+    own: Streams | None = getattr(here, "streams", None)
+    if own is not None:
+        value.record_stream(own.work)
+
+
+def from_host(value: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
+    value.of_host = host  # type: ignore[attr-defined]
+    return value
+
+
+def on_host(value: torch.Tensor) -> torch.Tensor | None:
+    """The same values in the host's memory, where they were uploaded and nothing has been computed with them since: the
+    host can look at them without waiting for the GPU. They are given only once."""
+    host: torch.Tensor | None = getattr(value, "of_host", None)
+    if host is not None:
+        value.of_host = None  # type: ignore[attr-defined]
+    return host
+
+
+def in_host_memory(value: torch.Tensor) -> torch.Tensor:
+    """A host tensor's values where a card reads them best: in pinned memory while there is an engine on a GPU."""
+    return value.pin_memory() if on_gpus else value
+
+
+class Streams:
+    """Of a queue: one for its work, and one for reads to the host, which nothing on the card waits for."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.work, self.reads = torch.cuda.Stream(device), torch.cuda.Stream(device)
+        self.names_of_work, self.names_of_reads = _names(self.work), _names(self.reads)
+        self.computed = torch.cuda.Event()
+        """Before the last read."""
+        self.last_read: Any = None
+        """After it."""
+        self.reads_since_stamp = False
+
+
+def _names(stream: torch.cuda.Stream) -> tuple[int, int, int]:
+    """As `set_stream` takes them; the stream itself makes them anew every time."""
+    return stream.stream_id, stream.device_index, stream.device_type
+
+
+class QueueScope:
+    """Work of this thread goes to a queue's stream. Entered for every command, so it takes as little as it can: what
+    `torch.cuda.stream` calls itself, without the objects around it."""
+
+    __slots__ = ("_inference", "_outside", "_streams")
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def __enter__(self) -> None:
+        own = self._streams
+        self._outside = getattr(here, "streams", None), _current_stream(own.work.device_index)
+        here.streams = own
+        set_stream(*own.names_of_work)
+        self._inference = torch._C._InferenceMode(True)
+        self._inference.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._inference.__exit__(None, None, None)
+        here.streams, stream = self._outside
+        set_stream(*stream)
+
+
+def _current_stream(device: int) -> tuple[int, int, int]:
+    found: tuple[int, int, int] = torch._C._cuda_getCurrentStream(device)
+    return found
+
+
+def set_stream(stream: int, device: int, kind: int) -> None:
+    torch._C._cuda_setStream(stream_id=stream, device_index=device, device_type=kind)

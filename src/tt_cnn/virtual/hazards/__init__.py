@@ -1,0 +1,1 @@
+"""Two queues on the same memory: what a real card would only now and then get right."""

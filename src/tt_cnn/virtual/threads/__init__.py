@@ -1,0 +1,1 @@
+"""Threads that wait, and what is left of them in the child of a fork."""
