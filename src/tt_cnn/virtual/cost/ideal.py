@@ -47,8 +47,6 @@ def _bandwidth_ns(spec: Spec, figures: Figures) -> float:
 
 
 def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
-    if step.op == "Conv2d":
-        return _convolution(step, card)
     if step.op == "Matmul":
         return _matmul(step, card)
     if step.op in MOVING_OPS:
@@ -58,15 +56,6 @@ def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
 
 def _phases(step: Step) -> int:
     return PHASES.get(step.program.fidelity or MathFidelity.LoFi, 1)
-
-
-def _convolution(step: Step, card: Card) -> int:
-    """All cores of the card count, and groups do not."""
-    attributes = step.program.decisions
-    window = attributes["window"]
-    inputs, outputs, _ = attributes["channels"]
-    flops = 2 * inputs * window.window[0] * window.window[1] * window.output_pixels * outputs
-    return ceil(flops / (card.cores * _FLOP_A_CYCLE) * _phases(step))
 
 
 def _matmul(step: Step, card: Card) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.cost.convolution import convolution_cycles
 from tt_cnn.virtual.cost.elementwise import elementwise_cycles
 from tt_cnn.virtual.cost.figures import Figures, figures_of
 from tt_cnn.virtual.cost.ideal import ideal_of
@@ -98,7 +97,5 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
 
 
 def untyped_cycles(step: Step, figures: Figures) -> Cycles:
-    if step.op == "Conv2d":
-        return convolution_cycles(step, figures)
     coster = _BY_FACTORY.get(step.factory) or _COSTERS.get(step.op, pages_cycles)
     return coster(step, figures)

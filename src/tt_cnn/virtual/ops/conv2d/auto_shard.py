@@ -11,10 +11,11 @@ from functools import lru_cache
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.conv2d.blocks import Compute, blocks_of, buffers_of
+from tt_cnn.virtual.ops.conv2d.blocks import CoreWork, Formats, blocks_of
+from tt_cnn.virtual.ops.conv2d.buffers import buffers_of
 from tt_cnn.virtual.ops.conv2d.config import Settings
-from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.conv2d.sharding import block_orientation, channel_alignment, input_memory_config
+from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
+from tt_cnn.virtual.ops.conv2d.sharding import block_orientation, channel_alignment, shards_for
 from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.parallel import (
     BLOCK,
@@ -51,30 +52,30 @@ class Need:
         return max(self.input + self.halo, self.total)
 
 
-@lru_cache(maxsize=8192)
-def need_of(
-    card: Card,
-    conv: Convolution,
-    layout: TensorMemoryLayout,
-    settings: Settings,
-    compute: Compute,
-    input_layout: Layout,
-    input_dtype: DataType,
-    output_dtype: DataType,
-    bias: bool,
-    matmul: bool,
-    held: MemoryConfig | None = None,
-    output_hw: Pair | None = None,
-) -> Need:
-    """The estimate for a layout; `held` is the input's memory config where that is decided already.
+@dataclass(frozen=True)
+class Layer:
+    """A convolution with all that its way of sharding is chosen by."""
 
-    A slice is estimated with the whole image's padding, so its output size is given (`output_hw`).
-    """
-    grid = card.grid
+    card: Card
+    conv: Convolution
+    request: Request
+    input_layout: Layout
+    input_dtype: DataType
+    has_bias: bool
+    matmul: bool = False
+    output_hw: Pair | None = None
+    """A slice is estimated with the whole image's padding, so its output size is given."""
+
+
+@lru_cache(maxsize=8192)
+def need_of(layer: Layer, layout: TensorMemoryLayout, held: MemoryConfig | None = None) -> Need:
+    """The estimate for a layout; `held` is the input's memory config where that is decided already."""
+    conv, matmul, grid = layer.conv, layer.matmul, layer.card.grid
+    settings, compute = layer.request.settings, layer.request.compute
     orientation = block_orientation(settings)
-    depthwise = conv.is_depthwise_1d(bias)
-    alignment = channel_alignment(layout, input_layout, False, matmul, None)
-    output_hw = output_hw or conv.output_hw
+    depthwise = conv.is_depthwise_1d(layer.has_bias)
+    alignment = channel_alignment(layout, layer.input_layout, False, matmul, None)
+    output_hw = layer.output_hw or conv.output_hw
     pixels = conv.batch * output_hw[0] * output_hw[1]
     inputs = (
         ParallelConfig.of(held)
@@ -96,55 +97,35 @@ def need_of(
     out_channels = round_up(conv.out_channels, outputs.cores_c * TILE_SIZE)
     output_config = sharded_memory_config(pixels, out_channels, outputs, TILE_SIZE)
     blocks = blocks_of(
-        output_config,
-        inputs,
-        channels,
-        conv.kernel,
-        output_hw[1],
-        settings,
-        compute.fp32_accumulation,
-        depthwise,
+        output_config, inputs, channels, conv.kernel, output_hw[1], settings, compute.fp32_accumulation, depthwise
     )
     check_block_width(blocks.act_w, settings)
     assert settings.weights_dtype is not None
+    rows = round_up(conv.in_channels, alignment) * conv.kernel[0] * conv.kernel[1]
     buffers = buffers_of(
-        card.arch,
-        inputs,
-        blocks,
-        conv.kernel,
-        conv.dilation,
-        round_up(conv.in_channels, alignment) * conv.kernel[0] * conv.kernel[1],
-        round_up(conv.out_channels, TILE_SIZE),
-        channels,
-        input_dtype,
-        settings.weights_dtype,
-        output_dtype,
-        output_hw[1],
-        bias,
-        compute,
-        settings,
-        depthwise,
-        False,
+        CoreWork(
+            arch=layer.card.arch,
+            layout=inputs.layout,
+            blocks=blocks,
+            kernel=conv.kernel,
+            dilation=conv.dilation,
+            output_width=output_hw[1],
+            channels=channels,
+            matrix=(rows, round_up(conv.out_channels, TILE_SIZE)),
+            formats=Formats(layer.input_dtype, settings.weights_dtype, layer.request.dtype),
+            bias=layer.has_bias,
+            compute=compute,
+            settings=settings,
+            depthwise_1d=depthwise,
+        )
     )
-    held = held or input_memory_config(
-        layout,
-        orientation,
-        conv.window.input_pixels,
-        conv.in_channels,
-        pixels,
-        conv.out_channels,
-        matmul,
-        grid,
-        input_layout,
-        False,
-        inputs,
-    )
+    held = held or shards_for(inputs, conv.window.input_pixels, conv.in_channels, alignment, layer.input_layout)
     assert held.shard_spec is not None
     height, width = held.shard_spec.shape
-    element = 4 if input_dtype is DataType.FLOAT32 else 2
+    element = 4 if layer.input_dtype is DataType.FLOAT32 else 2
     sticks = shard_boundaries(conv.window, inputs.cores_nhw).most_sticks
     tables = 2 * TILE_SIZE * blocks.out_h if settings.config_tensors_in_dram else 0
-    shrink = 2 if input_dtype is DataType.BFLOAT8_B else 1
+    shrink = 2 if layer.input_dtype is DataType.BFLOAT8_B else 1
     return Need(
         max(inputs.grid.num_cores(), outputs.grid.num_cores()),
         height * width * element // shrink,
@@ -163,30 +144,14 @@ def check_block_width(tiles: int, settings: Settings) -> None:
     )
 
 
-def chosen_layout(
-    card: Card,
-    conv: Convolution,
-    settings: Settings,
-    compute: Compute,
-    input_layout: Layout,
-    input_dtype: DataType,
-    output_dtype: DataType,
-    bias: bool,
-    matmul: bool,
-    output_hw: Pair | None = None,
-) -> TensorMemoryLayout:
+def chosen_layout(layer: Layer) -> TensorMemoryLayout:
     """Height shards, unless blocks need less (and have channels to divide), unless width shards need still less."""
-
-    def need(layout: TensorMemoryLayout) -> Need:
-        dtypes = input_dtype, output_dtype
-        return need_of(card, conv, layout, settings, compute, input_layout, *dtypes, bias, matmul, None, output_hw)
-
-    best, least = HEIGHT, need(HEIGHT)
-    if conv.is_depthwise_1d(bias):
+    best, least = HEIGHT, need_of(layer, HEIGHT)
+    if layer.conv.is_depthwise_1d(layer.has_bias):
         return best
-    block, width = need(BLOCK), need(WIDTH)
-    if block.total < least.total and block.cores >= card.grid[0]:
+    block, width = need_of(layer, BLOCK), need_of(layer, WIDTH)
+    if block.total < least.total and block.cores >= layer.card.grid[0]:
         best, least = BLOCK, block
-    if width.total < least.total and not matmul:
+    if width.total < least.total and not layer.matmul:
         best = WIDTH
     return best

@@ -1,24 +1,23 @@
-"""How a core works through its part of a convolution, and the circular buffers that this needs.
+"""How a core works through its part of a convolution, block by block.
 
-The rules are those of `determine_per_core_conv_block_config` (conv2d_utils.cpp) and `get_cb_info`
-(conv2d_op_program_factory_common.cpp).
+The rules are those of `determine_per_core_conv_block_config` (conv2d_utils.cpp).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Settings
-from tt_cnn.virtual.ops.conv2d.split_reader import splits_reader
 from tt_cnn.virtual.ops.sliding_window.halo import ComputeKey
-from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig, largest_divisor
-from tt_cnn.virtual.types.enums import Arch, DataType, Layout, MathFidelity
+from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, ParallelConfig, largest_divisor
+from tt_cnn.virtual.ops.sliding_window.window import Pair
+from tt_cnn.virtual.types.enums import Arch, DataType, MathFidelity, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
-_SCRATCHPAD = 64
 # fmt: off
 _SUBBLOCKS = (
     (2, 4), (4, 2), (1, 8), (8, 1), (1, 7), (7, 1), (2, 3), (3, 2), (1, 6), (6, 1),
@@ -65,7 +64,6 @@ def largest_subblock(height: int, width: int, fp32_accumulation: bool) -> tuple[
     return 1, 1
 
 
-@lru_cache(maxsize=16384)
 def blocks_of(
     output: MemoryConfig,
     inputs: ParallelConfig,
@@ -115,170 +113,36 @@ def _block_width(inputs: ParallelConfig, channels: int, kernel: tuple[int, int],
     return channels * height * width // (inputs.grid.num_cores() * settings.act_block_w_div)
 
 
-@dataclass(frozen=True)
-class Buffers:
-    """Bytes of a convolution's circular buffers, in the order in which its program creates them; 0: none."""
+class Formats(NamedTuple):
+    """Of a convolution's input, weights and output."""
 
-    weights: int
-    partials: int
-    partials_in_output: bool
-    activations: int
-    second_activations: int
-    tilized: int
-    bias: int
-    row_major: int
-    output: int
-    splits_reader: bool
+    input: DataType
+    weights: DataType
+    output: DataType
 
     @property
-    def own(self) -> int:
-        """Bytes that the buffers take beside tensors."""
-        return (
-            self.weights
-            + (0 if self.partials_in_output else self.partials)
-            + self.activations
-            + self.second_activations
-            + self.tilized
-            + self.bias
-            + self.row_major
-            + _SCRATCHPAD
-        )
+    def halo(self) -> DataType:
+        """Of the windows' sticks, as readers gather them."""
+        return DataType.FLOAT32 if self.input is DataType.FLOAT32 else DataType.BFLOAT16
 
 
-@lru_cache(maxsize=16384)
-def buffers_of(
-    arch: Arch,
-    inputs: ParallelConfig,
-    blocks: Blocks,
-    kernel: tuple[int, int],
-    dilation: tuple[int, int],
-    weight_rows: int,
-    weight_columns: int,
-    padded_channels: int,
-    input_dtype: DataType,
-    weights_dtype: DataType,
-    output_dtype: DataType,
-    output_width: int,
-    bias: bool,
-    compute: Compute,
-    settings: Settings,
-    depthwise_1d: bool,
-    no_multicast: bool,
-) -> Buffers:
-    """`weight_rows`, `weight_columns`: the prepared weight matrix; `no_multicast`: one core reads all activations."""
-    layout = inputs.layout
-    halo = DataType.FLOAT32 if input_dtype is DataType.FLOAT32 else DataType.BFLOAT16
-    split = splits_reader(
-        arch,
-        layout,
-        depthwise_1d,
-        blocks.act_h,
-        blocks.act_w,
-        blocks.out_w * blocks.act_w,
-        weights_dtype,
-        padded_channels,
-        kernel[1],
-        dilation[1],
-        input_dtype,
-        output_dtype,
-        compute.fp32_accumulation,
-        settings.enable_activation_reuse,
-        settings.force_split_reader,
-    )
-    block = blocks.act_h * blocks.act_w
-    first, second = _activation_tiles(
-        blocks, split, kernel, weight_rows, output_width, input_dtype, settings.enable_activation_reuse
-    )
-    if settings.enable_act_double_buffer:
-        first, second = 2 * first, 2 * second
-    partial = partial_dtype(layout, blocks, weight_rows, weight_columns, output_dtype, bias, compute)
-    in_output = settings.output_layout is not Layout.ROW_MAJOR and partial is output_dtype
-    shares_activations = layout is BLOCK and halo is output_dtype and not no_multicast
-    block_tiles = blocks.act_h * blocks.out_w
-    fatal(
-        depthwise_1d or block_tiles <= blocks.out_h * blocks.out_w,
-        f"Conv2d output block size {block_tiles} exceeds the per-core output size {blocks.out_h * blocks.out_w}",
-    )
-    taps = (1 if takes_one_tap(padded_channels) else kernel[1]) if depthwise_1d else 0
-    row_major = {HEIGHT: 0, WIDTH: 2 * blocks.act_w, BLOCK: first}[layout]
-    if layout is HEIGHT:
-        activations = first * halo.tile_bytes
-    else:
-        activations = 0 if no_multicast else (first + second) * output_dtype.tile_bytes
-    return Buffers(
-        weights=_weight_tiles(layout, blocks, kernel, settings, taps) * weights_dtype.tile_bytes,
-        partials=0 if depthwise_1d else block_tiles * partial.tile_bytes,
-        partials_in_output=in_output,
-        activations=activations,
-        second_activations=0 if shares_activations else second * halo.tile_bytes,
-        tilized=block * output_dtype.tile_bytes,
-        bias=blocks.out_w * weights_dtype.tile_bytes if bias else 0,
-        row_major=0 if shares_activations else row_major * halo.tile_bytes,
-        output=blocks.out_h * blocks.out_w * output_dtype.tile_bytes,
-        splits_reader=split,
-    )
+class CoreWork(NamedTuple):
+    """What a core does in a convolution: its readers and its buffers follow from this."""
 
-
-def _activation_tiles(
-    blocks: Blocks,
-    split: bool,
-    kernel: tuple[int, int],
-    weight_rows: int,
-    output_width: int,
-    input_dtype: DataType,
-    reuse: bool,
-) -> tuple[int, int]:
-    """Tiles of the first and of the second reader's part of an activation block."""
-    if not split:
-        return blocks.act_h * blocks.act_w, 0
-    second = blocks.act_h // 2
-    first = blocks.act_h - second
-    if not reuse:
-        return first * blocks.act_w, second * blocks.act_w
-    channels = weight_rows // (kernel[0] * kernel[1])
-    return tuple(  # type: ignore[return-value]
-        _reused_tiles(rows, blocks.act_w, output_width, channels, kernel, input_dtype) for rows in (first, second)
-    )
-
-
-def _reused_tiles(
-    rows: int, act_w: int, output_width: int, channels: int, kernel: tuple[int, int], input_dtype: DataType
-) -> int:
-    """Space for one image row's windows, and what each further row adds to it."""
-    image_tiles = div_up(output_width, TILE_SIZE)
-    left_over = -output_width % TILE_SIZE
-    element = 4 if input_dtype is DataType.FLOAT32 else 2
-    added = div_up(rows, image_tiles) * channels * kernel[1] * (1 + left_over * kernel[0]) * element
-    return image_tiles * act_w + div_up(added, TILE_SIZE * TILE_SIZE * element)
-
-
-def partial_dtype(
-    layout: object,
-    blocks: Blocks,
-    weight_rows: int,
-    weight_columns: int,
-    output_dtype: DataType,
-    bias: bool,
-    compute: Compute,
-) -> DataType:
-    """Partial sums have the output's format, or a wider one where the packer accumulates in L1."""
-    inner = weight_rows // TILE_SIZE // blocks.act_w
-    if layout is BLOCK:
-        inner *= weight_columns // TILE_SIZE // blocks.out_w
-    if compute.packer_l1 and ((bias and inner > 1) or inner > 2):
-        return DataType.FLOAT32 if compute.fp32_accumulation else DataType.BFLOAT16
-    return output_dtype
-
-
-def _weight_tiles(
-    layout: object, blocks: Blocks, kernel: tuple[int, int], settings: Settings, depthwise_taps: int
-) -> int:
-    """`depthwise_taps`: taps at a time of a 1D depthwise convolution, 0 for any other."""
-    tiles = blocks.out_w * (blocks.act_h * depthwise_taps or blocks.act_w)
-    if layout is not HEIGHT:
-        return 2 * tiles if settings.enable_weights_double_buffer else tiles
-    if settings.enable_activation_reuse:
-        return tiles
-    if blocks.out_h // blocks.act_h > 1:
-        return tiles * kernel[0]  # all rows of the kernel stay in L1 for the blocks that follow
-    return 2 * tiles if settings.enable_weights_double_buffer else tiles
+    arch: Arch
+    layout: TensorMemoryLayout
+    blocks: Blocks
+    kernel: Pair
+    dilation: Pair
+    output_width: int
+    channels: int
+    """Of a stick, padded."""
+    matrix: Pair
+    """Rows and columns of the prepared weights."""
+    formats: Formats
+    bias: bool
+    compute: Compute
+    settings: Settings
+    depthwise_1d: bool = False
+    no_multicast: bool = False
+    """One core reads all activations."""

@@ -17,6 +17,7 @@ from tt_cnn.virtual.numerics.convolution import Recipe, Weights, Window, convolv
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.preparation import folded_weights, weights_of, with_all_channels
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
+from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.ops.conv2d.recipes import kernel_of_step, recipe_of
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
 from tt_cnn.virtual.ops.eltwise.activations import Activation, kernel_of
@@ -93,7 +94,8 @@ def _on_card(
     context: Context, step: Step, recipe: Recipe, image: Tensor, operands: Operands, activation: Activation | None
 ) -> Tensor:
     """What the multiplying step leaves, and what element-wise steps do after a matmul on interleaved tensors."""
-    fused = step.program.decisions["activation"]
+    program = step.program
+    fused = program.activation if isinstance(program, ConvProgram) else program.decisions["activation"]
     bias = operands.bias
     if bias is not None:
         bias = F.pad(bias.reshape(1, -1), (0, -bias.numel() % TILE_SIZE))
@@ -118,7 +120,7 @@ def _activation(step: Step, recipe: Recipe, activation: Activation | None) -> Ca
     if activation[0] is UnaryOpType.RELU:  # the packer's
         return lambda x, exact: x.clamp(min=0.0)
     kernel = kernel_of(activation)
-    fast = step.op == "Conv2d" and activation[0] in _FAST_BY_DEFAULT and not activation[1]
+    fast = isinstance(step.program, ConvProgram) and activation[0] in _FAST_BY_DEFAULT and not activation[1]
 
     def activate(x: Tensor, exact: bool) -> Tensor:
         unit = VectorUnit(fp32_dest=recipe.fp32_dest, approx=kernel.approx or fast, exact=exact)

@@ -13,6 +13,7 @@ from tt_cnn.virtual.ops.conv2d.numbers import Operands, convolved, image_of, kep
 from tt_cnn.virtual.ops.conv2d.parameters import is_prepared, is_prepared_bias
 from tt_cnn.virtual.ops.conv2d.preparation import prepared_weights
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand
+from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.ops.conv2d.recipes import multiplying_step
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
 from tt_cnn.virtual.ops.operation import Call, Context
@@ -57,8 +58,8 @@ class ConvolutionCall(Call):
 
     def settle(self, plan: Plan) -> None:
         """See from the plan how the weights are to stand, and what is not prepared yet."""
-        layout = layout_of(plan)
-        assert layout is not None
+        step = multiplying_step(plan.steps)
+        layout = _layout_of(step)
         dtype = self.attributes["settings"].weights_dtype
         prepares = []
         for name, rule in (("weight", is_prepared), ("bias", is_prepared_bias)):
@@ -66,7 +67,7 @@ class ConvolutionCall(Call):
             on_card = isinstance(operand, int)
             if operand is not None and not (on_card and rule(self.tensors[operand].spec, layout.out_channels, dtype)):
                 prepares.append(name)
-        self.preparing = Preparing(layout, tuple(prepares), multiplying_step(plan.steps))
+        self.preparing = Preparing(layout, tuple(prepares), step)
 
     def values(self, device: MeshDevice) -> list[dict[str, Values]]:
         """The host tensors' logical values for each chip."""
@@ -78,14 +79,12 @@ class ConvolutionCall(Call):
         return chips
 
 
-def layout_of(plan: Plan) -> WeightLayout | None:
-    """The form of the weights that the plan's convolution (its first slice) or matmul reads."""
-    for step in plan.steps:
-        for name, value in step.program.decisions.items():
-            if name == "weights":
-                assert isinstance(value, WeightLayout)
-                return value
-    return None
+def _layout_of(step: Step) -> WeightLayout:
+    """The form of the weights that a convolution (the first of its slices) or a matmul reads."""
+    program = step.program
+    layout = program.weights if isinstance(program, ConvProgram) else program.decisions["weights"]
+    assert isinstance(layout, WeightLayout)
+    return layout
 
 
 def values_of_call(

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks
-from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout, bias_spec, weight_layout
-from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
+from tt_cnn.virtual.ops.conv2d.weights import WeightLayout, WeightShape, bias_spec
 from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -40,49 +38,31 @@ class Parameters:
         assert spec is not None
         return spec.dtype
 
-    def layout_for(
-        self,
-        conv: Convolution,
-        fold: Pair,
-        alignment: int,
-        inputs: ParallelConfig,
-        outputs: ParallelConfig,
-        blocks: Blocks,
-        interleaved_matmul: bool,
-        settings: Settings,
-        depthwise_1d: bool,
-    ) -> WeightLayout:
-        """The prepared form of these weights. It follows from their own shape, whatever the call says of channels."""
-        out_channels, in_channels, kernel = conv.out_channels, conv.in_channels, conv.kernel
-        unprepared = self._unprepared(out_channels, settings.weights_dtype)
+    def shape_for(self, conv: Convolution, fold: Pair, dtype: DataType | None) -> WeightShape:
+        """What the prepared form of these weights has to hold: it follows from their own shape, whatever the call says
+        of channels."""
+        if conv.transposed:
+            return self._transposed_shape(conv)
+        in_channels, kernel = conv.in_channels, conv.kernel
+        unprepared = self._unprepared(conv.out_channels, dtype)
         if unprepared is not None and len(unprepared.shape) == 4:
             out_channels, in_channels, *given = unprepared.shape
             in_channels *= conv.groups * fold[0] * fold[1]
             kernel = div_up(given[0], fold[0]), div_up(given[1], fold[1])
-        elif self.weight is not None:
+            return WeightShape(out_channels, in_channels, kernel, conv.groups, fold)
+        if self.weight is not None:
             in_channels = min(in_channels, _channels_of_matrix(self.weight.spec, kernel))
-        return weight_layout(
-            out_channels,
-            in_channels,
-            kernel,
-            conv.groups,
-            alignment,
-            inputs,
-            outputs,
-            blocks,
-            interleaved_matmul,
-            settings,
-            depthwise_1d,
-            fold,
-        )
+        return WeightShape(conv.out_channels, in_channels, kernel, conv.groups, fold)
 
-    def transposed_channels(self, conv: Convolution) -> int:
-        """Input channels that weights (in, out / groups, height, width) have, which may be fewer than the call's."""
+    def _transposed_shape(self, conv: Convolution) -> WeightShape:
+        """The same of weights (in, out / groups, height, width), whose groups are spread out to dense."""
         unprepared = self._unprepared(conv.out_channels, None)
         if unprepared is not None and len(unprepared.shape) == 4:
-            return min(conv.in_channels, unprepared.shape[0])
-        assert self.weight is not None
-        return min(conv.in_channels, _channels_of_matrix(self.weight.spec, conv.kernel))
+            channels = unprepared.shape[0]
+        else:
+            assert self.weight is not None
+            channels = _channels_of_matrix(self.weight.spec, conv.kernel)
+        return WeightShape(conv.out_channels, min(conv.in_channels, channels), conv.kernel)
 
     def _unprepared(self, out_channels: int, dtype: DataType | None) -> Spec | None:
         """Weights (out, in / groups, height, width), on the host or on the card."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.conv2d.auto_shard import check_block_width, chosen_layout
+from tt_cnn.virtual.ops.conv2d.auto_shard import Layer, check_block_width, chosen_layout
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, blocks_of
+from tt_cnn.virtual.ops.conv2d.dispatch import Arranged, plan_program
 from tt_cnn.virtual.ops.conv2d.folding import plan_fold
 from tt_cnn.virtual.ops.conv2d.matmul import fuses_bias, plan_matmul, program_of_convolution
 from tt_cnn.virtual.ops.conv2d.moving import (
@@ -20,8 +21,8 @@ from tt_cnn.virtual.ops.conv2d.moving import (
 )
 from tt_cnn.virtual.ops.conv2d.parameters import Parameters
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
-from tt_cnn.virtual.ops.conv2d.program import plan_program
 from tt_cnn.virtual.ops.conv2d.sharding import InputShards, channel_alignment, input_shards
+from tt_cnn.virtual.ops.conv2d.weights import weight_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
@@ -70,68 +71,58 @@ def _plan_unfolded(
     fold: Pair,
 ) -> Slot:
     """`fold` is the stride that the weights' kernel is folded by, as the input was."""
+    settings = request.settings
+    if settings.enable_activation_reuse:
+        settings = settings.but(enable_act_double_buffer=False, enable_weights_double_buffer=False)
+        request = request.with_settings(settings)
+    held, owned, arranged = arrange(planner, source, host, conv, matmul, parameters, request, fold)
+    if matmul:
+        return arranged_matmul(planner, source, held, owned, parameters, arranged)
+    return _as_convolution(planner, held, owned, parameters, arranged)
+
+
+def arrange(
+    planner: Planner,
+    source: Slot | None,
+    host: Spec | None,
+    conv: Convolution,
+    matmul: bool,
+    parameters: Parameters,
+    request: Request,
+    fold: Pair = (1, 1),
+) -> tuple[Slot, bool, Arranged]:
+    """Shard the input and prepare the weights: the input, whether it is the plan's own, and what was decided."""
     settings, compute = request.settings, request.compute
     spec = source.spec if source is not None else host
     assert spec is not None
-    if settings.enable_activation_reuse:
-        settings = settings.but(enable_act_double_buffer=False, enable_weights_double_buffer=False)
     auto = not spec.is_sharded and settings.shard_layout is None
     if auto:
         settings = settings.but(weights_dtype=settings.weights_dtype or parameters.weight_dtype)
-        layout = chosen_layout(
-            planner.card, conv, settings, compute, spec.layout, spec.dtype, request.dtype, parameters.has_bias, matmul
-        )
-        settings = settings.but(shard_layout=layout)
-    gives_back = settings.deallocate_activation and source is not None and not spec.memory_config.is_dram()
+        own = request.with_settings(settings)
+        layer = Layer(planner.card, conv.estimated(), own, spec.layout, spec.dtype, parameters.has_bias, matmul)
+        settings = settings.but(shard_layout=chosen_layout(layer))
     fatal(
         not (settings.override_sharding_config and settings.reshard_if_not_optimal),
         "Incorrect config provided: reshard_if_not_optimal and override_sharding_config cannot both be set.",
     )
-    shards = input_shards(
-        source.spec if source else None,
-        host,
-        settings,
-        conv.output_pixels,
-        conv.in_channels,
-        conv.out_channels,
-        matmul,
-        planner.card.grid,
-    )
+    shards = input_shards(spec, source is None, settings, conv, matmul, planner.card.grid)
     held, owned = brought(planner, source, host, shards, settings.deallocate_activation, matmul, auto)
     config = held.spec.memory_config
     input_layout = parameters.input_layout or held.spec.layout
     alignment = channel_alignment(config.memory_layout, input_layout, False, matmul, config)
-    channels = round_up(conv.in_channels, shards.inputs.cores_c * alignment)
-    depthwise = conv.is_depthwise_1d(parameters.has_bias)
-    out_channels = round_up(conv.out_channels, shards.outputs.cores_c * TILE_SIZE)
-    output_config = sharded_memory_config(conv.output_pixels, out_channels, shards.outputs, TILE_SIZE)
-    blocks = blocks_of(
-        output_config,
-        shards.inputs,
-        channels,
-        conv.kernel,
-        conv.output_hw[1],
-        settings,
-        compute.fp32_accumulation,
-        depthwise,
-    )
+    inputs, outputs = shards.inputs, shards.outputs
+    channels = round_up(conv.in_channels, inputs.cores_c * alignment)
+    out_channels = round_up(conv.out_channels, outputs.cores_c * TILE_SIZE)
+    output_config = sharded_memory_config(conv.output_pixels, out_channels, outputs, TILE_SIZE)
+    fp32, width = compute.fp32_accumulation, conv.output_hw[1]
+    depthwise = not conv.transposed and conv.is_depthwise_1d(parameters.has_bias)
+    blocks = blocks_of(output_config, inputs, channels, conv.kernel, width, settings, fp32, depthwise)
     check_block_width(blocks.act_w, settings)
-    layout_of_weights = parameters.layout_for(
-        conv,
-        fold,
-        alignment,
-        shards.inputs,
-        shards.outputs,
-        blocks,
-        matmul and auto,
-        settings,
-        depthwise and conv.groups > 1,
-    )
-    parameters.prepare(planner, layout_of_weights, blocks, settings.weights_dtype)
-    request = Request(settings, compute, request.dtype, request.memory_config)
-    if matmul:
-        return as_matmul(planner, held, owned, parameters, request, output_config, blocks, gives_back)
-    return _as_convolution(planner, held, owned, conv, parameters, request, shards, output_config, blocks)
+    shape = parameters.shape_for(conv, fold, settings.weights_dtype)
+    own_form = depthwise and conv.groups > 1
+    weights = weight_layout(shape, alignment, inputs, outputs, blocks, settings, matmul and auto, own_form)
+    parameters.prepare(planner, weights, blocks, settings.weights_dtype)
+    return held, owned, Arranged(conv, request.with_settings(settings), inputs, outputs, output_config, blocks)
 
 
 def brought(
@@ -205,62 +196,47 @@ def _uploaded(planner: Planner, host: Spec, shards: InputShards, interleaved: bo
 def _flattened(planner: Planner, source: Slot) -> Slot:
     """(1, 1, N*H*W, C); a tiled image whose rows are no whole tiles is made anew."""
     fatal(len(source.spec.shape) == 4, "Expected 4D shape")
-    return plan_reshape(planner, source, _flat(source.spec.shape), _flat(source.spec.padded_shape))
+    return plan_reshape(planner, source, flat_shape(source.spec.shape), flat_shape(source.spec.padded_shape))
 
 
-def _flat(shape: Shape) -> Shape:
+def flat_shape(shape: Shape) -> Shape:
     n, h, w, c = shape
     return Shape((1, 1, n * h * w, c))
 
 
-def _as_convolution(
-    planner: Planner,
-    held: Slot,
-    owned: bool,
-    conv: Convolution,
-    parameters: Parameters,
-    request: Request,
-    shards: InputShards,
-    output_config: MemoryConfig,
-    blocks: Blocks,
-) -> Slot:
-    settings = request.settings
-    window = conv.window
+def _as_convolution(planner: Planner, held: Slot, owned: bool, parameters: Parameters, arranged: Arranged) -> Slot:
+    settings, window = arranged.request.settings, arranged.conv.window
     needs_halo = (
-        shards.inputs.layout is not WIDTH or held.spec.layout is not Layout.ROW_MAJOR or window.pad_h or window.pad_w
+        arranged.inputs.layout is not WIDTH or held.spec.layout is not Layout.ROW_MAJOR or window.pad_h or window.pad_w
     )
     if needs_halo:
-        halo = plan_halo(
-            planner,
-            held,
-            window,
-            tables_in_dram=settings.config_tensors_in_dram,
-            compute=request.compute.of_halo,
-        )
+        halo = with_halo(planner, held, arranged)
         if owned or (settings.deallocate_activation and not held.spec.memory_config.is_dram()):
             release(planner, held)
         held, owned = halo, True
         if settings.reallocate_halo_output:
             held = moved(planner, held)
-    assert parameters.weight is not None and parameters.layout is not None
-    output = plan_program(
-        planner,
-        held,
-        parameters.weight,
-        parameters.layout,
-        parameters.bias,
-        window,
-        conv,
-        shards.inputs,
-        shards.outputs,
-        output_config,
-        blocks,
-        request,
-    )
-    output = _placed(planner, output, request.memory_config)
+    output = plan_program(planner, held, parameters, arranged)
+    output = placed_instead(planner, output, arranged.request.memory_config)
     if owned:
         release(planner, held)
     return output
+
+
+def with_halo(planner: Planner, held: Slot, arranged: Arranged) -> Slot:
+    settings, compute = arranged.request.settings, arranged.request.compute.of_halo
+    window = arranged.conv.window
+    return plan_halo(planner, held, window, tables_in_dram=settings.config_tensors_in_dram, compute=compute)
+
+
+def arranged_matmul(
+    planner: Planner, source: Slot | None, held: Slot, owned: bool, parameters: Parameters, arranged: Arranged
+) -> Slot:
+    request = arranged.request
+    gives_back = (
+        request.settings.deallocate_activation and source is not None and not source.spec.memory_config.is_dram()
+    )
+    return as_matmul(planner, held, owned, parameters, request, arranged.output_config, arranged.blocks, gives_back)
 
 
 def as_matmul(
@@ -306,13 +282,13 @@ def as_matmul(
         if gives_back:
             release(planner, held)
         owned = False
-    output = _placed(planner, output, request.memory_config)
+    output = placed_instead(planner, output, request.memory_config)
     if owned:
         release(planner, held)
     return output
 
 
-def _placed(planner: Planner, output: Slot, config: MemoryConfig | None) -> Slot:
+def placed_instead(planner: Planner, output: Slot, config: MemoryConfig | None) -> Slot:
     """The result where the caller wants it."""
     if config is None or config == output.spec.memory_config:
         return output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.config import Settings
@@ -17,6 +17,8 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 @dataclass(frozen=True)
 class Convolution:
+    transposed: ClassVar[bool] = False
+
     batch: int
     height: int
     width: int
@@ -60,6 +62,10 @@ class Convolution:
             and not has_bias
         )
 
+    def estimated(self) -> Convolution:
+        """The convolution by which the way of sharding is chosen."""
+        return self
+
     def but(self, **changes: Any) -> Convolution:
         return replace(self, **changes)
 
@@ -72,6 +78,9 @@ class Request:
     compute: Compute
     dtype: DataType
     memory_config: MemoryConfig | None = None
+
+    def with_settings(self, settings: Settings) -> Request:
+        return Request(settings, self.compute, self.dtype, self.memory_config)
 
 
 @dataclass(frozen=True)

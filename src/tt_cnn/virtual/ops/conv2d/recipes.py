@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.convolution import Inner, Recipe, Window
-from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute, partial_dtype
+from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.matmul import SIMPLE, Program
+from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
@@ -21,7 +21,7 @@ _SCHEMES = {HEIGHT: "height", BLOCK: "block", WIDTH: "width"}
 
 def multiplying_step(steps: Iterable[Step]) -> Step:
     """The (first) step of a plan that multiplies."""
-    step = next((step for step in steps if step.op in ("Conv2d", "Matmul")), None)
+    step = next((step for step in steps if isinstance(step.program, ConvProgram) or step.op == "Matmul"), None)
     fatal(step is not None, "The plan of this convolution has no step that multiplies.")
     assert step is not None
     return step
@@ -29,36 +29,25 @@ def multiplying_step(steps: Iterable[Step]) -> Step:
 
 def kernel_of_step(step: Step) -> tuple[int, int]:
     """Of a convolution whose stride was folded into channels it is smaller than the call's."""
-    kernel: tuple[int, int] = step.program.decisions["window"].window if step.op == "Conv2d" else (1, 1)
-    return kernel
+    return step.program.window.window if isinstance(step.program, ConvProgram) else (1, 1)
 
 
 @lru_cache(maxsize=4096)
 def recipe_of(step: Step, fidelity: MathFidelity, window: Window, channels: int, groups: int) -> Recipe:
     """`window` and `channels` are those through which and with which the step sees the whole image."""
-    attributes = step.program.decisions
-    source, weight, *rest = (slot.spec for slot in step.inputs)
+    source, _, *rest = (slot.spec for slot in step.inputs)
     output = step.outputs[0].spec.dtype
-    if step.op == "Matmul":
-        recipe = _of_matmul(attributes["program"], attributes["compute"], window, channels, source, output, bool(rest))
+    if isinstance(step.program, ConvProgram):
+        recipe = _of_convolution(step.program, window, channels, source, output)
     else:
-        recipe = _of_convolution(attributes, window, channels, source, weight, output, bool(rest))
+        attributes = step.program.decisions
+        recipe = _of_matmul(attributes["program"], attributes["compute"], window, channels, source, output, bool(rest))
     return recipe.but(fidelity=fidelity, groups=groups)
 
 
-def _of_convolution(
-    attributes: dict[str, Any],
-    window: Window,
-    channels: int,
-    source: Spec,
-    weight: Spec,
-    output: DataType,
-    bias: bool,
-) -> Recipe:
+def _of_convolution(program: ConvProgram, window: Window, channels: int, source: Spec, output: DataType) -> Recipe:
     """Activations are tilized into the output's format, which is that of partial sums too unless the packer adds."""
-    blocks: Blocks = attributes["blocks"]
-    compute: Compute = attributes["compute"]
-    full_inner, reuses, _ = attributes["options"]
+    blocks, compute, bias = program.blocks, program.compute, program.has_bias
     layout = source.memory_config.memory_layout
     shard = source.shard.shape[1]
     height, width = window.kernel
@@ -68,20 +57,19 @@ def _of_convolution(
         channels,
         shard,
         cores=1 if layout is HEIGHT else source.physical[1] // shard,
-        whole={HEIGHT: reuses, BLOCK: full_inner, WIDTH: False}[layout],
+        whole={HEIGHT: program.reuses_activations, BLOCK: program.full_inner, WIDTH: False}[layout],
         parts=shard * height * width // (blocks.act_w * TILE_SIZE) if layout is WIDTH else 1,
     )
-    rows, columns = weight.physical
     return Recipe(
         window,
         inner,
         activations=output,
         output=output,
-        partials=partial_dtype(layout, blocks, rows, columns, output, bias, compute),
+        partials=program.partials,
         fp32_dest=compute.fp32_accumulation,
         packer_adds=compute.packer_l1 and len(inner.pieces()) > (1 if bias else 2),
         bias=bias,
-        untilizes=attributes["row_major"],
+        untilizes=program.row_major,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Settings
+from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.sliding_window.parallel import (
     BLOCK,
     COL_MAJOR,
@@ -46,38 +47,23 @@ def block_orientation(settings: Settings) -> ShardOrientation:
     return COL_MAJOR if settings.transpose_shards else ROW_MAJOR
 
 
-def input_memory_config(
-    layout: TensorMemoryLayout,
-    orientation: ShardOrientation,
-    input_pixels: int,
-    input_channels: int,
-    output_pixels: int,
-    output_channels: int,
-    matmul: bool,
-    grid: Grid,
-    input_layout: Layout,
-    sliced: bool,
-    parallel: ParallelConfig | None,
-    block_height: int = 0,
+def shards_for(
+    parallel: ParallelConfig, pixels: int, channels: int, alignment: int, input_layout: Layout
 ) -> MemoryConfig:
-    """The shards of an input that is sharded for the convolution (`determine_input_memory_config`)."""
-    alignment = channel_alignment(layout, input_layout, sliced, matmul, None)
-    if parallel is None:
-        parallel = parallel_config(
-            layout,
-            output_pixels,
-            input_channels,
-            output_channels,
-            alignment,
-            grid,
-            orientation,
-            not matmul,
-            block_height=block_height,
-        )
-    multiple = 1 if layout is WIDTH and input_layout is Layout.ROW_MAJOR else TILE_SIZE
-    rows = round_up(input_pixels, parallel.cores_nhw * multiple)
-    channels = round_up(input_channels, parallel.cores_c * alignment)
-    return sharded_memory_config(rows, channels, parallel, multiple)
+    """The shards of an input on given cores (`determine_input_memory_config`)."""
+    multiple = 1 if parallel.layout is WIDTH and input_layout is Layout.ROW_MAJOR else TILE_SIZE
+    rows = round_up(pixels, parallel.cores_nhw * multiple)
+    return sharded_memory_config(rows, round_up(channels, parallel.cores_c * alignment), parallel, multiple)
+
+
+def shards_of_part(
+    conv: Convolution, layout: TensorMemoryLayout, settings: Settings, input_layout: Layout, sliced: bool, grid: Grid
+) -> MemoryConfig:
+    """The shards that a part of an input in DRAM is put into; `conv` is the part's own."""
+    alignment = channel_alignment(layout, input_layout, sliced, False, None)
+    channels = conv.in_channels, conv.out_channels
+    parallel = parallel_config(layout, conv.output_pixels, *channels, alignment, grid, block_orientation(settings))
+    return shards_for(parallel, conv.window.input_pixels, conv.in_channels, alignment, input_layout)
 
 
 @dataclass(frozen=True)
@@ -91,38 +77,29 @@ class InputShards:
 
 
 def input_shards(
-    source: Spec | None,
-    host: Spec | None,
-    settings: Settings,
-    output_pixels: int,
-    input_channels: int,
-    output_channels: int,
-    matmul: bool,
-    grid: Grid,
+    spec: Spec, on_host: bool, settings: Settings, conv: Convolution, matmul: bool, grid: Grid
 ) -> InputShards:
-    """`source` is the input on the card, or `host` the one on the host."""
-    spec = source or host
-    assert spec is not None
+    """What becomes of an input that is on the card, or on the host."""
     fatal(
-        source is None or spec.is_sharded or settings.shard_layout is not None,
+        on_host or spec.is_sharded or settings.shard_layout is not None,
         "Tensor must be sharded or shard_layout must be set.",
     )
     layout = settings.shard_layout or TensorMemoryLayout.INTERLEAVED
     held = spec.memory_config
     alignment = channel_alignment(held.memory_layout, spec.layout, False, matmul, held)
     have: ParallelConfig | None = None
-    reshard = source is None or not held.is_sharded()
+    reshard = on_host or not held.is_sharded()
     if not reshard:
         have = ParallelConfig.of(held)
-        reshard, layout = _must_reshard(spec, have, settings, layout, alignment, input_channels, matmul)
+        reshard, layout = _must_reshard(spec, have, settings, layout, alignment, conv.in_channels, matmul)
     orientation = block_orientation(settings)
     parallel = have
     if settings.reshard_if_not_optimal or reshard:
         parallel = parallel_config(
             layout,
-            output_pixels,
-            input_channels,
-            output_channels,
+            conv.output_pixels,
+            conv.in_channels,
+            conv.out_channels,
             alignment,
             grid,
             orientation,
@@ -138,10 +115,9 @@ def input_shards(
     config = held
     if reshard:
         rows, channels = spec.logical_2d
-        config = input_memory_config(
-            layout, orientation, rows, channels, 0, 0, matmul, grid, spec.layout, False, parallel
-        )
-    outputs = output_parallel_config(parallel, _output_grid(settings, parallel, grid), output_channels, matmul)
+        aligned = channel_alignment(layout, spec.layout, False, matmul, None)
+        config = shards_for(parallel, rows, channels, aligned, spec.layout)
+    outputs = output_parallel_config(parallel, _output_grid(settings, parallel, grid), conv.out_channels, matmul)
     return InputShards(config, reshard, parallel, outputs)
 
 

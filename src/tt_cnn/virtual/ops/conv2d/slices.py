@@ -6,15 +6,14 @@ The rules are those of `Conv2dSliceAttr` (conv2d.cpp).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tt_cnn.virtual.ops.conv2d.auto_shard import chosen_layout, need_of
+from tt_cnn.virtual.ops.conv2d.auto_shard import Layer, chosen_layout, need_of
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
-from tt_cnn.virtual.ops.conv2d.sharding import block_orientation, input_memory_config
+from tt_cnn.virtual.ops.conv2d.sharding import shards_of_part
 from tt_cnn.virtual.ops.sliding_window.slice_config import Slicing
-from tt_cnn.virtual.ops.sliding_window.slicing import chosen_slicing, output_ranges
-from tt_cnn.virtual.planning.plan import Planner
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.ops.sliding_window.slicing import Range, chosen_slicing, output_ranges
+from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
@@ -29,31 +28,23 @@ class Part:
     in_columns: tuple[int, int]
     padding: tuple[int, int, int, int]
 
-    @property
-    def kind(self) -> tuple[int, int, tuple[int, int, int, int]]:
-        """All that a part's need depends on: its size and padding, not its position."""
-        return self.in_rows[1] - self.in_rows[0], self.in_columns[1] - self.in_columns[0], self.padding
-
-    def of(self, conv: Convolution) -> Convolution:
-        """The convolution of this part alone."""
-        return conv.but(
-            height=self.in_rows[1] - self.in_rows[0],
-            width=self.in_columns[1] - self.in_columns[0],
-            padding=self.padding,
-        )
-
 
 @dataclass(frozen=True)
 class Sliced:
-    """A convolution with everything that decides how it is sliced."""
+    """A convolution out of DRAM with everything that decides how it is sliced."""
 
-    conv: Convolution
-    request: Request
-    input_layout: Layout
-    input_dtype: DataType
-    has_bias: bool
+    layer: Layer
 
-    def part(self, rows: tuple[int, int], columns: tuple[int, int]) -> Part:
+    @property
+    def conv(self) -> Convolution:
+        return self.layer.conv
+
+    @property
+    def request(self) -> Request:
+        return self.layer.request
+
+    def part(self, rows: Range, columns: Range) -> tuple[Part, Convolution]:
+        """A rectangle of the output: the input it needs, and the convolution that makes it."""
         conv = self.conv
         height, width = conv.output_hw
         top, bottom, left, right = conv.padding
@@ -66,73 +57,49 @@ class Sliced:
         extra = -(columns[1] - columns[0]) % rounding
         if extra and not whole:
             last += extra * conv.stride[1]
-        return Part(rows, columns, in_rows, in_columns, (before, after, first, last))
+        padding = before, after, first, last
+        own = conv.but(height=in_rows[1] - in_rows[0], width=in_columns[1] - in_columns[0], padding=padding)
+        return Part(rows, columns, in_rows, in_columns, padding), own
 
-    def input_config(self, planner: Planner, part: Part) -> MemoryConfig:
+    def estimated(self, own: Convolution) -> Convolution:
+        """The convolution by which a part's layout is chosen: it has the whole image's padding."""
+        return self.conv.but(height=own.height, width=own.width)
+
+    def is_sliced(self, own: Convolution) -> bool:
+        return (own.height, own.width) != (self.conv.height, self.conv.width)
+
+    def input_config(self, own: Convolution) -> MemoryConfig:
         """The shards that a part of the input is put into."""
-        conv, settings = self.conv, self.request.settings
-        rows, columns = part.in_rows[1] - part.in_rows[0], part.in_columns[1] - part.in_columns[0]
-        out_rows, out_columns = part.of(conv).output_hw
+        layer, settings = self.layer, self.request.settings
         layout = settings.shard_layout
         if layout is None:
-            unsliced = conv.but(height=rows, width=columns)
-            layout = chosen_layout(
-                planner.card,
-                unsliced,
-                settings,
-                self.request.compute,
-                self.input_layout,
-                self.input_dtype,
-                self.request.dtype,
-                self.has_bias,
-                False,
-                (out_rows, out_columns),
-            )
-        return input_memory_config(
-            layout,
-            block_orientation(settings),
-            conv.batch * rows * columns,
-            conv.in_channels,
-            conv.batch * out_rows * out_columns,
-            conv.out_channels,
-            False,
-            planner.card.grid,
-            self.input_layout,
-            (rows, columns) != (conv.height, conv.width),
-            None,
-        )
+            layout = chosen_layout(replace(layer, conv=self.estimated(own), output_hw=own.output_hw))
+        grid = layer.card.grid
+        return shards_of_part(own, layout, settings, layer.input_layout, self.is_sliced(own), grid)
 
-    def need(self, planner: Planner, part: Part) -> int:
-        config = self.input_config(planner, part)
-        settings = self.request.settings
-        return need_of(
-            planner.card,
-            part.of(self.conv),
-            settings.shard_layout or config.memory_layout,
-            settings,
-            self.request.compute,
-            self.input_layout,
-            self.input_dtype,
-            self.request.dtype,
-            self.has_bias,
-            False,
-            config,
-        ).peak
+    def need(self, part: Part, own: Convolution, count: int) -> int:
+        """Bytes a core that a part is estimated to take, as one of `count`."""
+        config = self.input_config(own)
+        layout = self.request.settings.shard_layout or config.memory_layout
+        return need_of(replace(self.layer, conv=own), layout, config).peak
 
-    def parts(self, slicing: Slicing) -> Iterator[Part]:
+    def parts(self, slicing: Slicing) -> Iterator[tuple[Part, Convolution]]:
         for rows, columns in output_ranges(slicing, self.conv.output_hw, self.request.settings.output_layout):
             yield self.part(rows, columns)
 
-    def chosen_slicing(self, planner: Planner, given: Slicing | None) -> Slicing:
-        free = planner.memory.l1
+    def after(self, config: MemoryConfig) -> Sliced:
+        """The same once a part's input was put into these shards."""
+        return self
 
+    def chosen_slicing(self, free: int, given: Slicing | None) -> Slicing:
         def need(slicing: Slicing) -> int:
             """The largest need of its parts; the first that does not fit is enough."""
             largest, seen = 0, set()
-            for part in self.parts(slicing):
-                if part.kind not in seen:
-                    seen.add(part.kind)
-                    largest = max(largest, self.need(planner, part))
+            for part, own in self.parts(slicing):
+                kind = own, part.out_rows[1] - part.out_rows[0], part.out_columns[1] - part.out_columns[0]
+                if kind not in seen:
+                    seen.add(kind)
+                    largest = max(largest, self.need(part, own, slicing.count))
                     if largest > free:
                         break
             return largest
@@ -142,8 +109,8 @@ class Sliced:
 
 
 def _needed(
-    out: tuple[int, int], out_size: int, size: int, stride: int, window: int, pad_before: int, pad_after: int
-) -> tuple[tuple[int, int], int, int]:
+    out: Range, out_size: int, size: int, stride: int, window: int, pad_before: int, pad_after: int
+) -> tuple[Range, int, int]:
     """The input range of an output range, and its padding; ranges at the image's edges take all of it."""
     start = out[0] * stride - pad_before
     end = (out[1] - 1) * stride - pad_before + window

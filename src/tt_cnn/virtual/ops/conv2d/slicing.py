@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.conv2d.config import SliceTypeEnum, Slicing
+from tt_cnn.virtual.ops.conv2d.auto_shard import Layer
+from tt_cnn.virtual.ops.conv2d.config import Slicing
 from tt_cnn.virtual.ops.conv2d.folding import plan_fold
 from tt_cnn.virtual.ops.conv2d.moving import is_freed, placed, release
 from tt_cnn.virtual.ops.conv2d.parameters import Parameters
-from tt_cnn.virtual.ops.conv2d.plan import plan_in_l1
+from tt_cnn.virtual.ops.conv2d.plan import flat_shape, placed_instead, plan_in_l1
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.slice_steps import plan_padded_slice, plan_slice_write
-from tt_cnn.virtual.ops.conv2d.slices import Part, Sliced
+from tt_cnn.virtual.ops.conv2d.slices import Sliced
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT
@@ -20,6 +23,9 @@ from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, L1_MEMORY_CONFIG
 from tt_cnn.virtual.types.tensor_spec import Spec
+
+InL1 = Callable[..., Slot]
+"""A convolution's plan through L1: `plan_in_l1` of this kind of convolution."""
 
 
 def plan_from_dram(
@@ -56,12 +62,25 @@ def plan_from_dram(
         if owned and not is_freed(planner, source):
             planner.free(source)
         return output
+    sliced = Sliced(layer_of(planner, source.spec, conv, parameters, request))
+    return plan_sliced(planner, source, owned, sliced, parameters, slicing, plan_in_l1)
+
+
+def plan_sliced(
+    planner: Planner,
+    source: Slot,
+    owned: bool,
+    sliced: Sliced,
+    parameters: Parameters,
+    slicing: Slicing | None,
+    in_l1: InL1,
+) -> Slot:
+    """The parts of a convolution out of DRAM, one after the other; `owned`: the input is the plan's own."""
+    conv, dtype, layout = sliced.conv, sliced.request.dtype, sliced.request.settings.output_layout
     fatal(
-        not (settings.output_layout is Layout.ROW_MAJOR and request.dtype is DataType.BFLOAT8_B),
+        not (layout is Layout.ROW_MAJOR and dtype is DataType.BFLOAT8_B),
         "Conv output can't be in Row Major if output dtype is BFloat8_B.",
     )
-    gives_back = settings.deallocate_activation and not source.spec.memory_config.is_dram()
-    settings = settings.but(weights_dtype=settings.weights_dtype or parameters.weight_dtype)
     image = Shape((conv.batch, conv.height, conv.width, conv.in_channels))
     given, source = source, plan_reshape(planner, source, image, image)
     made_anew = source.buffer != given.buffer
@@ -69,52 +88,47 @@ def plan_from_dram(
         release(planner, given)
     fatal(source.spec.memory_config.is_dram(), "Conv DRAM expects the input tensor to be in DRAM.")
     fatal(not source.spec.is_sharded, "Input Tensor to Conv DRAM should be in Interleaved Memory Layout")
-    out_h, out_w = conv.output_hw
-    shape = Shape((conv.batch, out_h, out_w, conv.out_channels))
-    output = planner.allocate(Spec(shape, request.dtype, settings.output_layout, DRAM_MEMORY_CONFIG))
-    sliced = Sliced(
-        conv,
-        Request(settings, request.compute, request.dtype),
-        given.spec.layout,
-        given.spec.dtype,
-        parameters.has_bias,
-    )
-    output = _run(planner, source, output, sliced, parameters, slicing)
-    if gives_back:
-        release(planner, source)
-    flat = plan_reshape(planner, output, _flat(output.spec.shape), _flat(output.spec.padded_shape))
+    shape = Shape((conv.batch, *conv.output_hw, conv.out_channels))
+    output = planner.allocate(Spec(shape, dtype, layout, DRAM_MEMORY_CONFIG))
+    output = _run(planner, source, output, sliced, parameters, slicing, in_l1)
+    flat = plan_reshape(planner, output, flat_shape(output.spec.shape), flat_shape(output.spec.padded_shape))
     if flat.buffer != output.buffer:
         planner.free(output)
-    if (made_anew or owned) and not gives_back:
+    if made_anew or owned:
         release(planner, source)
     return flat
 
 
-def _flat(shape: Shape) -> Shape:
-    n, h, w, c = shape
-    return Shape((1, 1, n * h * w, c))
+def layer_of(planner: Planner, spec: Spec, conv: Convolution, parameters: Parameters, request: Request) -> Layer:
+    """A convolution of an input in DRAM, as its slices are chosen by."""
+    settings = request.settings.but(weights_dtype=request.settings.weights_dtype or parameters.weight_dtype)
+    own = Request(settings, request.compute, request.dtype)
+    return Layer(planner.card, conv, own, spec.layout, spec.dtype, parameters.has_bias)
 
 
 def _run(
-    planner: Planner, source: Slot, output: Slot, sliced: Sliced, parameters: Parameters, given: Slicing | None
+    planner: Planner,
+    source: Slot,
+    output: Slot,
+    sliced: Sliced,
+    parameters: Parameters,
+    given: Slicing | None,
+    in_l1: InL1,
 ) -> Slot:
     """`run_sliced_op`."""
-    slicing = sliced.chosen_slicing(planner, given)
-    layout = output.spec.layout
-    if not (given is not None and given.count) and slicing.count == 1:
-        slicing = Slicing(SliceTypeEnum.L1Full, 1)
-    height, width = sliced.conv.output_hw
+    slicing = sliced.chosen_slicing(planner.memory.l1, given)
+    layout, (height, width) = output.spec.layout, sliced.conv.output_hw
     check_count(slicing, (height, width), layout)
     if slicing.count == 1:
         planner.free(output)
-        result = _through_l1(planner, source, sliced, sliced.part((0, height), (0, width)), parameters)
-        copied = placed(planner, result, DRAM_MEMORY_CONFIG)
-        if copied.buffer != result.buffer:
-            planner.free(result)
-        return copied
-    for part in sliced.parts(slicing):
-        piece = plan_padded_slice(planner, source, part, sliced.input_config(planner, part))
-        result = _through_l1(planner, piece, sliced, part, parameters)
+        _, own = sliced.part((0, height), (0, width))
+        result = in_l1(planner, source, None, own, parameters, _in_l1(sliced.request, source))
+        return placed_instead(planner, result, DRAM_MEMORY_CONFIG)
+    for part, own in sliced.parts(slicing):
+        config = sliced.input_config(own)
+        piece = plan_padded_slice(planner, source, part, config)
+        sliced = sliced.after(config)
+        result = in_l1(planner, piece, None, own, parameters, _in_l1(sliced.request, piece))
         result = _as_rows(planner, result, layout)
         plan_slice_write(planner, result, output, part)
         planner.free(result)
@@ -123,14 +137,13 @@ def _run(
     return output
 
 
-def _through_l1(planner: Planner, piece: Slot, sliced: Sliced, part: Part, parameters: Parameters) -> Slot:
+def _in_l1(request: Request, piece: Slot) -> Request:
     """One part: always tiled, its input given back as soon as possible."""
-    settings = sliced.request.settings
+    settings = request.settings
     if settings.shard_layout is None and piece.spec.is_sharded:
         settings = settings.but(shard_layout=piece.spec.memory_config.memory_layout)
     settings = settings.but(deallocate_activation=True, reallocate_halo_output=True, output_layout=Layout.TILE)
-    request = Request(settings, sliced.request.compute, sliced.request.dtype)
-    return plan_in_l1(planner, piece, None, part.of(sliced.conv), parameters, request)
+    return Request(settings, request.compute, request.dtype)
 
 
 def _as_rows(planner: Planner, result: Slot, layout: Layout) -> Slot:

@@ -1,12 +1,18 @@
-"""Whether two processors share the reading of activations: TT-NN decides by measured rates of the network on chip."""
+"""Whether two processors share the reading of activations: TT-NN decides by measured rates of the network on chip.
+
+The rules and figures are those of `is_split_reader_viable` and of the tables beside it
+(conv2d_op_program_factory_common.cpp). It compares the time until the first product: with one reader the gathering and
+then the tilizing, while the weights come; with two half the gathering, then the tilizing while the weights come.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.conv2d.blocks import CoreWork
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT
-from tt_cnn.virtual.types.enums import Arch, DataType, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import Arch, DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 
 _SMALLEST_TRANSFER = 16
@@ -55,39 +61,26 @@ _TILIZE_CYCLES = {
         (_BF16, _BF8): (60, 60),
     },
 }
-"""Cycles to tilize a tile by input and output format, without and with float32 accumulation."""
+"""Cycles to tilize a tile by input and output format, without and with float32 accumulation
+(`get_tilize_cycles_per_tile`). Other formats are refused there."""
 
 
-@lru_cache(maxsize=16384)
-def splits_reader(
-    arch: Arch,
-    layout: TensorMemoryLayout,
-    depthwise_1d: bool,
-    block_h: int,
-    block_w: int,
-    weight_tiles: int,
-    weights_dtype: DataType,
-    input_channels: int,
-    kernel_width: int,
-    dilation_width: int,
-    input_dtype: DataType,
-    output_dtype: DataType,
-    fp32_accumulation: bool,
-    activation_reuse: bool,
-    forced: bool | None,
-) -> bool:
-    if layout not in (HEIGHT, BLOCK) or depthwise_1d or block_h <= 1:
+def splits_reader(work: CoreWork) -> bool:
+    layout, blocks, settings = work.layout, work.blocks, work.settings
+    if layout not in (HEIGHT, BLOCK) or work.depthwise_1d or blocks.act_h <= 1:
         return False
-    if forced is not None:
-        return forced
-    if layout is BLOCK or activation_reuse:
+    if settings.force_split_reader is not None:
+        return settings.force_split_reader
+    if layout is BLOCK or settings.enable_activation_reuse:
         return True
-    rates = _RATES[arch]
-    halo = _F32 if input_dtype is _F32 else _BF16
-    element = halo.element_bytes
-    at_once = element * input_channels * (kernel_width if dilation_width == 1 else 1)
-    read = rates.clock_ghz * element * block_h * TILE_SIZE * input_channels * kernel_width / rates.local(at_once)
-    weights = weights_dtype.tile_bytes * weight_tiles
-    fetch = rates.clock_ghz * weights * (1 / rates.dram(weights_dtype.tile_bytes) + 1 / rates.multicast(weights))
-    tilize = _TILIZE_CYCLES[arch].get((halo, output_dtype), (61, 68))[fp32_accumulation] * block_w * block_h
+    rates, formats, width = _RATES[work.arch], work.formats, work.kernel[1]
+    stick = formats.halo.element_bytes * work.channels
+    at_once = stick * (width if work.dilation[1] == 1 else 1)
+    read = rates.clock_ghz * stick * blocks.act_h * TILE_SIZE * width / rates.local(at_once)
+    weights = formats.weights.tile_bytes * blocks.out_w * blocks.act_w
+    fetch = rates.clock_ghz * weights * (1 / rates.dram(formats.weights.tile_bytes) + 1 / rates.multicast(weights))
+    cycles = _TILIZE_CYCLES[work.arch].get((formats.halo, formats.output))
+    fatal(cycles is not None, "Unsupported output data type when calculating tilize cycles")
+    assert cycles is not None
+    tilize = cycles[work.compute.fp32_accumulation] * blocks.act_w * blocks.act_h
     return read / 2 + max(fetch, tilize) < max(read + tilize, fetch)

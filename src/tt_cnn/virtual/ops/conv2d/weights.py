@@ -8,6 +8,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, ParallelConfig
+from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -45,21 +46,29 @@ class WeightLayout:
         return Spec(shape, dtype, Layout.TILE, alignment=(self.rows, self.columns))
 
 
+@dataclass(frozen=True)
+class WeightShape:
+    """What a prepared matrix has to hold."""
+
+    out_channels: int
+    in_channels: int
+    kernel: Pair
+    groups: int = 1
+    fold: Pair = (1, 1)
+
+
 def weight_layout(
-    out_channels: int,
-    in_channels: int,
-    kernel: tuple[int, int],
-    groups: int,
+    shape: WeightShape,
     alignment: int,
     inputs: ParallelConfig,
     outputs: ParallelConfig,
     blocks: Blocks,
-    interleaved_matmul: bool,
     settings: Settings,
+    interleaved_matmul: bool,
     depthwise_1d: bool,
-    fold: tuple[int, int] = (1, 1),
 ) -> WeightLayout:
     """The layout for a convolution whose input and output stand on these cores."""
+    out_channels, in_channels, kernel, groups = shape.out_channels, shape.in_channels, shape.kernel, shape.groups
     height, width = kernel
     if depthwise_1d:
         in_channels = blocks.act_h * TILE_SIZE
@@ -67,7 +76,15 @@ def weight_layout(
         rows = round_up(in_channels * height * width, TILE_SIZE)
         columns = round_up(out_channels, TILE_SIZE)
         return WeightLayout(
-            out_channels, in_channels, kernel, groups, rows, columns, "interleaved", fold=fold, in_padded=in_channels
+            out_channels,
+            in_channels,
+            kernel,
+            groups,
+            rows,
+            columns,
+            "interleaved",
+            fold=shape.fold,
+            in_padded=in_channels,
         )
     in_shards, out_shards = inputs.cores_c, outputs.cores_c
     in_padded = round_up(in_channels, in_shards * alignment)
@@ -102,7 +119,7 @@ def weight_layout(
         out_padded,
         row_block,
         full_inner,
-        fold,
+        shape.fold,
     )
 
 

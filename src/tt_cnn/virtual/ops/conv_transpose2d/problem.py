@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.sliding_window.window import Pair, SlidingWindow
@@ -12,9 +14,11 @@ from tt_cnn.virtual.ops.sliding_window.window import Pair, SlidingWindow
 class TransposedConvolution(Convolution):
     """As a convolution, with the roles of its sizes as TT-NN's `conv_transpose2d` names them."""
 
+    transposed: ClassVar[bool] = True
+
     output_padding: Pair = (0, 0)
 
-    @property
+    @cached_property
     def window(self) -> SlidingWindow:
         return SlidingWindow(
             self.batch,
@@ -26,6 +30,9 @@ class TransposedConvolution(Convolution):
             self.output_padding,
             transposed=True,
         )
+
+    def estimated(self) -> Convolution:
+        return self.direct()
 
     def direct(self, stride: Pair = (1, 1), padding: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Convolution:
         """The convolution over the spread and padded input; estimates give it another stride and padding."""
