@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.cost.elementwise import elementwise_cycles
 from tt_cnn.virtual.cost.figures import Figures, figures_of
 from tt_cnn.virtual.cost.ideal import ideal_of
 from tt_cnn.virtual.cost.matmul import matmul_cycles
@@ -23,26 +22,22 @@ from tt_cnn.virtual.cost.movement import (
     untilize_cycles,
 )
 from tt_cnn.virtual.cost.parts import Cycles, KernelCost
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.planning.plan import Step
 
 _Coster = Callable[[Step, Figures], Cycles]
 
 
 def _several_passes(step: Step, figures: Figures) -> Cycles:
-    return elementwise_cycles(step, figures, passes=3)
+    return streamed_cycles(step, figures, passes=3)
 
 
 _COSTERS: dict[str, _Coster] = {
     "Matmul": matmul_cycles,
-    "BinaryNg": elementwise_cycles,
-    "Unary": elementwise_cycles,
-    "Typecast": elementwise_cycles,
-    "Ternary": elementwise_cycles,
     "Softmax": _several_passes,
     "LayerNorm": _several_passes,
     "GroupNorm": _several_passes,
-    "BatchNorm": elementwise_cycles,
-    "Reduce": elementwise_cycles,
+    "Reduce": streamed_cycles,
     "Move": move_cycles,
     "Copy": pages_cycles,
     "Clone": pages_cycles,

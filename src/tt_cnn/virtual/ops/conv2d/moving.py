@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tt_cnn.virtual.ops.conv2d.matmul import Activation
+from tt_cnn.virtual.ops.eltwise.activations import kernel_of
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
 from tt_cnn.virtual.ops.eltwise.kinds import ADD
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
@@ -101,6 +102,6 @@ def added(planner: Planner, slot: Slot, other: Slot) -> Slot:
 
 def activated(planner: Planner, slot: Slot, activation: Activation) -> Slot:
     """An activation that the matmul does not apply itself."""
-    result = plan_unary(planner, slot, dtype=slot.spec.dtype, attributes={"activation": activation})
+    result = plan_unary(planner, slot, kernel_of(activation), dtype=slot.spec.dtype)
     planner.free(slot)
     return result

@@ -12,7 +12,7 @@ from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value, scalar_operand
-from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
+from tt_cnn.virtual.ops.eltwise.binary_plan import BinaryProgram, plan_binary
 from tt_cnn.virtual.ops.eltwise.calls import (
     MEMORY_CONFIG,
     OUTPUT_TENSOR,
@@ -27,7 +27,7 @@ from tt_cnn.virtual.ops.eltwise.calls import (
     with_signature,
     wrong_types,
 )
-from tt_cnn.virtual.ops.eltwise.kinds import DIV, DIV_FLOOR, DIV_TRUNC, KINDS, Kind
+from tt_cnn.virtual.ops.eltwise.kinds import BY_NAME, DIV, DIV_FLOOR, DIV_TRUNC, KINDS, Kind
 from tt_cnn.virtual.ops.eltwise.numbers import operand_in, unary_register
 from tt_cnn.virtual.ops.eltwise.promotion import Promotion, promotion
 from tt_cnn.virtual.ops.eltwise.typecast import cast, plan_typecast
@@ -122,13 +122,12 @@ class Binary(Operation):
             fast=attributes["fast"],
             activations=(left, right, after),
             cores=attributes["cores"],
-            attributes={"kind": kind.name, "activations": attributes["activations"]},
         )
         made = {s.id: s for s in (*cast, *operands)}
         temporaries = [made[i] for i in made.keys() - {slot.id for slot in slots}]
         if not last:
             temporaries.append(out)
-            out = plan_unary(planner, out, dtype=dtype, output=output, attributes={"chain": (Kernel(rounding),)})
+            out = plan_unary(planner, out, Kernel(rounding), dtype=dtype, output=output)
         if all_row_major and converted:
             temporaries.append(out)
             out = plan_to_layout(planner, out, Layout.ROW_MAJOR, None, None)
@@ -138,18 +137,13 @@ class Binary(Operation):
     # --- numbers --------------------------------------------------------------------------------------------------
 
     def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
-        return [context.store(self.value(context, self.kind, values, attributes))]
-
-    def value(
-        self, context: Context, kind: Kind, values: Sequence[torch.Tensor], attributes: dict[str, Any]
-    ) -> torch.Tensor:
         count, scalar = attributes["operands"], attributes["scalar"]
-        specs = list(context.inputs[:count])
         out = context.outputs[0]
-        change = promotion(kind, specs, scalar)
-        dtypes = [target or spec.dtype for spec, target in zip(specs, change.targets, strict=True)]
+        step = next(step for step in context.steps if isinstance(step.program, BinaryProgram))
+        kind = BY_NAME[context.program(BinaryProgram).kind]
+        dtypes = [slot.spec.dtype for slot in step.inputs[:count]]
         operands = []
-        for value, spec, dtype in zip(values, specs, dtypes, strict=False):
+        for value, spec, dtype in zip(values, context.inputs, dtypes, strict=False):
             if dtype is not spec.dtype:
                 value = cast(context, value, spec.dtype, dtype)
             operands.append(operand_in(value, spec, out.shape, out.padded_shape))
@@ -159,9 +153,6 @@ class Binary(Operation):
         if attributes["scalar_left"]:
             operands.reverse()
             dtypes.reverse()
-        rounding = attributes["rounding"]
-        if rounding is not None and not dtypes[0].is_float:
-            kind, rounding = _ROUNDED[rounding], None
         result = binary_value(
             context.engine,
             kind,
@@ -171,10 +162,11 @@ class Binary(Operation):
             attributes["fast"],
             attributes["activations"],
         )
-        if rounding is not None:
+        rounding = attributes["rounding"]
+        if rounding is not None and kind is DIV:
             packed = context.engine.pack(result, out.dtype)
             result = unary_register(context.engine, rounding, packed, (), fp32_dest=out.dtype is DataType.FLOAT32)
-        return result.expand(tuple(out.padded_shape))
+        return [context.store(result.expand(tuple(out.padded_shape)))]
 
 
 def _activations(given: Any) -> tuple[Any, ...]:

@@ -13,13 +13,12 @@ from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.numerics.formats import host_round
 from tt_cnn.virtual.ops.eltwise import native
 from tt_cnn.virtual.ops.eltwise.activations import Activation
+from tt_cnn.virtual.ops.eltwise.binary_plan import NO_ACTIVATIONS, Activations
 from tt_cnn.virtual.ops.eltwise.kinds import BF16, F32, Kind
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation, as_integer, unary_register, unit_for
 from tt_cnn.virtual.types.enums import DataType
 
-Activations = tuple[Sequence[Activation], Sequence[Activation], Sequence[Activation]]
 _DIVIDING = ("div_floor", "div_trunc", "fmod", "remainder")
-NO_ACTIVATIONS: Activations = ((), (), ())
 
 
 def scalar_operand(value: float, dtype: DataType, like: Tensor) -> Tensor:

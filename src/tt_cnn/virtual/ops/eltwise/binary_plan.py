@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import vector_cycles
 from tt_cnn.virtual.errors.card_error import CardError, fatal
-from tt_cnn.virtual.ops.eltwise.kinds import Kind
+from tt_cnn.virtual.ops.eltwise.activations import Activation
+from tt_cnn.virtual.ops.eltwise.kinds import DIV, WIDE, Kind
 from tt_cnn.virtual.ops.eltwise.sharding import (
     adjust_to_shape,
     broadcast_shape,
@@ -15,20 +19,26 @@ from tt_cnn.virtual.ops.eltwise.sharding import (
     scaled_memory_config,
     synthesize_shard_spec,
 )
-from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, traffic
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, tile_buffer
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
+from tt_cnn.virtual.types.geometry import CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 from tt_cnn.virtual.types.unary import UnaryOpType
 
-_TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
+Activations = tuple[Sequence[Activation], Sequence[Activation], Sequence[Activation]]
+"""Of the left operand, of the right one and of the result."""
+NO_ACTIVATIONS: Activations = ((), (), ())
 _VECTOR_TILES, _MATRIX_TILES, _MATRIX_TILES_FP32 = 2, 8, 4
 """Tiles that a kernel takes at a time when all its tensors are shards."""
 
 
 _NOTHING_FOR_UNSIGNED = (UnaryOpType.RELU, UnaryOpType.ABS)
+_WHOLE_REGISTERS = WIDE | {DataType.FLOAT32}
+"""Operands that are copied to registers as they are, since the matrix unit cannot hold them."""
 
 
 class Subtile(enum.Enum):
@@ -37,6 +47,27 @@ class Subtile(enum.Enum):
     NONE = 0
     A = 1
     B = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryProgram(Program):
+    """Two tensors, or a tensor and a scalar, tile by tile, with activations before and after."""
+
+    op: str = "BinaryNg"
+    factory: str = "ProgramFactory"
+    kind: str
+    activations: Activations
+    on_vector_unit: bool
+    in_shards: bool
+    spread: Subtile
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        used = [op_type.name for group in self.activations for op_type, _ in group]
+        vector = sum(vector_cycles(figures, name, False) for name in used if name != "RELU")  # the packer's work
+        if step.inputs[0].spec.dtype in _WHOLE_REGISTERS:
+            vector += vector_cycles(figures, "recip" if self.kind == DIV.name else "square", False)
+            vector += figures.copy_tile_cycles
+        return streamed_cycles(step, figures, vector)
 
 
 def _extent(shape: Shape, back: int) -> int:
@@ -149,13 +180,12 @@ def plan_binary(
     memory_config: MemoryConfig | None = None,
     output: Slot | None = None,
     fast: bool | None = None,
-    activations: tuple[Sequence[Any], Sequence[Any], Sequence[Any]] = ((), (), ()),
+    activations: Activations = NO_ACTIVATIONS,
     cores: CoreRangeSet | None = None,
-    attributes: dict[str, Any] | None = None,
 ) -> Slot:
-    """One `BinaryNg` step. `activations` are those of the left operand, of the right one and of the result."""
+    """One `BinaryNg` step."""
     a_spec, b_spec = a.spec, None if b is None else b.spec
-    operand, _ = (Subtile.NONE, False) if b_spec is None else subtile_broadcast(a_spec.shape, b_spec.shape)
+    spread, _ = (Subtile.NONE, False) if b_spec is None else subtile_broadcast(a_spec.shape, b_spec.shape)
     kind.check_fast_mode(fast, dtype)
     if output is None:
         layout = a_spec.layout if b_spec is None or a_spec.layout is b_spec.layout else Layout.TILE
@@ -167,10 +197,18 @@ def plan_binary(
     if b_spec is not None:
         check_broadcast(a_spec.shape, b_spec.shape)
     cores = cores or planner.grid
-    buffers = _buffers(kind, a, b, out, operand, fast, activations, cores)
-    inputs = [a] if b is None else [a, b]
-    work = traffic([s.spec for s in inputs], [out.spec], out.spec.volume)
-    planner.step("BinaryNg", "ProgramFactory", cores, inputs, [out], buffers, attributes, work)
+    vector = kind.on_vector_unit(a_spec.dtype, a_spec.dtype if b_spec is None else b_spec.dtype, fast)
+    shards = works_on_shards(a_spec, b_spec, out.spec)
+    program = BinaryProgram(
+        cores=cores,
+        buffers=_buffers(kind, a, b, out, spread, vector, shards, activations, cores),
+        kind=kind.name,
+        activations=activations,
+        on_vector_unit=vector,
+        in_shards=shards,
+        spread=spread,
+    )
+    planner.dispatch(program, [a] if b is None else [a, b], [out])
     return out
 
 
@@ -181,7 +219,7 @@ def _check_output(a: Spec, b: Spec | None, out: Spec) -> None:
     fatal(same, f"Shape of Output tensor {out.shape} provided does not match the broadcasted output shape {expected}")
 
 
-def _active(activations: Sequence[Any], dtype: DataType) -> bool:
+def _active(activations: Sequence[Activation], dtype: DataType) -> bool:
     """Whether any activation does something: unsigned numbers are their own absolute values."""
     unsigned = dtype in (DataType.UINT32, DataType.UINT16, DataType.UINT8)
     return any(not (unsigned and op_type in _NOTHING_FOR_UNSIGNED) for op_type, _ in activations)
@@ -192,44 +230,38 @@ def _buffers(
     a: Slot,
     b: Slot | None,
     out: Slot,
-    operand: Subtile,
-    fast: bool | None,
-    activations: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
+    spread: Subtile,
+    vector: bool,
+    shards: bool,
+    activations: Activations,
     cores: CoreRangeSet,
-) -> list[CircularBuffer]:
+) -> tuple[CircularBuffer, ...]:
     a_dtype = a.spec.dtype
     scalar_dtype = DataType.BFLOAT16 if a_dtype.is_block_float else a_dtype
     b_dtype = scalar_dtype if b is None else b.spec.dtype
-    vector = kind.on_vector_unit(a_dtype, a_dtype if b is None else b_dtype, fast)
     lhs, rhs, _ = kind.surroundings(vector)
-    shards = works_on_shards(a.spec, None if b is None else b.spec, out.spec)
     at_once = 1
-    if shards and a.spec.is_sharded and (b is None or b.spec.is_sharded) and operand is Subtile.NONE:
+    if shards and a.spec.is_sharded and (b is None or b.spec.is_sharded) and spread is Subtile.NONE:
         fp32 = DataType.FLOAT32 in (a_dtype, b_dtype, out.spec.dtype)
         at_once = _VECTOR_TILES if vector else _MATRIX_TILES_FP32 if fp32 else _MATRIX_TILES
+    exponential = kind.kernel == "ldexp" and not vector
 
-    def tensor(slot: Slot) -> CircularBuffer:
-        tile = slot.spec.dtype.tile_bytes
-        if not (shards and slot.spec.is_sharded):
-            return CircularBuffer(STAGED_TILES * tile, cores)
-        height, width = slot.spec.shard.shape
-        return CircularBuffer(height * width // _TILE_ELEMENTS * tile, cores, alias=slot)
+    def tensor(name: str, slot: Slot) -> CircularBuffer:
+        return tile_buffer(name, slot, cores, shards and slot.spec.is_sharded)
 
-    def intermediate(dtype: DataType) -> CircularBuffer:
+    def intermediate(name: str, dtype: DataType) -> CircularBuffer:
         # what an exponential makes does not fit a shared exponent
-        held = DataType.BFLOAT16 if kind.kernel == "ldexp" and not vector else dtype
-        return CircularBuffer(at_once * held.tile_bytes, cores)
+        held = DataType.BFLOAT16 if exponential else dtype
+        return CircularBuffer(at_once * held.tile_bytes, cores, name=name)
 
-    left_active, right_active = _active(activations[0], a_dtype), _active(activations[1], b_dtype)
-    left_exponential = kind.kernel == "ldexp" and not vector and a_dtype.is_block_float
-    buffers = [tensor(a)]
-    if left_active or lhs or left_exponential:
-        buffers.append(intermediate(a_dtype))
-    buffers.append(CircularBuffer(b_dtype.tile_bytes, cores) if b is None else tensor(b))
-    if right_active or rhs:
-        buffers.append(intermediate(b_dtype))
-    if operand is not Subtile.NONE:
-        spread = a_dtype if operand is Subtile.A else b_dtype
-        buffers.append(CircularBuffer(STAGED_TILES * spread.tile_bytes, cores))
-    buffers.append(tensor(out))
-    return buffers
+    buffers = [tensor("left", a)]
+    if _active(activations[0], a_dtype) or lhs or (exponential and a_dtype.is_block_float):
+        buffers.append(intermediate("left activated", a_dtype))
+    buffers.append(CircularBuffer(b_dtype.tile_bytes, cores, name="scalar") if b is None else tensor("right", b))
+    if _active(activations[1], b_dtype) or rhs:
+        buffers.append(intermediate("right activated", b_dtype))
+    if spread is not Subtile.NONE:
+        spread_dtype = a_dtype if spread is Subtile.A else b_dtype
+        buffers.append(CircularBuffer(STAGED_TILES * spread_dtype.tile_bytes, cores, name="spread"))
+    buffers.append(tensor("output", out))
+    return tuple(buffers)

@@ -180,3 +180,6 @@ KINDS: dict[str, Kind] = {
     "bitwise_left_shift": Kind("LEFT_SHIFT", "left_shift", WHOLE),
     "bitwise_right_shift": Kind("RIGHT_SHIFT", "right_shift", WHOLE),
 }
+
+BY_NAME = {kind.name: kind for kind in (*KINDS.values(), DIV_FLOOR, DIV_TRUNC, POWER)}
+"""By the names that programs have."""

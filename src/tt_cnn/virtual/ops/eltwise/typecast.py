@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual import numerics
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import vector_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.calls import PLACEMENT, positional, require_tensor, with_signature, wrong_types
-from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, traffic
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.eltwise.unary_plan import tile_buffer
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, cores_to_ranges, num_cores_to_corerangeset
+from tt_cnn.virtual.types.geometry import CoreCoord, CoreRangeSet, cores_to_ranges, num_cores_to_corerangeset
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
+
+@dataclass(frozen=True, kw_only=True)
+class TypecastProgram(Program):
+    op: str = "Typecast"
+    dtype: DataType
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return streamed_cycles(step, figures, vector_cycles(figures, "typecast", False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerPowerProgram(Program):
+    """`pow` of integers to a whole number: square and multiply."""
+
+    op: str = "PowInt"
+    factory: str = "PowIntProgramFactory"
+    exponent: int
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """A product for each bit of the exponent and one more for each that is set."""
+        products = self.exponent.bit_length() + self.exponent.bit_count()
+        return streamed_cycles(step, figures, products * vector_cycles(figures, "mul_int32", False))
 
 
 def works_on_shards(x: Spec, dtype: DataType, memory_config: MemoryConfig, l1_alignment: int) -> bool:
@@ -45,25 +72,21 @@ def plan_typecast(
     config = output.spec.memory_config if output is not None else memory_config or x.spec.memory_config
     out = output or planner.allocate(Spec(x.spec.shape, dtype, x.spec.layout, config))
     _check(planner, x.spec, config, None if output is None else output.spec, cores)
-    factory, cores, buffers = _program(planner, x, out, cores)
-    work = traffic([x.spec], [out.spec], out.spec.volume)
-    planner.step("Typecast", factory, cores, [x], [out], buffers, {"dtype": dtype}, work)
+    factory, cores, shards = _program(planner, x.spec, out.spec, cores)
+    buffers = tuple(
+        tile_buffer(name, slot, cores, shards, dataflow=True) for name, slot in (("input", x), ("output", out))
+    )
+    planner.dispatch(TypecastProgram(factory=factory, cores=cores, buffers=buffers, dtype=dtype), [x], [out])
     return out
 
 
-def plan_elementwise_pages(
-    planner: Planner, op_name: str, x: Slot, memory_config: MemoryConfig | None, output: Slot | None
+def plan_integer_power(
+    planner: Planner, x: Slot, exponent: int, memory_config: MemoryConfig | None, output: Slot | None
 ) -> Slot:
-    """Ops with `typecast`'s way of dealing pages to cores: `Copy` (of `pow(x, 1)`) and `PowInt`."""
     out = output or planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
     cores = _cores_for(planner, x.spec.num_pages)
-    size = STAGED_TILES * x.spec.dtype.tile_bytes
-    if op_name == "Copy":
-        buffers = [CircularBuffer(size, cores)]
-    else:
-        buffers = [CircularBuffer(size, cores, dataflow=True) for _ in range(2)]
-    factory = "SameMemoryConfig" if op_name == "Copy" else "PowIntProgramFactory"
-    planner.step(op_name, factory, cores, [x], [out], buffers, None, traffic([x.spec], [out.spec], out.spec.volume))
+    buffers = tuple(tile_buffer(name, x, cores, False, dataflow=True) for name in ("input", "output"))
+    planner.dispatch(IntegerPowerProgram(cores=cores, buffers=buffers, exponent=exponent), [x], [out])
     return out
 
 
@@ -73,24 +96,16 @@ def _cores_for(planner: Planner, units: int, row_wise: bool = False) -> CoreRang
     return cores_to_ranges(num_cores_to_corerangeset(min(units, card.cores), CoreCoord(*card.grid), row_wise).cores())
 
 
-def _program(
-    planner: Planner, x: Slot, out: Slot, subgrid: CoreRangeSet | None
-) -> tuple[str, CoreRangeSet, list[CircularBuffer]]:
-    card = planner.card
-    if subgrid is None and works_on_shards(x.spec, out.spec.dtype, out.spec.memory_config, card.l1_alignment):
-        height, width = x.spec.shard.shape
-        size = height * width // _TILE_ELEMENTS * x.spec.dtype.tile_bytes
-        cores = cores_to_ranges(x.spec.shard.grid.cores())
-        buffers = [CircularBuffer(size, cores, alias=slot, dataflow=True) for slot in (x, out)]
-        return "TypecastShardedProgramFactory", cores, buffers
-    row_major = x.spec.layout is Layout.ROW_MAJOR
-    units = x.spec.num_pages
-    cores = subgrid or _cores_for(planner, units, row_wise=row_major)
-    buffers = [CircularBuffer(STAGED_TILES * slot.spec.dtype.tile_bytes, cores, dataflow=True) for slot in (x, out)]
+def _program(planner: Planner, x: Spec, out: Spec, subgrid: CoreRangeSet | None) -> tuple[str, CoreRangeSet, bool]:
+    """The factory, its cores, and whether it works on shards in place."""
     if subgrid is not None:
-        return "TypecastSubgridProgramFactory", cores, buffers
-    chunked = row_major and not x.spec.is_sharded
-    return "TypecastRowMajorChunkedProgramFactory" if chunked else "TypecastProgramFactory", cores, buffers
+        return "TypecastSubgridProgramFactory", subgrid, False
+    if works_on_shards(x, out.dtype, out.memory_config, planner.card.l1_alignment):
+        return "TypecastShardedProgramFactory", cores_to_ranges(x.shard.grid.cores()), True
+    row_major = x.layout is Layout.ROW_MAJOR
+    cores = _cores_for(planner, x.num_pages, row_wise=row_major)
+    chunked = row_major and not x.is_sharded
+    return "TypecastRowMajorChunkedProgramFactory" if chunked else "TypecastProgramFactory", cores, False
 
 
 def _check(planner: Planner, x: Spec, config: MemoryConfig, output: Spec | None, subgrid: CoreRangeSet | None) -> None:

@@ -22,7 +22,7 @@ from tt_cnn.virtual.ops.eltwise.calls import (
 )
 from tt_cnn.virtual.ops.eltwise.numbers import check_numbers, integer_unary, unary_register
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
-from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
+from tt_cnn.virtual.ops.eltwise.unary_plan import UnaryProgram, check_output_dtype, plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -79,37 +79,42 @@ class Unary(Operation):
         return Call(tensors, chain=chain, memory_config=memory_config, cores=sub_core_grids)
 
     def plan(self, planner: Planner, x: Slot, output: Slot | None = None, **attributes: Any) -> list[Slot]:
-        chain = attributes["chain"]
         if output is not None:
             check_output_dtype(x.spec.dtype, output.spec.dtype)
         out = plan_unary(
             planner,
             x,
+            *attributes["chain"],
             dtype=x.spec.dtype,
             memory_config=attributes["memory_config"],
             output=output,
             cores=attributes["cores"],
             scratch=self.scratch,
-            attributes={"chain": chain},
             check=lambda: check_dtype(planner, x.spec.dtype, self.op_type, self.integers),
         )
         return [out]
 
-    def numbers(
-        self, context: Context, x: torch.Tensor, *_: torch.Tensor, chain: tuple[Kernel, ...], **__: Any
-    ) -> list[torch.Tensor]:
-        dtype = context.inputs[0].dtype
-        for kernel in chain:
-            given = x
-            if not dtype.is_float:
-                x = integer_unary(kernel.name, x, kernel.params, dtype)
-                continue
-            fp32 = dtype is DataType.FLOAT32
-            x = unary_register(context.engine, kernel.name, x, kernel.params, fp32_dest=fp32, approx=kernel.approx)
-            if kernel.half:
-                left = torch.arange(x.shape[-1], device=x.device) % TILE_SIZE < FACE_SIZE
-                x = torch.where(left, x, given)
-        return [context.store(x)]
+    def numbers(self, context: Context, x: torch.Tensor, *_: torch.Tensor, **__: Any) -> list[torch.Tensor]:
+        return [context.store(chain_value(context, x))]
+
+
+def chain_value(context: Context, x: torch.Tensor) -> torch.Tensor:
+    """Register values after the planned chain of kernels. Integers may have been cast to floats before it."""
+    step = next(step for step in context.steps if isinstance(step.program, UnaryProgram))
+    dtype = step.inputs[0].spec.dtype
+    if dtype.is_float and not x.is_floating_point():
+        x = x.to(torch.float32)
+    for kernel in context.program(UnaryProgram).chain:
+        given = x
+        if not dtype.is_float:
+            x = integer_unary(kernel.name, x, kernel.params, dtype)
+            continue
+        fp32 = dtype is DataType.FLOAT32
+        x = unary_register(context.engine, kernel.name, x, kernel.params, fp32_dest=fp32, approx=kernel.approx)
+        if kernel.half:
+            left = torch.arange(x.shape[-1], device=x.device) % TILE_SIZE < FACE_SIZE
+            x = torch.where(left, x, given)
+    return x
 
 
 def _is_int32(value: Any) -> bool:
@@ -300,13 +305,6 @@ class Clamp(Unary):
         (out,) = super().plan(planner, floats, output, **attributes)
         planner.free(floats)
         return [out]
-
-    def numbers(self, context: Context, x: torch.Tensor, *rest: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
-        if context.outputs[0].dtype.is_float and not context.inputs[0].dtype.is_float:
-            (kernel,) = attributes["chain"]
-            value = unary_register(context.engine, "clamp", x.to(torch.float32), kernel.params, fp32_dest=True)
-            return [context.store(value)]
-        return super().numbers(context, x, *rest, **attributes)
 
 
 _BOUNDS = (positional("min", None), positional("max", None))

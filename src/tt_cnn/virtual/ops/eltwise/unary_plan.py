@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.sharding import adjust_to_shape, is_uneven, synthesize_shard_spec
+from tt_cnn.virtual.ops.eltwise.time import TILE_ELEMENTS, chain_cycles, streamed_cycles
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
+from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 STAGED_TILES = 2
 """Readers and writers work one tile ahead of the vector unit."""
 
-_TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
+
+@dataclass(frozen=True, kw_only=True)
+class UnaryProgram(Program):
+    """A chain of vector-unit kernels on every tile, the register handed from one to the next."""
+
+    op: str = "Unary"
+    factory: str = "ProgramFactory"
+    chain: tuple[Kernel, ...]
+    in_shards: bool
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return streamed_cycles(step, figures, chain_cycles(figures, self.chain))
 
 
 def output_spec(planner: Planner, x: Spec, dtype: DataType, memory_config: MemoryConfig) -> Spec:
@@ -47,20 +63,19 @@ def works_on_shards(x: Spec, out: Spec, l1_alignment: int) -> bool:
         return False
     if x.layout is Layout.TILE:
         return True
-    whole = x.shard.shape[0] * x.shard.shape[1] % _TILE_ELEMENTS == 0
+    whole = x.shard.shape[0] * x.shard.shape[1] % TILE_ELEMENTS == 0
     return whole and x.page_bytes % l1_alignment == 0 and out.page_bytes % l1_alignment == 0
 
 
 def plan_unary(
     planner: Planner,
     x: Slot,
-    *,
+    *chain: Kernel,
     dtype: DataType,
     memory_config: MemoryConfig | None = None,
     output: Slot | None = None,
     cores: CoreRangeSet | None = None,
     scratch: bool = False,
-    attributes: dict[str, Any] | None = None,
     check: Callable[[], None] | None = None,
 ) -> Slot:
     """One `Unary` step. `scratch` adds the intermediate buffer that some kernels use; `check` may refuse the input.
@@ -78,20 +93,22 @@ def plan_unary(
             check()
     cores = cores or planner.grid
     shards = works_on_shards(x.spec, out.spec, planner.card.l1_alignment)
-
-    def staging(slot: Slot) -> CircularBuffer:
-        tile = slot.spec.dtype.tile_bytes
-        if not shards:
-            return CircularBuffer(STAGED_TILES * tile, cores, dataflow=True)
-        height, width = slot.spec.shard.shape
-        return CircularBuffer(height * width // _TILE_ELEMENTS * tile, cores, alias=slot, dataflow=True)
-
-    buffers = [staging(x), staging(out)]
+    buffers = [tile_buffer("input", x, cores, shards, dataflow=True)]
     if scratch:
-        buffers.insert(1, CircularBuffer(STAGED_TILES * x.spec.dtype.tile_bytes, cores, dataflow=True))
-    work = traffic([x.spec], [out.spec], out.spec.volume)
-    planner.step("Unary", "ProgramFactory", cores, [x], [out], buffers, attributes, work)
+        buffers.append(tile_buffer("scratch", x, cores, False, dataflow=True))
+    buffers.append(tile_buffer("output", out, cores, shards, dataflow=True))
+    program = UnaryProgram(cores=cores, buffers=tuple(buffers), chain=chain, in_shards=shards)
+    planner.dispatch(program, [x], [out])
     return out
+
+
+def tile_buffer(name: str, slot: Slot, cores: CoreRangeSet, in_shards: bool, dataflow: bool = False) -> CircularBuffer:
+    """Over the tensor's shard, or two tiles of staging."""
+    tile = slot.spec.dtype.tile_bytes
+    if not in_shards:
+        return CircularBuffer(STAGED_TILES * tile, cores, dataflow=dataflow, name=name)
+    height, width = slot.spec.shard.shape
+    return CircularBuffer(height * width // TILE_ELEMENTS * tile, cores, alias=slot, dataflow=dataflow, name=name)
 
 
 _INTERCHANGEABLE = (DataType.BFLOAT16, DataType.FLOAT32, DataType.BFLOAT8_B)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.binary_numbers import scalar_operand
@@ -22,15 +25,30 @@ from tt_cnn.virtual.ops.eltwise.calls import (
 from tt_cnn.virtual.ops.eltwise.kinds import FLOATS, I32, WIDE, Kind
 from tt_cnn.virtual.ops.eltwise.numbers import as_integer, operand_in
 from tt_cnn.virtual.ops.eltwise.sharding import broadcast_shape, is_uneven
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
-from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, plan_unary, traffic
+from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary, tile_buffer
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
+from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhereProgram(Program):
+    """`Ternary` of three tensors."""
+
+    op: str = "Ternary"
+    factory: str = "TernaryProgramFactory"
+    in_shards: bool
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return streamed_cycles(step, figures)
+
 
 _SCALAR_FALSE = Kind("WHERE_TTS", "where", FLOATS | WIDE)
 _SCALAR_TRUE = Kind("WHERE_TST", "where", FLOATS | WIDE)
@@ -101,9 +119,8 @@ def _plan_unary(
     source = x
     if x.spec.dtype is I32 and any(isinstance(s, float) for s in scalars):
         source = plan_typecast(planner, x, DataType.FLOAT32)
-    chain = {"chain": (Kernel("where", scalars),)}
-    dtype = source.spec.dtype
-    out = plan_unary(planner, source, dtype=dtype, memory_config=config, output=output, cores=cores, attributes=chain)
+    kernel, dtype = Kernel("where", scalars), source.spec.dtype
+    out = plan_unary(planner, source, kernel, dtype=dtype, memory_config=config, output=output, cores=cores)
     if source is not x:
         planner.free(source)
     return out
@@ -134,11 +151,12 @@ def _plan_ternary(
     cores = cores or planner.grid
     slots = [*operands, out]
     shards = _in_shards([slot.spec for slot in slots])
-    buffers = [_buffer(slot, cores, shards) for slot in slots]
+    names = ("predicate", "true values", "false values", "output")
+    buffers = [tile_buffer(name, slot, cores, shards) for name, slot in zip(names, slots, strict=True)]
     if _spreads_rows(specs):
-        buffers[3:3] = [_buffer(slot, cores, False) for slot in operands]
-    work = traffic(specs, [out.spec], out.spec.volume)
-    planner.step("Ternary", "TernaryProgramFactory", cores, operands, [out], buffers, {"op": "WHERE"}, work)
+        spread = zip(names, operands, strict=False)
+        buffers[3:3] = [tile_buffer(f"{name} spread", slot, cores, False) for name, slot in spread]
+    planner.dispatch(WhereProgram(cores=cores, buffers=tuple(buffers), in_shards=shards), operands, [out])
     return out
 
 
@@ -152,11 +170,3 @@ def _spreads_rows(specs: Sequence[Spec]) -> bool:
     """A tensor of one row among taller ones of its width goes through buffers of its own (recorded for bfloat16)."""
     heights = {spec.shape[-2] if len(spec.shape) > 1 else 1 for spec in specs}
     return 1 in heights and len(heights) > 1 and len({spec.shape[-1] for spec in specs}) == 1
-
-
-def _buffer(slot: Slot, cores: CoreRangeSet, shards: bool) -> CircularBuffer:
-    tile = slot.spec.dtype.tile_bytes
-    if not shards:
-        return CircularBuffer(STAGED_TILES * tile, cores)
-    height, width = slot.spec.shard.shape
-    return CircularBuffer(height * width // (TILE_SIZE * TILE_SIZE) * tile, cores, alias=slot)

@@ -11,6 +11,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.binary import _ACTIVATIONS, _RESULT, _WHERE, Binary, _fast, define
 from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value, scalar_operand
+from tt_cnn.virtual.ops.eltwise.binary_plan import BinaryProgram
 from tt_cnn.virtual.ops.eltwise.calls import (
     MEMORY_CONFIG,
     OUTPUT_TENSOR,
@@ -22,10 +23,17 @@ from tt_cnn.virtual.ops.eltwise.calls import (
     wrong_types,
 )
 from tt_cnn.virtual.ops.eltwise.kinds import ADD, I32, KINDS, POWER, U16, U32
-from tt_cnn.virtual.ops.eltwise.numbers import integer_unary, unary_register
-from tt_cnn.virtual.ops.eltwise.typecast import cast, plan_elementwise_pages, plan_typecast
-from tt_cnn.virtual.ops.eltwise.unary import check_dtype
-from tt_cnn.virtual.ops.eltwise.unary_plan import check_output_dtype, plan_unary
+from tt_cnn.virtual.ops.eltwise.numbers import integer_unary
+from tt_cnn.virtual.ops.eltwise.typecast import (
+    IntegerPowerProgram,
+    TypecastProgram,
+    cast,
+    plan_integer_power,
+    plan_typecast,
+)
+from tt_cnn.virtual.ops.eltwise.unary import chain_value, check_dtype
+from tt_cnn.virtual.ops.eltwise.unary_plan import UnaryProgram, check_output_dtype, plan_unary
+from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -54,10 +62,10 @@ class UnaryWithScalar(Binary):
         out = plan_unary(
             planner,
             x,
+            kernel,
             dtype=x.spec.dtype,
             memory_config=attributes["memory_config"],
             output=outputs[0] if outputs else None,
-            attributes={"chain": (kernel,)},
             check=lambda: check_dtype(planner, x.spec.dtype, self.kind.name, self.scalar_integers),
         )
         asked = attributes["dtype"]
@@ -68,20 +76,14 @@ class UnaryWithScalar(Binary):
         return [converted]
 
     def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
-        if self._is_binary(attributes):
+        if any(isinstance(step.program, BinaryProgram) for step in context.steps):
             return super().numbers(context, *values, **attributes)
-        value = unary_value(context, self.scalar_kernel, values[0], (attributes["scalar"],))
-        source, asked = context.inputs[0].dtype, attributes["dtype"]
-        if asked is not None and asked is not source:
-            value = cast(context, context.engine.pack(value, source), source, asked)
+        value = chain_value(context, values[0])
+        last = context.steps[-1]
+        if isinstance(last.program, TypecastProgram):
+            source = last.inputs[0].spec.dtype
+            value = cast(context, context.engine.pack(value, source), source, last.program.dtype)
         return [context.store(value)]
-
-
-def unary_value(context: Context, name: str, x: torch.Tensor, params: Sequence[float]) -> torch.Tensor:
-    dtype = context.inputs[0].dtype
-    if not dtype.is_float:
-        return integer_unary(name, x, params, dtype)
-    return unary_register(context.engine, name, x, params, fp32_dest=dtype is DataType.FLOAT32)
 
 
 _WIDE = frozenset({U32, I32})
@@ -105,15 +107,6 @@ class Modulo(UnaryWithScalar):
         (out,) = super().plan(planner, floats, *slots[1:], **attributes)
         planner.free(floats)
         return [out]
-
-    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
-        scalar = attributes["scalar"]
-        if scalar is None or context.inputs[0].dtype is not I32:
-            return super().numbers(context, *values, **attributes)
-        if isinstance(scalar, int):
-            return Binary.numbers(self, context, *values, **attributes)
-        x = values[0].to(torch.float32)
-        return [context.store(unary_register(context.engine, self.scalar_kernel, x, (scalar,), fp32_dest=True))]
 
 
 for _name in ("maximum", "minimum"):
@@ -153,8 +146,7 @@ class BiasGelu(Binary):
         plain = {**attributes, "dtype": None, "activations": ((), (), ()), "fast": None}
         total = self.plan_call(planner, ADD, [left, *outputs], plain)
         check_dtype(planner, total.spec.dtype, "GELU", frozenset())
-        chain = {"chain": (Kernel("gelu"),)}
-        out = plan_unary(planner, total, dtype=total.spec.dtype, output=output, attributes=chain)
+        out = plan_unary(planner, total, Kernel("gelu"), dtype=total.spec.dtype, output=output)
         planner.free(*([] if total is out else [total]), *([left] if cast_first else []))
         return [out]
 
@@ -165,7 +157,7 @@ class BiasGelu(Binary):
         x = cast(context, values[0], context.inputs[0].dtype, dtype) if attributes["dtype"] else values[0]
         right = scalar_operand(attributes["scalar"], dtype, x)
         total = context.engine.pack(binary_value(context.engine, ADD, x, right, (dtype, dtype, dtype)), dtype)
-        return [context.store(unary_register(context.engine, "gelu", total, (), fp32_dest=dtype is DataType.FLOAT32))]
+        return [context.store(chain_value(context, total))]
 
 
 define("bias_gelu", "bias_gelu", _fast(False), *_RESULT, *_WHERE, base=BiasGelu)
@@ -196,13 +188,7 @@ class Prelu(UnaryWithScalar):
         (x,) = slots
         check_dtype(planner, x.spec.dtype, "PRELU_SFPU", frozenset())
         kernel = Kernel("prelu", (attributes["scalar"],))
-        memory_config = attributes["memory_config"]
-        return [
-            plan_unary(planner, x, dtype=x.spec.dtype, memory_config=memory_config, attributes={"chain": (kernel,)})
-        ]
-
-    def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
-        return [context.store(unary_value(context, self.scalar_kernel, values[0], (attributes["scalar"],)))]
+        return [plan_unary(planner, x, kernel, dtype=x.spec.dtype, memory_config=attributes["memory_config"])]
 
 
 @op("pow")
@@ -237,14 +223,15 @@ class Pow(Binary):
                 f"pow: {x.spec.dtype.native} input requires an integral exponent, got {exponent:g}",
             )
             fatal(exponent >= 0, f"pow: integers to negative integer powers are not allowed, got {exponent:.0f}")
-            return [plan_elementwise_pages(planner, "PowInt", x, attributes["memory_config"], output)]
+            return [plan_integer_power(planner, x, int(exponent), attributes["memory_config"], output)]
         if exponent == 1.0:
-            return [plan_elementwise_pages(planner, "Copy", x, attributes["memory_config"], output)]
+            config = output.spec.memory_config if output else attributes["memory_config"] or x.spec.memory_config
+            return [plan_copy(planner, x, config, None, output)]
         op_type = "POWER_ITERATIVE" if exponent.is_integer() and exponent >= 0 else "POWER"
         check_dtype(planner, x.spec.dtype, op_type, frozenset())
         kernel = Kernel("pow", (exponent,))
         placement = {"memory_config": attributes["memory_config"], "output": output}
-        return [plan_unary(planner, x, dtype=x.spec.dtype, attributes={"chain": (kernel,)}, **placement)]
+        return [plan_unary(planner, x, kernel, dtype=x.spec.dtype, **placement)]
 
     def _tensor_exponent(self, planner: Planner, slots: Sequence[Slot], attributes: dict[str, Any]) -> Slot:
         dtype = slots[0].spec.dtype
@@ -258,15 +245,18 @@ class Pow(Binary):
         exponent, *outputs = slots
         POWER.check_dtypes(dtype, None)
         fill = Kernel("fill", (attributes["scalar"],))
-        base = plan_unary(planner, exponent, dtype=dtype, attributes={"chain": (fill,)})
+        base = plan_unary(planner, exponent, fill, dtype=dtype)
         out = self.plan_call(planner, POWER, [base, exponent, *outputs], {**attributes, "operands": 2, "scalar": None})
         planner.free(base)
         return out
 
     def numbers(self, context: Context, *values: torch.Tensor, **attributes: Any) -> list[torch.Tensor]:
-        scalar = attributes["scalar"]
-        if scalar is None or attributes["scalar_left"]:
+        program = context.steps[-1].program
+        if isinstance(program, UnaryProgram):
+            return [context.store(chain_value(context, values[0]))]
+        if isinstance(program, IntegerPowerProgram):
+            dtype = context.inputs[0].dtype
+            return [context.store(integer_unary("pow", values[0], (attributes["scalar"],), dtype))]
+        if attributes["scalar"] is None or attributes["scalar_left"]:
             return super().numbers(context, *values, **attributes)
-        if float(scalar) == 1.0:
-            return [context.store(values[0])]
-        return [context.store(unary_value(context, "pow", values[0], (scalar,)))]
+        return [context.store(values[0])]

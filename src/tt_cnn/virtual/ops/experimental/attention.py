@@ -142,7 +142,7 @@ def _from_origin(grid: tuple[int, int]) -> CoreRangeSet:
 
 def _scaled(planner: Planner, mask: Slot) -> Slot:
     """The mask by the inverse of the scale: the program adds it before it scales."""
-    return plan_binary(planner, MUL, mask, None, dtype=mask.spec.dtype, attributes={"kind": MUL.name})
+    return plan_binary(planner, MUL, mask, None, dtype=mask.spec.dtype)
 
 
 def _check(q: Spec, k: Spec, v: Spec, mask: Spec | None, causal: bool) -> None:

@@ -213,27 +213,12 @@ class _Product(Operation):
 
 def _plan_bias(planner: Planner, x: Slot, bias: Slot, output: Slot | None) -> Slot:
     config = x.spec.memory_config
-    return plan_binary(
-        planner,
-        _ADD,
-        x,
-        bias,
-        dtype=x.spec.dtype,
-        memory_config=config,
-        output=output,
-        attributes={"kind": _ADD.name},
-    )
+    return plan_binary(planner, _ADD, x, bias, dtype=x.spec.dtype, memory_config=config, output=output)
 
 
 def _plan_activation(planner: Planner, x: Slot, activation: Activation, output: Slot | None) -> Slot:
-    return plan_unary(
-        planner,
-        x,
-        dtype=x.spec.dtype,
-        memory_config=x.spec.memory_config,
-        output=output,
-        attributes={"chain": (kernel_of(activation),)},
-    )
+    config = x.spec.memory_config
+    return plan_unary(planner, x, kernel_of(activation), dtype=x.spec.dtype, memory_config=config, output=output)
 
 
 def _replaced(planner: Planner, old: Slot, new: Slot) -> Slot:

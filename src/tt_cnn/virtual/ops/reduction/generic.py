@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
@@ -188,9 +189,9 @@ class Reduction(Operation):
             or 2 * negated_bytes(planner, x.spec, attributes["cores"]) <= planner.program_l1()
         ):
             return plan_reduce(planner, x, along, config, dtype, attributes, negated)
-        flipped = plan_unary(planner, x, dtype=x.spec.dtype, memory_config=config)
+        flipped = plan_unary(planner, x, Kernel("neg"), dtype=x.spec.dtype, memory_config=config)
         reduced = plan_reduce(planner, flipped, along, config, dtype, attributes)
-        result = plan_unary(planner, reduced, dtype=dtype, memory_config=config)
+        result = plan_unary(planner, reduced, Kernel("neg"), dtype=dtype, memory_config=config)
         planner.free(reduced)
         planner.free(flipped)
         return result

@@ -1,0 +1,93 @@
+"""Time of programs whose tiles stream through a core: read, unpacked, computed, packed and written at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.network import in_l1_shards, page_move_cycles
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
+from tt_cnn.virtual.ops.eltwise.activations import Kernel
+from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
+
+
+def streamed_cycles(step: Step, figures: Figures, vector: float = 0.0, passes: int = 1) -> Cycles:
+    """Each core takes its share of the largest tensor's tiles, and as many of the others.
+
+    `vector`: the vector unit's cycles for a tile. `passes`: times that each tile goes through the core.
+    """
+    output = step.outputs[0].spec
+    largest = max((s.spec for s in (*step.inputs, *step.outputs)), key=lambda spec: spec.volume)
+    cores = step.cores.num_cores()
+    tiles = _tiles_of_a_core(largest, cores)
+    unpack = sum(unpack_cycles(figures, s.spec.dtype) for s in step.inputs)
+    pack = pack_cycles(figures, output.dtype)
+    through = max(figures.elementwise_cycles, unpack, pack) + vector
+    return overlapped_cycles(
+        figures,
+        cores,
+        [(slot.spec, tiles) for slot in step.inputs],
+        [(output, tiles)],
+        compute=tiles * through,
+        vector=tiles * vector,
+        unpack_pack=tiles * max(unpack, pack),
+        passes=passes,
+    )
+
+
+def overlapped_cycles(
+    figures: Figures,
+    cores: int,
+    reads: Sequence[tuple[Spec, float]],
+    writes: Sequence[tuple[Spec, float]],
+    *,
+    compute: float,
+    matrix: float = 0.0,
+    vector: float = 0.0,
+    unpack_pack: float = 0.0,
+    passes: int = 1,
+) -> Cycles:
+    """A core's reader, compute and writer kernels work at the same time; the slowest of them counts.
+
+    `reads` and `writes`: how many tiles of each tensor a core brings in and out. `compute`: all that its compute kernel
+    does, of which `matrix`, `vector` and `unpack_pack` are parts.
+    """
+    reading = [_moved(spec, tiles, cores, figures, read=True) for spec, tiles in reads]
+    writing = [_moved(spec, tiles, cores, figures, read=False) for spec, tiles in writes]
+    moving = zip((*reads, *writes), (*reading, *writing), strict=True)
+    dram = sum(cycles for (spec, _), cycles in moving if spec.memory_config.is_dram())
+    slower = max(sum(reading), sum(writing))
+    return Cycles(
+        passes * max(compute, slower),
+        matrix=passes * matrix,
+        vector=passes * vector,
+        unpack_pack=passes * unpack_pack,
+        dram=passes * dram,
+        noc=passes * max(0.0, slower - dram),
+    )
+
+
+def chain_cycles(figures: Figures, chain: Iterable[Kernel]) -> float:
+    """The vector unit's cycles for a tile that goes through a chain of kernels."""
+    return sum(vector_cycles(figures, kernel.name, kernel.approx) for kernel in chain)
+
+
+def _tiles_of_a_core(spec: Spec, cores: int) -> int:
+    if in_l1_shards(spec):
+        return div_up(spec.shard.shape[0] * spec.shard.shape[1], TILE_ELEMENTS)
+    return div_up(div_up(spec.volume, TILE_ELEMENTS), max(1, cores))
+
+
+def _moved(spec: Spec, tiles: float, cores: int, figures: Figures, read: bool) -> float:
+    """Page after page, each waited for; a shard is at hand."""
+    if in_l1_shards(spec):
+        return 0.0
+    page = max(1, spec.page_bytes)
+    pages = tiles * TILE_ELEMENTS * spec.dtype.element_bytes / page if spec.page_shape[0] == 1 else tiles
+    latency = figures.dram_latency_cycles if spec.memory_config.is_dram() else figures.l1_latency_cycles
+    return page_move_cycles(figures, spec, pages, page, cores, read) + pages * latency
