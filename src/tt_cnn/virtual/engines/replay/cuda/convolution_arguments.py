@@ -109,11 +109,11 @@ class Strides(NamedTuple):
     y_pixel: int
     tap_row: int
     tap_pixel: int
-    eight_image: int = 0
-    eight_row: int = 0
-    eight_pixel: int = 0
-    eight_tap_row: int = 0
-    eight_tap_pixel: int = 0
+    eight_image: int
+    eight_row: int
+    eight_pixel: int
+    eight_tap_row: int
+    eight_tap_pixel: int
 
 
 class EpilogueNumbers(NamedTuple):
@@ -305,33 +305,31 @@ def _walk(step: Convolution, taps: Taps) -> Walk:
 
 
 def _strides(step: Convolution, taps: Taps) -> Strides:
-    x, y, other = step.x, step.y, step.other
-    _, _, row, pixel = y.stride()
-    other_image, _, other_row, other_pixel = (0, 0, 0, 0) if other is None else other.stride()
-    found = Strides(
-        x_image=x.stride(0),
-        x_row=x.stride(2),
-        x_pixel=x.stride(3),
-        x_channel=x.stride(1),
+    """Of images that there are not: 0. An image in e4m3 has the same places in it as y."""
+    nothing = (0, 0, 0, 0)
+    x_image, x_channel, x_row, x_pixel = step.x.stride()
+    other_image, _, other_row, other_pixel = nothing if step.other is None else step.other.stride()
+    y_image, _, row, pixel = step.y.stride()
+    eight_image, _, eight_row, eight_pixel = nothing if step.eight is None else step.eight.stride()
+    return Strides(
+        x_image=x_image,
+        x_row=x_row,
+        x_pixel=x_pixel,
+        x_channel=x_channel,
         other_image=other_image,
         other_row=other_row,
         other_pixel=other_pixel if step.transposed else taps.TAPS_W * other_pixel,
         other_tap=other_pixel,
-        y_image=y.stride(0),
+        y_image=y_image,
         y_row=taps.down * row,
         y_pixel=taps.TAPS_W * pixel,
         tap_row=row if step.transposed else 0,
         tap_pixel=pixel if taps.TAP else 0,
-    )
-    if step.eight is None:
-        return found
-    image, _, row, pixel = step.eight.stride()  # with the same places in it as in y
-    return found._replace(
-        eight_image=image,
-        eight_row=taps.down * row,
-        eight_pixel=taps.TAPS_W * pixel,
-        eight_tap_row=row,
-        eight_tap_pixel=pixel,
+        eight_image=eight_image,
+        eight_row=taps.down * eight_row,
+        eight_pixel=taps.TAPS_W * eight_pixel,
+        eight_tap_row=eight_row,
+        eight_tap_pixel=eight_pixel,
     )
 
 
