@@ -20,6 +20,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from tt_cnn.virtual.engines.replay.capture import graph_of
+from tt_cnn.virtual.engines.replay.cuda.convolution_arguments import Workspace
 from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution, KernelCall
 from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
@@ -87,7 +88,7 @@ class Check:
         self.launch, self.tuning = launch, tuning
         self.launches = Launches(nodes, device, torch.float16)
         self.launches.inputs[0].copy_(x)
-        self.workspace = launch.Workspace(self.launches.device)
+        self.workspace = Workspace(self.launches.device)
         self.tuner = tuning.Tuner(self.workspace, Path("/nowhere"))
         found = [step for step in self.launches.calls if isinstance(step, Convolution)]
         wanted = [(one, tiles) for one in found for _, tiles in tuning.ways(one, False) if tiles is not None]

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.ops.pool.arguments import pair
 from tt_cnn.virtual.ops.pool.max_pool2d import Pooling
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
-from tt_cnn.virtual.ops.sliding_window.window import four_paddings
+from tt_cnn.virtual.ops.sliding_window.window import four_paddings, pair
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout

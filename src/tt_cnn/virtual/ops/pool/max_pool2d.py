@@ -9,10 +9,9 @@ import torch
 
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig, Slicing
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.pool.arguments import pair
 from tt_cnn.virtual.ops.pool.paths import plan_pool, pool_numbers
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
-from tt_cnn.virtual.ops.sliding_window.window import four_paddings
+from tt_cnn.virtual.ops.sliding_window.window import four_paddings, pair
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout

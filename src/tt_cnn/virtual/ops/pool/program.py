@@ -15,10 +15,10 @@ from tt_cnn.virtual.ops.pool.buffers import PoolBuffers, buffers_of, index_dtype
 from tt_cnn.virtual.ops.pool.checks import check_program
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.pool.time import ideal_pool_cycles, pool_cycles
-from tt_cnn.virtual.ops.sliding_window.halo import table_in_dram, table_in_l1_small
+from tt_cnn.virtual.ops.sliding_window.halo import plan_table
 from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import reader_table
-from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import BufferType, Layout, MathFidelity
@@ -87,22 +87,16 @@ def plan_program(planner: Planner, halo: Slot, pool: Pool, wish: Wish, parallel:
     buffers = buffers_of(pool, wish, parallel.cores_c, (shard[0], shard[1]), wish.dtype)
     cores = parallel.grid
     table = reader_table(pool.window, parallel.cores_nhw, wish.tiled, pool.window.output_pixels, 0)
-    tables: list[AllocateConfig] = []
-    if wish.tables_in_dram:
-        tables.append(table_in_dram(planner, table, parallel.cores_nhw))
-        positions = CircularBuffer(table, cores, name="window positions")
-    else:
-        tables.append(table_in_l1_small(planner, table, cores))
-        positions = CircularBuffer(round_up(table // _ENTRY, 4), cores, tables[0], name="window positions")
+    in_dram = wish.tables_in_dram
+    tables = [plan_table(planner, table, parallel, in_dram)]
+    held = table if in_dram else round_up(table // _ENTRY, 4)
+    positions = CircularBuffer(held, cores, None if in_dram else tables[0], name="window positions")
     scalars = None
     if not pool.has_one_scalar:
         size = scalar_table(pool, shard[0], parallel.cores_nhw)
-        if wish.tables_in_dram:
-            tables.append(table_in_dram(planner, size, parallel.cores_nhw))
-            scalars = CircularBuffer(shard[0] * _SCALAR_ENTRIES * _ENTRY, cores, name="scalar table")
-        else:
-            tables.append(table_in_l1_small(planner, size, cores))
-            scalars = CircularBuffer(size, cores, tables[1], name="scalar table")
+        tables.append(plan_table(planner, size, parallel, in_dram))
+        held = shard[0] * _SCALAR_ENTRIES * _ENTRY if in_dram else size
+        scalars = CircularBuffer(held, cores, None if in_dram else tables[1], name="scalar table")
     program = PoolProgram(
         cores=cores,
         buffers=_circular_buffers(buffers, pool, parallel, halo, outputs, positions, scalars),

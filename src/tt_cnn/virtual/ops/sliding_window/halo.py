@@ -102,8 +102,10 @@ def plan_halo(
     if tiled:
         untilized = 2 * width * output.spec.dtype.tile_bytes
         buffers += [CircularBuffer(untilized, cores, name=f"{which} untilized") for which in ("first", "second")]
-    tables, own = _tables(planner, table_bytes, parallel, tables_in_dram)
-    buffers += own
+    tables = []
+    for name, size in zip(_TABLES, table_bytes, strict=True):
+        tables.append(plan_table(planner, size, parallel, tables_in_dram))
+        buffers.append(CircularBuffer(size, cores, None if tables_in_dram else tables[-1], name=name))
     program = HaloProgram(
         cores=cores,
         buffers=tuple(buffers),
@@ -125,15 +127,11 @@ def _source_bytes(spec: Spec, cores_nhw: int, alignment: int) -> int:
     return spec.shard_pages * round_up(spec.page_shape[1] * whole, alignment)
 
 
-def _tables(
-    planner: Planner, sizes: tuple[int, ...], parallel: ParallelConfig, in_dram: bool
-) -> tuple[list[AllocateConfig], list[CircularBuffer]]:
-    cores = parallel.grid
+def plan_table(planner: Planner, size: int, parallel: ParallelConfig, in_dram: bool) -> AllocateConfig:
+    """Of so many bytes a core. What lies in DRAM a program copies to buffers of its own."""
     if in_dram:
-        tables = [table_in_dram(planner, size, parallel.cores_nhw) for size in sizes]
-        return tables, [CircularBuffer(s, cores, name=name) for s, name in zip(sizes, _TABLES, strict=True)]
-    tables = [table_in_l1_small(planner, size, cores) for size in sizes]
-    return tables, [CircularBuffer(s, cores, t, name=name) for s, t, name in zip(sizes, tables, _TABLES, strict=True)]
+        return table_in_dram(planner, size, parallel.cores_nhw)
+    return table_in_l1_small(planner, size, parallel.grid)
 
 
 def table_in_l1_small(planner: Planner, size: int, cores: CoreRangeSet) -> AllocateConfig:

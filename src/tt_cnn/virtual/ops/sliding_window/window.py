@@ -20,6 +20,13 @@ def whole(value: object, name: str) -> int:
     return int(number)
 
 
+def pair(values: Sequence[int], name: str) -> Pair:
+    numbers = tuple(int(v) for v in values)
+    if len(numbers) != 2:
+        raise TypeError(f"{name} is {list(numbers)}; it takes two numbers (height, width)")
+    return numbers
+
+
 def four_paddings(padding: int | Sequence[int]) -> Padding:
     """(height, width) or (top, bottom, left, right) as the latter."""
     if isinstance(padding, int):

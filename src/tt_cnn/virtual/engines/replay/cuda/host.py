@@ -11,6 +11,7 @@ import torch
 
 from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import launch
+from tt_cnn.virtual.engines.replay.cuda.convolution_arguments import Workspace
 from tt_cnn.virtual.engines.replay.cuda.guarded import ROOM
 from tt_cnn.virtual.engines.replay.cuda.kernel_calls import ByTorch, Computed, Convolution, KernelCall
 from tt_cnn.virtual.engines.replay.cuda.launches import Launches
@@ -102,7 +103,7 @@ class CudaGraph:
 
     def _tune(self) -> None:
         """Find out how each convolution runs quickest."""
-        self._workspace = launch.Workspace(self.launches.device)
+        self._workspace = Workspace(self.launches.device)
         os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder.folder("triton")))  # it loads what lies there
         self._tuner = Tuner(self._workspace, cache_folder.folder())
         convolutions = [

@@ -8,6 +8,9 @@ Images and weights may hold e4m3 numbers, of 8 bits, in units of a scale: sums a
 is stored so is multiplied by `factor`, the reciprocal of its own. Hopper multiplies them where neighbours along the sum
 lie beside each other in both matrices, so such weights are stored a column after the other. It adds up such products
 with fewer bits than float32 has: sums differ by some thousandths, as e4m3 numbers themselves do by some hundredths.
+
+The convolution's parameters are passed by name, out of the groups in `convolution_arguments.py`. Here they stand
+singly: Triton cannot unpack a tuple of constants before its pull request 10451.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -17,17 +17,17 @@ import triton
 
 from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
-from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution
-from tt_cnn.virtual.engines.replay.cuda.launch import (
+from tt_cnn.virtual.engines.replay.cuda.convolution_arguments import (
     MULTIPLE,
+    ConvolutionArguments,
     Tiles,
     Workspace,
-    after_torch,
     columns_of,
-    convolution,
     convolution_arguments,
     grid_of,
 )
+from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution
+from tt_cnn.virtual.engines.replay.cuda.launch import after_torch, convolution
 from tt_cnn.virtual.engines.replay.cuda.recording import recorded
 
 log = logging.getLogger("tt_cnn.virtual")
@@ -207,14 +207,13 @@ class Tuner:
         jobs: dict[Any, Callable[[], Any]] = {}
         for step, tiles in wanted:
             matrix = self.matrix(step, tiles.neighbours)
-            arguments, settings = convolution_arguments(step, matrix, tiles, self.workspace, pdl)
+            found = convolution_arguments(step, matrix, tiles, self.workspace, pdl)
             kinds = [
                 (one.dtype, one.data_ptr() % 16) if isinstance(one, torch.Tensor) else (one == 1, one % 16 == 0)
-                for name, one in zip(kernels.convolution.arg_names, arguments, strict=False)  # settings come after
+                for name, one in found.arguments.items()
                 if name not in kernels.UNSPECIALIZED
             ]
-            key = (tuple(settings.items()), tuple(kinds))
-            jobs.setdefault(key, _warming(arguments, settings))
+            jobs.setdefault((found.compiled_for, tuple(kinds)), _warming(found))
         first = True
         with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
             for job in jobs.values():
@@ -249,8 +248,8 @@ class Tuner:
             return float("inf")
 
 
-def _warming(arguments: list[Any], settings: dict[str, Any]) -> Callable[[], Any]:
-    return lambda: kernels.convolution.warmup(*arguments, grid=(1,), **settings)
+def _warming(found: ConvolutionArguments) -> Callable[[], Any]:
+    return lambda: kernels.convolution.warmup(grid=(1,), **found.arguments, **found.settings)
 
 
 def _quietly(job: Callable[[], Any]) -> None:
