@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from tt_cnn.reports.csv_cells import cell
 from tt_cnn.reports.records import Profile, Row, Signpost, TensorRecord
-from tt_cnn.reports.untyped_programs import decision
+from tt_cnn.reports.untyped_programs import decision, doubles_activations, forces_split_reader
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks
 from tt_cnn.virtual.ops.conv2d.matmul import Program as ConvolutionMatmulConfig
 from tt_cnn.virtual.ops.matmul.configs import Program as MatmulConfig
@@ -201,7 +201,7 @@ def _sliding_window(row: Row, program: Program) -> dict[str, str]:
 
 
 def _convolution(program: Program) -> dict[str, str]:
-    blocks, double = decision(program, "blocks", Blocks), decision(program, "double_buffers", tuple)
+    blocks = decision(program, "blocks", Blocks)
     if blocks is None:
         return {}
     return {
@@ -217,8 +217,8 @@ def _convolution(program: Program) -> dict[str, str]:
             per_core_out_matrix_height_ntile=blocks.out_h,
             per_core_out_matrix_width_ntile=blocks.out_w,
         ),
-        "enable_act_double_buffer": _flag(double is not None and double[0]),
-        "enable_split_reader": _flag(decision(program, "split_reader", bool)),
+        "enable_act_double_buffer": _flag(doubles_activations(program)),
+        "enable_split_reader": _flag(forces_split_reader(program)),
     }
 
 
@@ -243,8 +243,8 @@ def _group(kind: str, **values: Any) -> str:
     return f"{kind}({''.join(f'{name}={value};' for name, value in values.items())})"
 
 
-def _flag(value: bool | None) -> str:
-    return str(bool(value)).lower()
+def _flag(value: bool) -> str:
+    return str(value).lower()
 
 
 def _plain(text: str) -> str:

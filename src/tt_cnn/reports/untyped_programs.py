@@ -23,6 +23,17 @@ def decision(program: Program | None, name: str, kind: type[_T]) -> _T | None:
     return found if isinstance(found, kind) else None
 
 
+def doubles_activations(program: Program) -> bool:
+    """`program.double_activations`"""
+    both = decision(program, "double_buffers", tuple)
+    return both[0] if both is not None else decision(program, "double_activations", bool) is True
+
+
+def forces_split_reader(program: Program) -> bool:
+    """`program.forced_split_reader`"""
+    return any(decision(program, name, bool) for name in ("split_reader", "forced_split_reader"))
+
+
 def fidelity_of(step: Step, call: Mapping[str, Any]) -> MathFidelity | None:
     """The step's own; a convolution's steps have their call's."""
     if step.program.fidelity is not None or not isinstance(step.program, UntypedProgram) or not step.program.work.macs:
