@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.virtual.stand_in import StandIn
 from tt_cnn.conformance.peak import peak_of
-from tt_cnn.conformance.planning_card import Given, Taken
+from tt_cnn.conformance.planning_card import Began, Given, Taken
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Slot, Step
 from tt_cnn.virtual.types import BufferType, CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
@@ -51,6 +51,19 @@ def test_circular_buffers_stay_until_the_next_program_and_tables_only_for_theirs
 
 def test_what_the_call_was_given_and_dram_do_not_count() -> None:
     assert peak_of([Given(l1(5, 99)), Taken(Place(BufferType.DRAM, 0, 4096))])["total"] == 0
+
+
+def test_inputs_that_go_before_anything_is_allocated_wrap_around() -> None:
+    """The library counts in unsigned numbers of 64 bits, and looks for the highest when something is allocated."""
+    peak = peak_of([Given(l1(5, 99)), Taken(l1(100, 10))])
+    assert peak == {"cb": 0, "l1": 2**64 - 89, "staging": 0, "total": 2**64 - 89}
+    assert peak_of([Taken(l1(100, 100)), Given(l1(5, 99)), Taken(l1(200, 10))])["l1"] == 100
+
+
+def test_a_pool_beside_tensors_ends_the_count() -> None:
+    pool = PlacedStep(Step(StandIn(op="Pool2D", cores=ALL, buffers=(CircularBuffer(7, ALL),)), (), ()), (0,))
+    assert peak_of([Began(False), pool, program(CircularBuffer(300, ALL))])["cb"] == 300
+    assert peak_of([Began(True), pool, program(CircularBuffer(300, ALL))])["cb"] == 0
 
 
 def test_scratchpads_count_in_the_total_alone() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tt_cnn.reports.csv_cells import cell
-from tt_cnn.reports.performance_sheet import header, sheet_name, write_sheet
+from tt_cnn.reports.performance_sheet import attributes_text, header, sheet_name, write_sheet
 from tt_cnn.reports.profile import Profile, Signpost
 
 PERF_REPORT = Path(sys.executable).with_name("tt-perf-report")
@@ -63,6 +63,28 @@ def test_tt_perf_report_comes_to_our_totals(
             assert float(their["FLOPs"]) * 1e12 == pytest.approx(flops / round(row.cost.ns) * 1e9, rel=0.01)
     total = sum(float(row["Device Time"]) for row in told)
     assert total == pytest.approx(profile.device_ns / 1e3, rel=1e-4)
+
+
+def test_attributes_are_tt_nns_configurations(profile_of: Callable[..., Profile]) -> None:
+    profile = profile_of("resnet50")
+    seen = set()
+    for row in profile.rows:
+        text, call = attributes_text(row), profile.calls[row.call]
+        if row.op in ("Conv2d", "Halo") and call.operation == "conv2d":
+            height, width = call.attributes["conv"].kernel
+            assert f"window_hw=({height};{width});" in text and "memory_layout=TensorMemoryLayout::" in text
+        if row.op == "Conv2d" and call.operation == "conv2d":
+            settings = call.attributes["settings"]
+            assert f"'enable_act_double_buffer': '{str(settings.enable_act_double_buffer).lower()}'" in text
+            assert "Conv2dBlockConfig(act_block_h_ntiles=" in text and "per_core_out_matrix_height_ntile=" in text
+            seen.add(f"double {settings.enable_act_double_buffer}")
+        if row.op == "Matmul":
+            assert re.search(r"MatmulProgramConfig\(compute_with_storage_grid_size=\(\d+;\d+\);in0_block_w=\d+;", text)
+            assert "per_core_M=" in text and "per_core_N=" in text
+            seen.add(call.operation)
+    assert seen == {"double True", "double False", "conv2d", "linear"}
+    bare = attributes_text(replace(profile.rows[-1], step=None))
+    assert bare.startswith("{") and "program_config" not in bare  # as it is when it was read from a file
 
 
 def test_the_stacked_report_has_our_sums(unet: Profile, tmp_path: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tt_cnn.reports.findings import find
+from tt_cnn.reports.html import report_html
+from tt_cnn.reports.html.memory_chart import step_data
 from tt_cnn.reports.profile import Profile
 from tt_cnn.reports.profile_json import load_profile, save_profile
 
@@ -20,6 +24,26 @@ def test_a_profile_comes_back_as_it_was(
     profile = profile_of("vanilla_unet", **options)
     path = save_profile(profile, tmp_path / "profile.json")
     assert load_profile(path) == profile == load_profile(tmp_path)
+
+
+def test_findings_are_read_back_and_calls_are_not(unet: Profile, tmp_path: Path) -> None:
+    loaded = load_profile(save_profile(unet, tmp_path / "profile.json"))
+    assert find(loaded) == find(unet) != []
+    assert [str(one) for one in find(loaded, least_ns=20_000.0)] == [str(one) for one in find(unet, least_ns=20_000.0)]
+    assert loaded.calls == () and {row.step for row in loaded.rows} == {None}
+    assert "Nothing was found" not in report_html(loaded)
+    with pytest.raises(ValueError, match="neither calls nor findings"):
+        find(replace(loaded, findings=None))
+
+
+def test_circular_buffers_keep_their_names(unet: Profile, tmp_path: Path) -> None:
+    row = unet.rows[5]
+    named = tuple(replace(b, name=f"buffer {i}") for i, b in enumerate(row.circular_buffers))
+    profile = replace(unet, rows=(*unet.rows[:5], replace(row, circular_buffers=named), *unet.rows[6:]))
+    loaded = load_profile(save_profile(profile, tmp_path / "profile.json"))
+    assert loaded.rows[5].circular_buffers == named
+    shown = step_data(loaded)[5]["cbs"]
+    assert shown and shown == [[b.address, b.bytes, b.name] for b in named if not b.borrowed]
 
 
 @pytest.fixture

@@ -17,9 +17,14 @@ from tt_cnn.virtual.types.enums import BufferType
 
 _ON_CORES = (BufferType.L1, BufferType.L1_SMALL)
 
-
 _UNSIGNED = 2**64
+"""The library counts in `size_t` and takes off what is freed, though it did not see it allocated
+(`extract_resource_usage_per_core`, ttnn/core/graph/graph_trace_utils.cpp): a call that frees more of its inputs than it
+has allocated so far wraps around at the next allocation. tt-mlir repairs such peaks (TTNNOpConstraints.h, its issue
+9069). No call of the corpora gets there."""
 _FAILS_WITH_TENSORS_IN_L1 = "Pool2D"
+"""Its factory compares the allocator's bytes with those that it works out, and takes only an empty L1 for a dry run
+(pool_multi_core_program_factory.cpp): with tensors in L1 a dry run fails there, and what comes after is not counted."""
 
 
 def peak_of(happenings: Iterable[Happening]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from tt_cnn.reports.profile import Profile, Row, TensorRecord
+from tt_cnn.reports.records import Profile, Row, TensorRecord
 
 NOTICEABLE = 0.02
 """A change of a step's time that is told: predictions are not better than that."""

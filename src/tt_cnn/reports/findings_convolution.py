@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tt_cnn.reports.findings import BUSY, MEASURE, Finding, worth_a_look
-from tt_cnn.reports.profile import Profile
-from tt_cnn.reports.replanning import ConvolutionCall, Planned, Replanner
+from tt_cnn.reports.records import Finding
+from tt_cnn.reports.replanning import BUSY, MEASURE, ConvolutionCall, Planned, Replanner
+from tt_cnn.reports.untyped_programs import decision
+from tt_cnn.virtual.ops.conv2d.blocks import Blocks
 from tt_cnn.virtual.types.enums import DataType, MathFidelity, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE
 
 _LAYOUTS = (
     TensorMemoryLayout.HEIGHT_SHARDED,
@@ -27,10 +29,9 @@ class _Better:
     saves_ns: float
 
 
-def convolution_findings(profile: Profile) -> Iterator[Finding]:
-    replanner = Replanner(profile)
-    for number, rows in replanner.calls.items():
-        call = replanner.convolution(number) if worth_a_look(rows, profile) else None
+def convolution_findings(replanner: Replanner) -> Iterator[Finding]:
+    for number in replanner.calls:
+        call = replanner.convolution(number) if replanner.worth_a_look(number) else None
         if call is not None:
             looker = _Looker(replanner, call)
             for look in (looker.cores, looker.weights, looker.fidelity, looker.block_height, looker.double_buffers):
@@ -66,7 +67,7 @@ class _Looker:
             f"runs on {row.cores} of {row.available_cores} cores: {_words(now)} of {spread}",
             f"{_words(layout)} would use {best.planned.cores}",
             best.saves_ns,
-            {"shard_layout": layout, "act_block_h_override": 0, "memory_config": self.call.output.memory_config},
+            {"shard_layout": layout, "act_block_h_override": 0, "memory_config": self.call.now.output.memory_config},
             _moves(self.call, best.planned),
         )
 
@@ -102,12 +103,11 @@ class _Looker:
 
     def block_height(self) -> Iterator[Finding]:
         """Larger blocks of activations, as large as fit."""
-        blocks = dict(self.call.working.attributes)
-        if "blocks.act_h" not in blocks:
+        blocks = decision(self.call.working.program, "blocks", Blocks)
+        if blocks is None:  # a matmul
             return
-        now, whole = 32 * int(blocks["blocks.act_h"]), 32 * int(blocks["blocks.out_h"])
-        tiles = whole // 32
-        heights = [32 * n for n in range(now // 32 + 1, tiles + 1) if tiles % n == 0]
+        now = TILE_SIZE * blocks.act_h
+        heights = [TILE_SIZE * n for n in range(blocks.act_h + 1, blocks.out_h + 1) if blocks.out_h % n == 0]
         best = self._best([self.call.but(act_block_h_override=height) for height in heights])
         if best is not None:
             height = best.changed.settings.act_block_h_override
@@ -145,9 +145,8 @@ class _Looker:
         found: list[_Better] = []
         for changed in candidates:
             planned = self.replanner.plan_convolution(changed, like_before=like_before)
-            if planned is None or planned.output.memory_config != self.call.output.memory_config:
+            if planned is None or planned.output.memory_config != self.call.now.output.memory_config:
                 continue
-            assert self.call.now is not None
             saves = self.replanner.time_of(self.call.now) - self.replanner.time_of(planned)
             if saves > 0:
                 found.append(_Better(changed, planned, saves))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from tt_cnn.reports.findings import BUSY, MEASURE, Finding, worth_a_look
-from tt_cnn.reports.profile import Profile
-from tt_cnn.reports.replanning import Planned, Replanner
+from tt_cnn.reports.records import Finding
+from tt_cnn.reports.replanning import BUSY, MEASURE, Planned, Replanner
 from tt_cnn.reports.replanning_matmul import MatmulCall, matmul_of, plan_matmul
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-def matmul_findings(profile: Profile) -> Iterator[Finding]:
-    replanner = Replanner(profile)
-    for rows in replanner.calls.values():
-        call = matmul_of(replanner, rows) if worth_a_look(rows, profile) else None
+def matmul_findings(replanner: Replanner) -> Iterator[Finding]:
+    for number in replanner.calls:
+        call = matmul_of(replanner, number) if replanner.worth_a_look(number) else None
         if call is not None:
             looker = _Looker(replanner, call)
             for look in (looker.grid, looker.weights, looker.fidelity):
@@ -32,7 +29,7 @@ class _Looker:
         """The library's choice of a program for the whole grid, in the place of the program that runs."""
         row = self.call.working
         size = self.replanner.card.grid
-        planned, saves = self._saving(replace(self.call, program=None, core_grid=size))
+        planned, saves = self._saving(self.call.but(program=None, core_grid=size))
         if planned is None or saves <= 0:
             return
         few = row.cores < BUSY * row.available_cores and planned.cores > row.cores
@@ -53,7 +50,7 @@ class _Looker:
         if right.dtype not in (DataType.BFLOAT16, DataType.FLOAT32) or not kept:
             return
         smaller = Spec(right.shape, DataType.BFLOAT8_B, right.layout, right.memory_config)
-        planned, saves = self._saving(replace(self.call, right=smaller))
+        planned, saves = self._saving(self.call.with_right(smaller))
         if planned is not None:
             yield self._finding(
                 "weights",
@@ -65,10 +62,10 @@ class _Looker:
             )
 
     def fidelity(self) -> Iterator[Finding]:
-        now = self.call.fidelity
+        now = self.call.compute.math_fidelity
         if now is MathFidelity.LoFi:
             return
-        planned, saves = self._saving(replace(self.call, fidelity=MathFidelity.LoFi))
+        planned, saves = self._saving(self.call.with_fidelity(MathFidelity.LoFi))
         if planned is not None:
             yield self._finding(
                 "fidelity",
@@ -82,7 +79,6 @@ class _Looker:
     def _saving(self, changed: MatmulCall) -> tuple[Planned | None, float]:
         """What is dispatched then, where the card takes it and leaves the output where the next call finds it."""
         planned, now = plan_matmul(self.replanner, changed), self.call.now
-        assert now is not None
         if planned is None or planned.output.memory_config != now.output.memory_config:
             return None, 0.0
         return planned, self.replanner.time_of(now) - self.replanner.time_of(planned)
@@ -95,5 +91,5 @@ class _Looker:
 
 
 def _product(call: MatmulCall) -> str:
-    left, right = ("x".join(map(str, tuple(spec.shape)[-2:])) for spec in (call.left, call.right))
+    left, right = ("x".join(map(str, tuple(spec.shape)[-2:])) for spec in call.specs[:2])
     return f"{left} times {right}"

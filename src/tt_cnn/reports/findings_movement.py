@@ -7,42 +7,40 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
-from tt_cnn.reports.findings import Finding
-from tt_cnn.reports.profile import Profile, Row, TensorRecord, Transfer
-from tt_cnn.reports.replanning import ConvolutionCall, Planned, Replanner, spec_of
+from tt_cnn.reports.records import Finding, Profile, Row, TensorRecord, Transfer
+from tt_cnn.reports.replanning import Planned, Replanner, step_of
 from tt_cnn.virtual.cost.between import transfer_ns
-from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up
-from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
+from tt_cnn.virtual.types.memory_config import ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _MEMORY = ("Reshard", "InterleavedToSharded", "ShardedToInterleaved", "Copy")
 _UNTILIZE = ("Untilize", "UntilizeWithUnpadding", "UntilizeCodegen")
 _TILIZE = ("Tilize", "TilizeWithValPadding")
 _CHANGES = (*_MEMORY, *_UNTILIZE, *_TILIZE)
+_JOINED = {TensorMemoryLayout.HEIGHT_SHARDED, TensorMemoryLayout.BLOCK_SHARDED}
+"""Shards that a concat joins along their width."""
 _SMALL_PAGE = 2048
 """Bytes: a tile of bfloat16. Transfers in smaller pages are slow."""
 
 
-def movement_findings(profile: Profile) -> Iterator[Finding]:
-    looker = _Looker(profile)
+def movement_findings(replanner: Replanner) -> Iterator[Finding]:
+    looker = _Looker(replanner)
     yield from looker.dram_round_trips()
     yield from looker.reshards()
     yield from looker.reshards_inside()
     yield from looker.tilize_churn()
     yield from looker.concats()
-    for transfer in profile.transfers:
-        yield from _small_pages(profile, transfer)
+    for transfer in replanner.profile.transfers:
+        yield from _small_pages(replanner.profile, transfer)
 
 
 class _Looker:
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
-        self.replanner = Replanner(profile)
+    def __init__(self, replanner: Replanner) -> None:
+        profile = replanner.profile
+        self.replanner, self.profile = replanner, profile
         self.readers: dict[int, list[Row]] = defaultdict(list)
         self.makers: dict[int, Row] = {}
         for row in profile.rows:
@@ -99,7 +97,7 @@ class _Looker:
             between = self.profile.rows[out.index : back.index + 1]
             if min(row.l1.free for row in between) < needs:
                 continue
-            instead = self._moved(source, back.outputs[0], out)
+            instead = self._moved(out, back)
             if instead is None:
                 continue
             yield Finding(
@@ -126,8 +124,8 @@ class _Looker:
             call = self.replanner.convolution(reader.call)
             if call is None or reader is not call.rows[0] or move.inputs[0].buffer_type != "L1":
                 continue
-            planned = self._from(call, spec_of(move.inputs[0]), move)
-            if planned is None or call.now is None:
+            planned = self.replanner.plan_convolution(call, source=_given(move), at=move.call, like_before=True)
+            if planned is None:
                 continue
             yield Finding(
                 "resharding",
@@ -140,7 +138,7 @@ class _Looker:
             )
 
     def _there_and_back(self, move: Row, reader: Row) -> Iterator[Finding]:
-        instead = self._moved(move.inputs[0], reader.outputs[0], move)
+        instead = self._moved(move, reader)
         if instead is not None:
             yield Finding(
                 "resharding",
@@ -160,7 +158,7 @@ class _Looker:
             if first.op != "Reshard" or first.inputs[0].buffer_type != "L1":
                 continue
             call = self.replanner.convolution(number)
-            if call is None or call.now is None:
+            if call is None:
                 continue
             layout = TensorMemoryLayout[first.inputs[0].memory_layout]
             changes = {"shard_layout": layout, "reshard_if_not_optimal": False, "act_block_h_override": 0}
@@ -174,7 +172,7 @@ class _Looker:
                 f"let it work on the {_kind(first.inputs[0])} shards that it gets",
                 self.replanner.time_of(call.now) - self.replanner.time_of(planned),
                 tuple(row.index for row in rows),
-                {**changes, "memory_config": call.output.memory_config},
+                {**changes, "memory_config": call.now.output.memory_config},
             )
 
     def tilize_churn(self) -> Iterator[Finding]:
@@ -186,7 +184,7 @@ class _Looker:
             wanted = _TILIZE if undo.op in _UNTILIZE else _UNTILIZE
             if again is None or again.op not in wanted or not self._own_call(again):
                 continue
-            instead = self._moved(undo.inputs[0], again.outputs[0], undo)
+            instead = self._moved(undo, again)
             if instead is not None:
                 yield Finding(
                     "tilize churn",
@@ -209,7 +207,8 @@ class _Looker:
             if not left_out:
                 continue
             given = [m.inputs[0] if m else tensor for m, tensor in zip(movers, row.inputs, strict=True)]
-            joined = self._joined(row, given, left_out[0])
+            specs = [_given(m) if m else slot.spec for m, slot in zip(movers, step_of(row).inputs, strict=True)]
+            joined = self._joined(row, specs, left_out[0])
             if joined is None:
                 continue
             after = self._after(row, joined)
@@ -230,33 +229,16 @@ class _Looker:
 
     # --- planning -----------------------------------------------------------------------------------------------
 
-    def _joined(self, row: Row, given: list[TensorRecord], at: Row) -> Planned | None:
+    def _joined(self, row: Row, specs: list[Spec], at: Row) -> Planned | None:
         """The concat of height or block shards along their width, without a move before it."""
-        shards = [tensor.shard_shape for tensor in given]
-        kinds = {tensor.memory_layout for tensor in given}
-        if kinds not in ({"HEIGHT_SHARDED"}, {"BLOCK_SHARDED"}):
+        configs, made = [spec.memory_config for spec in specs], self.profile.calls[row.call]
+        shards = [config.shard_spec for config in configs if config.shard_spec is not None]
+        layouts = {config.memory_layout for config in configs}
+        if len(layouts) > 1 or not layouts <= _JOINED or made.attributes["dim"] not in (3, -1):
             return None
-        try:
-            specs = [spec_of(tensor) for tensor in given]
-        except (ValueError, CardError):
-            return None
-        arguments = dict(row.arguments)
-        if int(arguments.get("dim", 3)) not in (3, -1) or specs[0].memory_config.shard_spec is None:
-            return None
-        first = specs[0].memory_config.shard_spec
-        width = sum(shard[1] for shard in shards if shard is not None)
-        target = MemoryConfig(
-            specs[0].memory_config.memory_layout,
-            specs[0].memory_config.buffer_type,
-            ShardSpec(first.grid, [first.shape[0], width], first.orientation),
-        )
-        attributes: dict[str, Any] = {
-            "dim": int(arguments.get("dim", 3)),
-            "memory_config": target,
-            "sub_core_grids": None,
-        }
-        attributes["groups"] = int(arguments.get("groups", 1))
-        return self.replanner.plan("concat", specs, at, attributes)
+        shape = [shards[0].shape[0], sum(shard.shape[1] for shard in shards)]
+        target = configs[0].with_shard_spec(ShardSpec(shards[0].grid, shape, shards[0].orientation))
+        return self.replanner.plan("concat", specs, {**made.attributes, "memory_config": target}, at.call)
 
     def _after(self, row: Row, joined: Planned) -> tuple[list[Row], list[Planned]] | None:
         """Steps after a concat that change with its output, and those that would be dispatched instead."""
@@ -265,27 +247,17 @@ class _Looker:
             return None
         call = self.replanner.convolution(reader.call)
         if call is not None and reader is call.rows[0]:
-            planned = self._from(call, joined.output, reader)
+            planned = self.replanner.plan_convolution(call, source=joined.output, like_before=True)
             return None if planned is None else (list(call.rows), [planned])
         if reader.op in _CHANGES and self._own_call(reader):
-            moved = self._move(joined.output, spec_of(reader.outputs[0]), reader)
+            moved = self._move(joined.output, _made(reader), reader)
             return None if moved is None else ([reader], [moved])
-        moved = self._move(joined.output, spec_of(row.outputs[0]), row)
+        moved = self._move(joined.output, _made(row), row)
         return None if moved is None else ([], [moved])
 
-    def _from(self, call: ConvolutionCall, source: Spec, at: Row) -> Planned | None:
-        """A convolution from another input; its output is where it was."""
-        if at.call != call.rows[0].call:  # in the memory of the move before it, which is left out
-            rows, config = self.replanner.calls[at.call], call.output.memory_config
-            call = replace(call, rows=rows, memory_config=config, now=None)
-            return self.replanner.plan_convolution(call, source=source)
-        return self.replanner.plan_convolution(call, source=source, like_before=True)
-
-    def _moved(self, source: TensorRecord, target: TensorRecord, at: Row) -> Planned | None:
-        try:
-            return self._move(spec_of(source), spec_of(target), at)
-        except (ValueError, CardError):
-            return None
+    def _moved(self, first: Row, last: Row) -> Planned | None:
+        """What brings the one's input to where the other has its output."""
+        return self._move(_given(first), _made(last), first)
 
     def _move(self, source: Spec, target: Spec, at: Row) -> Planned | None:
         """What brings a tensor from one memory to the other; no steps where it is there already."""
@@ -294,7 +266,7 @@ class _Looker:
         if source.memory_config == target.memory_config:
             return Planned((), target, 0.0)
         attributes = {"memory_config": target.memory_config, "dtype": None}
-        return self.replanner.plan("to_memory_config", [source], at, attributes)
+        return self.replanner.plan("to_memory_config", [source], attributes, at.call)
 
     def _saving(self, rows: tuple[Row, ...], instead: Planned) -> float:
         return self.replanner.time_of(*rows) - self.replanner.time_of(instead)
@@ -341,6 +313,14 @@ def _read_by_host(profile: Profile) -> set[int]:
         for number, b in enumerate(profile.buffers)
         if b.last_row >= last and (b.shape, b.dtype, f"{b.buffer_type}_{b.memory_layout}") in read
     }
+
+
+def _given(row: Row) -> Spec:
+    return step_of(row).inputs[0].spec
+
+
+def _made(row: Row) -> Spec:
+    return step_of(row).outputs[0].spec
 
 
 def _is_l1(move: Row, reader: Row) -> bool:

@@ -10,7 +10,7 @@ from html import escape
 from itertools import groupby
 
 from tt_cnn.reports.model_summary import short_arguments
-from tt_cnn.reports.profile import Profile, Row
+from tt_cnn.reports.records import Profile, Row
 
 _DOT_SECONDS = 30
 _COLORS = {

@@ -8,8 +8,8 @@ from html import escape
 
 from tt_cnn.models.registry import ModelEntry, Resolution, model_entry
 from tt_cnn.reports.l1_picture import L1Use, draw
-from tt_cnn.reports.profile import Profile, Row
 from tt_cnn.reports.profiling import planned_model, profile_compiling
+from tt_cnn.reports.records import Profile, Row
 from tt_cnn.virtual.arch import Card, card_by_name
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.memory.memory import OutOfMemory

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tt_cnn.reports.profile import Profile, Row, TensorRecord
+from tt_cnn.reports.records import Profile, Row, TensorRecord
+from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.ttnn.missing import real_names
 
 _SHOWN_ARGUMENTS = {
@@ -113,8 +114,6 @@ def op_uses(profile: Profile) -> list[OpUse]:
 
 def _is_there(name: str) -> bool:
     """Whether the virtual card has a dotted name."""
-    from tt_cnn.virtual import ttnn
-
     found: Any = ttnn
     for part in name.split("."):
         found = getattr(found, part, None)

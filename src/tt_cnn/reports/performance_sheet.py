@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tt_cnn.reports.csv_cells import cell
-from tt_cnn.reports.profile import Profile, Row, Signpost, TensorRecord
+from tt_cnn.reports.records import Profile, Row, Signpost, TensorRecord
+from tt_cnn.reports.untyped_programs import decision, doubles_activations, forces_split_reader
+from tt_cnn.virtual.ops.conv2d.blocks import Blocks
+from tt_cnn.virtual.ops.conv2d.matmul import Program as ConvolutionMatmulConfig
+from tt_cnn.virtual.ops.matmul.configs import Program as MatmulConfig
+from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
+from tt_cnn.virtual.planning.program import Program
 
 _DIMENSIONS = ("W", "Z", "Y", "X")
 _RISCS = ("BRISC", "NCRISC", "TRISC0", "TRISC1", "TRISC2", "ERISC")
@@ -153,58 +159,92 @@ def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 # --- attributes -----------------------------------------------------------------------------------------------------
 
-_SLIDING_WINDOW = {
-    "window.input_hw": "input_hw",
-    "window.window": "window_hw",
-    "window.stride": "stride_hw",
-    "window.padding": "padding",
-    "window.dilation": "dilation_hw",
-}
-_CONV_BLOCKS = {"blocks.act_h": "act_block_h_ntiles", "blocks.act_w": "act_block_w_ntiles"}
-_CONV_BLOCKS |= {"blocks.sub_h": "out_subblock_h_ntiles", "blocks.sub_w": "out_subblock_w_ntiles"}
-_CONV_OUTPUT = {
-    "blocks.out_h": "per_core_out_matrix_height_ntile",
-    "blocks.out_w": "per_core_out_matrix_width_ntile",
-}
-_MATMUL_PROGRAM = {
-    "program.grid": "compute_with_storage_grid_size",
-    "program.block_k": "in0_block_w",
-    "program.sub_h": "out_subblock_h",
-    "program.sub_w": "out_subblock_w",
-    "program.subblock_h": "out_subblock_h",
-    "program.subblock_w": "out_subblock_w",
-    "program.per_core_m": "per_core_M",
-    "program.per_core_n": "per_core_N",
-}
+_GROUPED = frozenset(
+    (
+        *(f"window.{name}" for name in ("input_hw", "window", "stride", "padding", "dilation")),
+        *(f"blocks.{name}" for name in ("act_h", "act_w", "sub_h", "sub_w", "out_h", "out_w")),
+        *(f"program.{name}" for name in ("grid", "block_k", "subblock_h", "subblock_w", "per_core_m", "per_core_n")),
+        *("double_buffers", "split_reader"),
+    )
+)
+"""Attributes of steps that stand in one of TT-NN's configurations."""
 
 
 def attributes_text(row: Row) -> str:
-    """The attributes as the profiler writes them: `{'name': 'value'; ...}`, semicolons for commas."""
-    given = dict(row.attributes)
-    cells: dict[str, str] = {}
-    if any(name in given for name in _SLIDING_WINDOW):
-        layout = row.outputs[0].memory_layout if row.outputs else "INTERLEAVED"
-        window = _group("SlidingWindowConfig", given, _SLIDING_WINDOW, spaced=True)
-        cells["sliding_window_config"] = window
-        cells["memory_config"] = f"MemoryConfig(memory_layout=TensorMemoryLayout::{layout};)"
-    if any(name in given for name in _CONV_BLOCKS):
-        cells["block_config"] = _group("Conv2dBlockConfig", given, _CONV_BLOCKS)
-        cells["parallelization_config"] = _group("Conv2dParallelizationConfig", given, _CONV_OUTPUT)
-        double = given.get("double_buffers", "").startswith("(True")
-        cells["enable_act_double_buffer"] = str(double).lower()
-        cells["enable_split_reader"] = str(given.get("split_reader") == "True").lower()
-    if any(name in given for name in _MATMUL_PROGRAM):
-        cells["program_config"] = _group("MatmulProgramConfig", given, _MATMUL_PROGRAM)
-    shown = {*_SLIDING_WINDOW, *_CONV_BLOCKS, *_CONV_OUTPUT, *_MATMUL_PROGRAM, "double_buffers", "split_reader"}
-    cells |= {name: value for name, value in row.attributes if name not in shown and name not in cells}
+    """The attributes as the profiler writes them: `{'name': 'value'; ...}`, semicolons for commas.
+
+    A profile that was read from a file has no programs to tell TT-NN's configurations from: it gives them one by one.
+    """
+    cells = {}
+    if row.program is not None:
+        cells = _sliding_window(row, row.program) | _convolution(row.program) | _product(row.program)
+    grouped = _GROUPED if cells else frozenset()
+    cells |= {name: value for name, value in row.attributes if name not in grouped and name not in cells}
     if row.layer:
         cells["layer"] = row.layer
     return "{" + "; ".join(f"'{name}': '{_plain(value)}'" for name, value in cells.items()) + "}"
 
 
-def _group(kind: str, given: dict[str, str], names: dict[str, str], spaced: bool = False) -> str:
-    parts = [f"{theirs}={given[ours].replace(', ', ';')}" for ours, theirs in names.items() if ours in given]
-    return f"{kind}({('; ' if spaced else ';').join(parts)};{' ' if spaced else ''})"
+def _sliding_window(row: Row, program: Program) -> dict[str, str]:
+    window = decision(program, "window", SlidingWindow)
+    if window is None:
+        return {}
+    layout = row.outputs[0].memory_layout if row.outputs else "INTERLEAVED"
+    said = (
+        f"input_hw={window.input_hw}; window_hw={window.window}; stride_hw={window.stride}; padding={window.padding}; "
+        f"dilation_hw={window.dilation}; "
+    )
+    return {
+        "sliding_window_config": f"SlidingWindowConfig({said})",
+        "memory_config": f"MemoryConfig(memory_layout=TensorMemoryLayout::{layout};)",
+    }
+
+
+def _convolution(program: Program) -> dict[str, str]:
+    blocks = decision(program, "blocks", Blocks)
+    if blocks is None:
+        return {}
+    return {
+        "block_config": _group(
+            "Conv2dBlockConfig",
+            act_block_h_ntiles=blocks.act_h,
+            act_block_w_ntiles=blocks.act_w,
+            out_subblock_h_ntiles=blocks.sub_h,
+            out_subblock_w_ntiles=blocks.sub_w,
+        ),
+        "parallelization_config": _group(
+            "Conv2dParallelizationConfig",
+            per_core_out_matrix_height_ntile=blocks.out_h,
+            per_core_out_matrix_width_ntile=blocks.out_w,
+        ),
+        "enable_act_double_buffer": _flag(doubles_activations(program)),
+        "enable_split_reader": _flag(forces_split_reader(program)),
+    }
+
+
+def _product(program: Program) -> dict[str, str]:
+    own, inside = decision(program, "program", MatmulConfig), decision(program, "program", ConvolutionMatmulConfig)
+    config = own or inside
+    if config is None:
+        return {}
+    subblocks = {} if own is None else {"out_subblock_h": own.subblock_h, "out_subblock_w": own.subblock_w}
+    said = _group(
+        "MatmulProgramConfig",
+        compute_with_storage_grid_size=config.grid,
+        in0_block_w=config.block_k,
+        **subblocks,
+        per_core_M=config.per_core_m,
+        per_core_N=config.per_core_n,
+    )
+    return {"program_config": said}
+
+
+def _group(kind: str, **values: Any) -> str:
+    return f"{kind}({''.join(f'{name}={value};' for name, value in values.items())})"
+
+
+def _flag(value: bool) -> str:
+    return str(value).lower()
 
 
 def _plain(text: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from tt_cnn.reports.findings import find
 from tt_cnn.reports.graph_drawing import draw_svg
 from tt_cnn.reports.html import write_report
 from tt_cnn.reports.model_summary import model_card, summary_markdown
 from tt_cnn.reports.performance_sheet import sheet_name, write_sheet
-from tt_cnn.reports.profile import Profile
 from tt_cnn.reports.profile_json import FILE, save_profile
+from tt_cnn.reports.records import Profile
 from tt_cnn.reports.visualizer_database import DATABASE, DEVICE_LOG, write_database, write_device_log
 
 REPORT = "report.html"
@@ -22,6 +24,7 @@ def write_folder(profile: Profile, folder: Path) -> dict[str, str]:
     """Everything into a folder that is there and empty. Returns what was written: names, and what they are for."""
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; a profile goes to a folder of its own")
+    profile = replace(profile, findings=tuple(find(profile)))
     sheet = sheet_name(profile)
     graph = draw_svg(profile)
     write_report(profile, folder / REPORT, graph=graph)

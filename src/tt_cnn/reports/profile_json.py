@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import types
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.findings import find
+from tt_cnn.reports.records import IN_MEMORY, Profile
 from tt_cnn.virtual.arch import CARDS
 
 SCHEMA = 1
@@ -18,7 +19,9 @@ _KIND = "tt-cnn profile"
 
 
 def save_profile(profile: Profile, path: Path) -> Path:
-    data = {"kind": _KIND, "schema": SCHEMA, "profile": profile}
+    """With its findings: what is read back has no calls that could be planned again."""
+    told = replace(profile, findings=tuple(find(profile)))
+    data = {"kind": _KIND, "schema": SCHEMA, "profile": told}
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=_fields_of)
     path.write_text(text + "\n", encoding="utf-8")
     return path
@@ -27,12 +30,13 @@ def save_profile(profile: Profile, path: Path) -> Path:
 def _fields_of(record: Any) -> dict[str, Any]:
     """One level of a record; `asdict` would copy all of it first."""
     kind: Any = type(record)
-    return {name: getattr(record, name) for name in _names(kind)}
+    return {name: getattr(record, name) for name in _written(kind)}
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind))
+def _written(kind: Any) -> dict[str, Field[Any]]:
+    """The fields that a file has."""
+    return {one.name: one for one in fields(kind) if one.metadata != IN_MEMORY}
 
 
 def load_profile(where: Path) -> Profile:
@@ -103,7 +107,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 def _read_record(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise ValueError(f"{where} is {type(value).__name__}; it must be an object")
-    known = {one.name: one for one in fields(kind)}
+    known = _written(kind)
     strange = sorted(value.keys() - known.keys())
     missing = [n for n, one in known.items() if n not in value and one.default is MISSING]
     if strange or missing:

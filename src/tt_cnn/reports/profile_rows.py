@@ -9,19 +9,21 @@ from typing import Any
 from zlib import crc32
 
 from tt_cnn.reports.l1_picture import l1_use
-from tt_cnn.reports.profile import BufferRecord, CircularBufferRecord, L1Use, Row, Signpost, TensorRecord
 from tt_cnn.reports.recording import Recorded
+from tt_cnn.reports.records import BufferRecord, CallRecord, CircularBufferRecord, L1Use, Row, Signpost, TensorRecord
+from tt_cnn.reports.untyped_programs import decision, fidelity_of, multiply_adds
 from tt_cnn.signpost import is_signpost
 from tt_cnn.virtual.cost.between import gap_ns
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.memory.memory import Memory
-from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
+from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
-from tt_cnn.virtual.planning.plan import Allocate, Free, Plan, Slot, Step, UntypedProgram
+from tt_cnn.virtual.planning.plan import Allocate, Free, FreeMemory, Plan, Slot, Step
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
+from tt_cnn.virtual.types.geometry import round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -38,6 +40,7 @@ class Reading:
     """What was read from the commands of one input."""
 
     rows: list[Row] = field(default_factory=list)
+    calls: list[CallRecord] = field(default_factory=list)
     buffers: list[BufferRecord] = field(default_factory=list)
     signposts: list[Signpost] = field(default_factory=list)
 
@@ -47,46 +50,6 @@ def read_rows(recorded: Iterable[Recorded], device: MeshDevice, traced: bool) ->
     return _Reader(device, traced).read(recorded)
 
 
-def fidelity_of(step: Step, call: Mapping[str, Any]) -> str:
-    """The step's own; a convolution's steps have their call's."""
-    if not isinstance(step.program, UntypedProgram):
-        return "" if step.program.fidelity is None else step.program.fidelity.name
-    attributes = step.program.decisions
-    for source in (attributes, call if isinstance(step.program, UntypedProgram) and step.program.work.macs else {}):
-        compute = source.get("compute")
-        for name in ("fidelity", "math_fidelity"):
-            found = getattr(compute, name, None)
-            if found is not None:
-                return str(getattr(found, "name", found))
-    return ""
-
-
-_MULTIPLYING = ("Conv2d", "Matmul")
-
-
-def multiply_adds(step: Step, call: Mapping[str, Any]) -> int:
-    """Those that the layer asks for.
-
-    The card also multiplies the zeros of a grouped convolution, those between the pixels of a transposed one, and
-    those that fill up a matmul's last tiles. Sums of pools and reductions are not counted, as nobody counts them.
-    """
-    if not isinstance(step.program, UntypedProgram):
-        return step.program.multiply_adds(step)
-    if step.op not in _MULTIPLYING:
-        return 0
-    conv = call.get("conv")
-    groups = max(1, getattr(conv, "groups", 1))
-    if step.op == "Matmul":
-        inner = conv.in_channels if conv is not None else step.inputs[0].spec.shape[-1]
-        return int(prod(step.outputs[0].spec.shape) * inner // groups)
-    assert isinstance(step.program, UntypedProgram)
-    macs = step.program.work.macs // groups
-    window = step.program.decisions.get("window")
-    if isinstance(window, SlidingWindow) and window.transposed:
-        return macs * window.batch * prod(window.input_hw) // window.output_pixels
-    return macs
-
-
 class _Reader:
     def __init__(self, device: MeshDevice, traced: bool) -> None:
         self.device = device
@@ -94,7 +57,6 @@ class _Reader:
         self.gap = gap_ns(device.card, traced)
         self.result = Reading()
         self.lives = Lifetimes(device.memory)
-        self.calls = 0
         self.signpost = ""
         self.weights_read: set[tuple[int, int]] = set()
 
@@ -114,9 +76,10 @@ class _Reader:
         self.result.signposts.append(Signpost(len(self.result.rows), header, message))
 
     def _read_call(self, command: Command, plan: Plan, live: Mapping[int, LiveBuffer]) -> None:
-        self.calls += 1
         placed = {id(one.step): one for one in command.steps}
         self.lives.begin(command, plan, live, len(self.result.rows))
+        name, memory = command.name.removeprefix("ttnn."), self.lives.free_memory()
+        self.result.calls.append(CallRecord(name, command.attributes, plan, command.places, memory))
         for action in plan.actions:
             if isinstance(action, Allocate):
                 self.lives.allocate(action.slot, len(self.result.rows))
@@ -133,34 +96,37 @@ class _Reader:
         (use,) = l1_use([replace(command, steps=[placed])], card)
         pairs = zip(step.buffers, self._addresses(placed), strict=True)
         inputs = tuple(self._tensor(slot) for slot in step.inputs)
+        fidelity, macs = fidelity_of(step, command.attributes), multiply_adds(step, command.attributes)
         return Row(
             index=len(self.result.rows),
-            call=self.calls - 1,
+            call=len(self.result.calls) - 1,
             call_name=command.name,
             layer=command.layer,
             op=step.op,
             factory=step.factory,
             attributes=shown(step.program.decisions),
             arguments=shown({k: v for k, v in command.attributes.items() if k not in _NO_ARGUMENTS}),
-            fidelity=fidelity_of(step, command.attributes),
+            fidelity="" if fidelity is None else fidelity.name,
             cores=step.cores.num_cores(),
             available_cores=card.cores,
             core_ranges=str(step.cores),
             inputs=inputs,
             outputs=tuple(self._tensor(slot) for slot in step.outputs),
             circular_buffers=tuple(
-                CircularBufferRecord(address, b.bytes, b.cores.num_cores(), b.alias is not None) for b, address in pairs
+                CircularBufferRecord(address, b.bytes, b.cores.num_cores(), b.alias is not None, b.name)
+                for b, address in pairs
             ),
             cost=kernel_cost(step, card),
             gap_ns=self.gap,
-            macs=multiply_adds(step, command.attributes),
-            parameters=self._parameters(command, step, inputs),
+            macs=macs,
+            parameters=self._parameters(step, inputs) if macs else 0,
             dram_bytes=step.program.dram_bytes(step),
             l1=L1Use(use.buffers, use.tensors, use.free),
             traced=command.trace_id is not None,
             queue=command.queue,
             program_hash=crc32(repr(step.program_key).encode()),
             signpost=self.signpost,
+            step=step,
         )
 
     def _addresses(self, placed: PlacedStep) -> list[int]:
@@ -177,20 +143,18 @@ class _Reader:
         place = self.lives.place_of(slot)
         return tensor_record(slot.spec, place, self.lives.index_of(slot), self.memory)
 
-    def _parameters(self, command: Command, step: Step, inputs: tuple[TensorRecord, ...]) -> int:
+    def _parameters(self, step: Step, inputs: tuple[TensorRecord, ...]) -> int:
         """Weights and biases: what a step that multiplies reads beside its input and was there before the first row.
 
         A call that works in slices reads them again and again, and counts them once.
         """
-        if step.op not in _MULTIPLYING:
-            return 0
         total = 0
         for tensor in inputs[1:]:
             known = (tensor.buffer, tensor.address)
             if known in self.weights_read or not self.lives.was_there(tensor.buffer):
                 continue
             self.weights_read.add(known)
-            total += _logical_parameters(command, tensor, is_weight=tensor is inputs[1])
+            total += _logical_parameters(step, tensor, is_weight=tensor is inputs[1])
         return total
 
     def _note_tables(self) -> None:
@@ -204,14 +168,14 @@ class _Reader:
                     self.lives.stays(here)
 
 
-def _logical_parameters(command: Command, tensor: TensorRecord, is_weight: bool) -> int:
+def _logical_parameters(step: Step, tensor: TensorRecord, is_weight: bool) -> int:
     """Prepared weights are padded, and those of groups filled up with zeros: a convolution knows what they were."""
-    conv = command.attributes.get("conv")
-    if conv is None:
+    layout = decision(step.program, "weights", WeightLayout)
+    if layout is None:
         return prod(tensor.shape)
     if is_weight:
-        return int(conv.out_channels * conv.in_channels // conv.groups * prod(conv.kernel))
-    return int(conv.out_channels)
+        return layout.out_channels * layout.in_channels // layout.groups * prod(layout.kernel)
+    return layout.out_channels
 
 
 def tensor_record(spec: Spec, place: Place, buffer: int, memory: Memory) -> TensorRecord:
@@ -320,6 +284,22 @@ class Lifetimes:
 
     def end(self) -> None:
         self._command = None
+
+    def free_memory(self) -> FreeMemory:
+        """L1 before the present call, as the allocator tells it."""
+        region = self._memory.regions[BufferType.L1]
+        here = [self._records[i] for i in (*self._by_serial.values(), *self._slots.values())]
+        used = {b.address: b.bank_bytes for b in here if b.buffer_type == BufferType.L1.name and b.bank_bytes}
+        blocks, low = [], region.base
+        for address, size in sorted(used.items()):
+            if address > low:
+                blocks.append((low, address - low, False))
+            blocks.append((address, round_up(size, region.alignment), True))
+            low = address + blocks[-1][1]
+        if low < region.base + region.size:
+            blocks.append((low, region.base + region.size - low, False))
+        free = [size for _, size, in_use in blocks if not in_use]
+        return FreeMemory(sum(free), max(free, default=0), self._memory.regions[BufferType.DRAM].size, tuple(blocks))
 
     def stays(self, place: Place) -> None:
         """Memory that is there from beginning to end, and is no tensor's."""

@@ -18,10 +18,10 @@ from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
 from tt_cnn.models.tt_model import Precision, TtModel
 from tt_cnn.reports.collection import no_collection
-from tt_cnn.reports.profile import ExecutorResult, ModelFacts, Profile, Span
 from tt_cnn.reports.profile_rows import Reading, read_rows
 from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
 from tt_cnn.reports.recording import PlanningCard, Recorded, recorded
+from tt_cnn.reports.records import ExecutorResult, ModelFacts, Profile, Span
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.tracing.trace import estimate_size
@@ -108,9 +108,16 @@ def planned_model(
         device.close()
 
 
-def plan_and_profile(
-    name: str, card: str, executor: str, resolution: Resolution | None, batch_size: int, precision: str
+def profile_model(
+    name: str,
+    *,
+    card: str = "n150",
+    executor: str = "trace+2cq",
+    resolution: Resolution | None = None,
+    batch_size: int = 1,
+    precision: str = "tuned",
 ) -> Profile:
+    """A model of the registry behind a pipeline executor, on a card that plans and computes nothing."""
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
     with planned_model(name, card, resolution, batch_size, precision) as planned, no_collection():
@@ -144,7 +151,7 @@ def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardEr
         finally:
             executor.cleanup()
     calls = [note for note in notes if note.command.trace_id is not None] or notes
-    profile = profile_recorded(
+    profile = profile_commands(
         calls, device, name=planned.entry.name, traced=executor.traced, batch_size=planned.model.batch_size
     )
     if refusal is None and not executor.traced:
@@ -152,20 +159,26 @@ def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardEr
     return profile, refusal
 
 
-def profile_recorded(
-    notes: Sequence[Recorded], device: MeshDevice, *, name: str, traced: bool, batch_size: int
+def profile_commands(
+    recorded: Sequence[Recorded],
+    device: MeshDevice,
+    *,
+    name: str = "commands",
+    traced: bool = False,
+    batch_size: int = 1,
 ) -> Profile:
-    timeline = timeline_of([list(notes)], device.card, traced)
-    reading = _with_gaps(read_rows(notes, device, traced), timeline)
+    """What was recorded on a device with `tt_cnn.reports.recording.recorded`, as one input's work."""
+    timeline = timeline_of([list(recorded)], device.card, traced)
+    reading = _with_gaps(read_rows(recorded, device, traced), timeline)
     return Profile(
         **_common(device, reading),
         model=ModelFacts(name, name, "", (0, 0), batch_size, "", (), sum(row.parameters for row in reading.rows)),
         card=device.card.name,
         executor="trace" if traced else "plain",
-        transfers=transfers_of(notes, device),
+        transfers=transfers_of(recorded, device),
         timeline=_last_inputs(timeline, reading),
         executors=(_result("trace" if traced else "plain", timeline, batch_size),),
-        trace_bytes=_trace_bytes(notes),
+        trace_bytes=_trace_bytes(recorded),
     )
 
 
@@ -174,6 +187,7 @@ def _common(device: MeshDevice, reading: Reading) -> dict[str, Any]:
         "created": datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds"),
         "version": _version(),
         "rows": tuple(reading.rows),
+        "calls": tuple(reading.calls),
         "buffers": tuple(reading.buffers),
         "signposts": tuple(reading.signposts),
         "l1_size": device.card.l1_size - device.card.l1_base,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tt_cnn.reports.profile import Span, SpanKind, Transfer
 from tt_cnn.reports.recording import Recorded
+from tt_cnn.reports.records import Span, SpanKind, Transfer
 from tt_cnn.signpost import is_signpost
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.between import transfer_ns

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tt_cnn.reports.profile import Row
-from tt_cnn.reports.replanning import Planned, Replanner, activation_of, memory_config_of, spec_of
-from tt_cnn.virtual.errors.card_error import CardError
-from tt_cnn.virtual.ops.matmul.configs import Program
+from tt_cnn.reports.records import Row
+from tt_cnn.reports.replanning import Planned, Replanner, step_of
+from tt_cnn.reports.untyped_programs import decision
+from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
-from tt_cnn.virtual.types.enums import DataType, MathFidelity
-from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.enums import MathFidelity
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-MATMULS = {"ttnn.matmul": "matmul", "ttnn.linear": "linear"}
-"""Calls that are understood, and the operations that plan them."""
 
 
 @dataclass(frozen=True)
 class MatmulCall:
     rows: tuple[Row, ...]
-    left: Spec
-    right: Spec
-    bias: Spec | None
-    program: Program | None
-    """As it was planned, whoever chose it; None lets the library choose."""
-    core_grid: tuple[int, int] | None
-    fidelity: MathFidelity
-    compute: dict[str, Any]
-    """The rest of the compute kernel config."""
-    activation: Any
-    """After the product; one inside it is the program's."""
-    transposes: tuple[bool, bool]
-    memory_config: MemoryConfig | None
-    dtype: DataType | None
-    now: Planned | None = None
-    """Planned as it is."""
+    operation: str
+    specs: tuple[Spec, ...]
+    """Left, right, and the bias where there is one."""
+    attributes: Mapping[str, Any]
+    """Those that it was made with. Its compute config is always told: the default would follow what is changed."""
+    compute: WormholeComputeKernelConfig
+    now: Planned
+    """As it is."""
 
     @property
     def layer(self) -> str:
@@ -48,75 +35,38 @@ class MatmulCall:
     def working(self) -> Row:
         return self.rows[0]
 
+    @property
+    def right(self) -> Spec:
+        return self.specs[1]
 
-def matmul_of(replanner: Replanner, rows: tuple[Row, ...]) -> MatmulCall | None:
-    """The call, where it is a product that planning reproduces."""
-    if rows[0].call_name not in MATMULS or rows[0].op != "Matmul":
+    def but(self, **attributes: Any) -> MatmulCall:
+        return replace(self, attributes={**self.attributes, **attributes})
+
+    def with_right(self, spec: Spec) -> MatmulCall:
+        return replace(self, specs=(self.specs[0], spec, *self.specs[2:]))
+
+    def with_fidelity(self, fidelity: MathFidelity) -> MatmulCall:
+        return self.but(compute=replace(self.compute, math_fidelity=fidelity))
+
+
+def matmul_of(replanner: Replanner, call: int) -> MatmulCall | None:
+    """The call, where it begins with a product and makes its output itself."""
+    rows, made = replanner.calls[call], replanner.profile.calls[call]
+    if made.operation not in ("matmul", "linear") or rows[0].op != "Matmul" or "output" in made.attributes["has"]:
         return None
-    try:
-        call = _read(rows)
-    except (KeyError, ValueError, SyntaxError, IndexError, CardError):
-        return None
-    planned = plan_matmul(replanner, call)
-    return replace(call, now=planned) if planned is not None and planned.is_like(rows) else None
+    planned = decision(step_of(rows[0]).program, "compute", Compute)
+    assert planned is not None
+    compute = WormholeComputeKernelConfig(
+        math_fidelity=planned.fidelity,
+        math_approx_mode=planned.approx,
+        fp32_dest_acc_en=planned.fp32,
+        packer_l1_acc=planned.packer_l1,
+        dst_full_sync_en=planned.full_sync,
+    )
+    specs = tuple(slot.spec for slot in made.plan.inputs)
+    attributes = {**made.attributes, "compute": compute}
+    return MatmulCall(rows, made.operation, specs, attributes, compute, replanner.now(call))
 
 
 def plan_matmul(replanner: Replanner, call: MatmulCall) -> Planned | None:
-    specs = [call.left, call.right, *([call.bias] if call.bias is not None else [])]
-    attributes = {
-        "has": ("bias",) if call.bias is not None else (),
-        "program": call.program,
-        "activation": call.activation,
-        "core_grid": call.core_grid,
-        "compute": WormholeComputeKernelConfig(math_fidelity=call.fidelity, **call.compute),
-        "transpose_a": call.transposes[0],
-        "transpose_b": call.transposes[1],
-        "memory_config": call.memory_config,
-        "dtype": call.dtype,
-    }
-    return replanner.plan(MATMULS[call.rows[0].call_name], specs, call.rows[0], attributes)
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "program.kind": str,
-    "program.activation": activation_of,
-    "activation": activation_of,
-    "compute.fidelity": MathFidelity.__getitem__,
-    "memory_config": memory_config_of,
-    "dtype": DataType.__getitem__,
-}
-
-
-def _read(rows: tuple[Row, ...]) -> MatmulCall:
-    values = {name: _READERS.get(name, literal_eval)(text) for name, text in rows[0].arguments}
-    program = {n.removeprefix("program."): value for n, value in values.items() if n.startswith("program.")}
-    if "output" in values["has"]:
-        raise ValueError("it writes into a tensor that was given")
-    added = "bias" in values["has"] and not values["fused"]  # only after a program of the library's choice
-    return MatmulCall(
-        rows=rows,
-        left=spec_of(rows[0].inputs[0]),
-        right=spec_of(rows[0].inputs[1]),
-        bias=_bias(rows) if "bias" in values["has"] else None,
-        program=None if added else Program(**program),
-        core_grid=None,
-        fidelity=values["compute.fidelity"],
-        compute={
-            "math_approx_mode": values["compute.approx"],
-            "fp32_dest_acc_en": values["compute.fp32"],
-            "packer_l1_acc": values["compute.packer_l1"],
-            "dst_full_sync_en": values["compute.full_sync"],
-        },
-        activation=None if "core_grid" in values else values.get("activation"),
-        transposes=(values["transpose_a"], values["transpose_b"]),
-        memory_config=values.get("memory_config"),
-        dtype=values.get("dtype"),
-    )
-
-
-def _bias(rows: tuple[Row, ...]) -> Spec:
-    """Inside the product, or added after it."""
-    if len(rows[0].inputs) > 2:
-        return spec_of(rows[0].inputs[2])
-    added = next(row for row in rows if row.op == "BinaryNg")
-    return spec_of(added.inputs[1])
+    return replanner.plan(call.operation, call.specs, call.attributes, call.rows[0].call)

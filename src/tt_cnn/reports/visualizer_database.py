@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tt_cnn.reports.profile import Profile, Row, TensorRecord
+from tt_cnn.reports.records import Profile, Row, TensorRecord
 from tt_cnn.virtual.types.enums import BufferType, TensorMemoryLayout
 
 SCHEMA_VERSION = "3.3"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tt_cnn.reports.findings import KINDS, Finding, microseconds
+from tt_cnn.reports.findings import KINDS
 from tt_cnn.reports.html.svg import tag, text
-from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.records import Finding, Profile, microseconds
 
 _SHOWN = 12
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tt_cnn.reports.html.svg import as_table, axis, label, line, plot, table, tag, text
 from tt_cnn.reports.html.time_charts import bound_by, key, step_numbers
-from tt_cnn.reports.profile import BufferRecord, Profile, Row
+from tt_cnn.reports.records import BufferRecord, Profile, Row
 
 _LEFT, _TOP, _PLOT, _BOTTOM = 56.0, 24.0, 240.0, 34.0
 _WIDTH, _PITCH = 804.0, 7.0
@@ -132,7 +132,7 @@ def _step(profile: Profile, row: Row) -> dict[str, Any]:
         "buffers": row.l1.buffers,
         "tensors": row.l1.tensors,
         "free": row.l1.free,
-        "cbs": [[b.address, b.bytes] for b in row.circular_buffers if not b.borrowed],
+        "cbs": [[b.address, b.bytes, b.name] for b in row.circular_buffers if not b.borrowed],
         "held": tensors,
     }
 

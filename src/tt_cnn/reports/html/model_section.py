@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tt_cnn.reports.html.svg import as_table, table, tag, text
 from tt_cnn.reports.model_summary import card_facts, missing_in_ttnn, op_uses, summary_rows
-from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.records import Profile
 
 
 def model_section(profile: Profile, graph: str | None) -> str:

@@ -17,7 +17,7 @@ from tt_cnn.reports.html.queue_chart import queue_timeline
 from tt_cnn.reports.html.roofline import roofline
 from tt_cnn.reports.html.svg import short, tag, text
 from tt_cnn.reports.html.time_charts import bars, pie
-from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.records import Profile
 
 
 def write_report(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tt_cnn.reports.html.svg import as_table, label, line, picture, round_steps, short, table, tag, text
 from tt_cnn.reports.html.time_charts import key
-from tt_cnn.reports.profile import Profile, Span
+from tt_cnn.reports.records import Profile, Span
 
 _LEFT, _RIGHT, _TOP, _LANE, _PLOT = 72.0, 16.0, 20.0, 44.0, 780.0
 _NAMES = {"step": "kernels", "write": "write to the card", "read": "read from the card"}

@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 
 from tt_cnn.reports.html.svg import as_table, label, line, picture, short, table, tag, text
 from tt_cnn.reports.html.time_charts import key
-from tt_cnn.reports.profile import Profile, Row
+from tt_cnn.reports.records import Profile, Row
 from tt_cnn.virtual.cost.figures import figures_of
 from tt_cnn.virtual.cost.tensix import PHASES
 from tt_cnn.virtual.types.enums import MathFidelity

@@ -49,8 +49,9 @@
         step.held.map(([what, bytes, address, by]) => [what, kb(bytes), address, by]));
     }
     if (step.cbs.length) {
-      table("Circular buffers of its own, from below", ["a core", "address"],
-        step.cbs.map(([address, bytes]) => [kb(bytes), address]));
+      const named = step.cbs.some(([, , name]) => name);
+      table("Circular buffers of its own, from below", [...(named ? ["buffer"] : []), "a core", "address"],
+        step.cbs.map(([address, bytes, name]) => [...(named ? [name] : []), kb(bytes), address]));
     }
     if (scroll) {
       const at = column.getBoundingClientRect(), box = slider.getBoundingClientRect();

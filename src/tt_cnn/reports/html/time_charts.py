@@ -6,7 +6,7 @@ from collections import defaultdict
 from math import cos, pi, sin
 
 from tt_cnn.reports.html.svg import as_table, axis, label, line, picture, plot, round_steps, short, table, tag, text
-from tt_cnn.reports.profile import Profile, Row
+from tt_cnn.reports.records import Profile, Row
 
 _SLICES = 8
 """Op types with a slice of their own; the rest share one."""

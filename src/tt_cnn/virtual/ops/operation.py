@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import torch
 
+from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.arguments.call_script import described
 from tt_cnn.virtual.arguments.faults import internal_error, is_fault
 from tt_cnn.virtual.arguments.typed import takes, type_name
@@ -35,7 +36,7 @@ from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.planning.placement import Place, Placement
-from tt_cnn.virtual.planning.plan import Allocate, Plan, Planner, Slot
+from tt_cnn.virtual.planning.plan import Allocate, FreeMemory, Plan, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.queues.accesses import accesses_of_call
 from tt_cnn.virtual.queues.queue import Command, current_queue, title
@@ -399,18 +400,30 @@ def make_plan(
     plan = device.plans.get(key)
     if plan is None:
         _refuse_tensors(tuple(attributes.values()))
-        planner = Planner.for_specs(device.card, specs, numbering, memory or device.free_memory())
-        try:
-            plan = planner.finish(operation.plan(planner, *planner.inputs, **attributes))
-        except CardError as error:
-            plan = planner.refused(CardError(error.message, error.advice))  # without a traceback, which holds tensors
-        except ZeroDivisionError:
-            if all(0 not in spec.shape for spec in specs):
-                raise
-            message = f"ttnn.{operation.name} divides by a size of a tensor without elements."
-            plan = planner.refused(CardError(message, "  TT-NN ends the process for many such calls"))
+        plan = plan_call(device.card, operation, specs, numbering, attributes, memory or device.free_memory())
         device.plans.put(key, plan)
     return plan
+
+
+def plan_call(
+    card: Card,
+    operation: Operation,
+    specs: Sequence[Spec],
+    numbering: Sequence[int],
+    attributes: Mapping[str, Any],
+    memory: FreeMemory,
+) -> Plan:
+    """The plan of a call on any card and memory. That of a call which the card refuses ends in the refusal."""
+    planner = Planner.for_specs(card, specs, numbering, memory)
+    try:
+        return planner.finish(operation.plan(planner, *planner.inputs, **attributes))
+    except CardError as error:
+        return planner.refused(CardError(error.message, error.advice))  # without a traceback, which holds tensors
+    except ZeroDivisionError:
+        if all(0 not in spec.shape for spec in specs):
+            raise
+        message = f"ttnn.{operation.name} divides by a size of a tensor without elements."
+        return planner.refused(CardError(message, "  TT-NN ends the process for many such calls"))
 
 
 def _signature_message(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -448,4 +461,4 @@ def op(*names: str) -> Callable[[_Op], _Op]:
     return register
 
 
-__all__ = ["OPERATIONS", "Call", "Context", "Operation", "make_plan", "op"]
+__all__ = ["OPERATIONS", "Call", "Context", "Operation", "make_plan", "op", "plan_call"]

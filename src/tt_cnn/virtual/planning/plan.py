@@ -143,6 +143,17 @@ class FreeMemory:
     l1_blocks: tuple[tuple[int, int, bool], ...] = ()
     """(address, bytes, in use) of L1, in the order of addresses."""
 
+    def as_memory(self, card: Card) -> Memory:
+        """A memory with the same L1, to try something in."""
+        if not self.l1_blocks:
+            return Memory(card)
+        top = self.l1_blocks[-1][0] + self.l1_blocks[-1][1]
+        memory = Memory(card, l1_small_size=card.l1_size - top)
+        used = {address: size for address, size, in_use in self.l1_blocks if in_use}
+        gaps = [(address, address + size) for address, size, in_use in self.l1_blocks if not in_use]
+        memory.regions[BufferType.L1].restore((gaps, used))
+        return memory
+
 
 class _Simulation:
     """L1 as the plan's own allocations and frees will have left it; those of the call's inputs stay where they are."""
@@ -151,17 +162,6 @@ class _Simulation:
         self._memory = memory
         self._addresses: dict[int, int] = {}
         self._seen = 0
-
-    @classmethod
-    def of(cls, card: Card, free: FreeMemory) -> _Simulation:
-        if not free.l1_blocks:
-            return cls(Memory(card))
-        top = free.l1_blocks[-1][0] + free.l1_blocks[-1][1]
-        memory = Memory(card, l1_small_size=card.l1_size - top)
-        used = {address: size for address, size, in_use in free.l1_blocks if in_use}
-        gaps = [(address, address + size) for address, size, in_use in free.l1_blocks if not in_use]
-        memory.regions[BufferType.L1].restore((gaps, used))
-        return cls(memory)
 
     def lowest_after(self, actions: Sequence[Action]) -> int | None:
         region = self._memory.regions[BufferType.L1]
@@ -237,7 +237,7 @@ class Planner:
         Ops that choose a program by this set `reads_free_memory`.
         """
         if self._simulated is None:
-            self._simulated = _Simulation.of(self.card, self.memory)
+            self._simulated = _Simulation(self.memory.as_memory(self.card))
         lowest = self._simulated.lowest_after(self.actions)
         return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -161,13 +161,13 @@ class _Product(Operation):
         planner.free(*(slot for slot in temporaries if slot.buffer not in kept))
         return [out]
 
-    def _enqueue(self, device: MeshDevice, queue: int, call: Call, plan: Plan, *rest: Any) -> None:
+    def _job(self, device: MeshDevice, call: Call, plan: Plan, *rest: Any) -> Callable[[], None]:
         """The numbers follow the planned program, which depends on the L1 that was free."""
         step = next((s for s in plan.steps if s.op == "Matmul"), None)
         if step is not None:
             planned = step.program.decisions
             call = _with(call, program=planned["program"], compute=planned["compute"], fused=_fused(call, step.inputs))
-        super()._enqueue(device, queue, call, plan, *rest)
+        return super()._job(device, call, plan, *rest)
 
     # --- numbers --------------------------------------------------------------------------------------------------
 

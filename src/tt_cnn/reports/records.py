@@ -1,0 +1,360 @@
+"""What a model does on a card, as one structure: every report is a reading of it. `profile.py` makes it.
+
+A row keeps its step and a profile its calls as they were made, so that findings can plan them again. Those fields are
+`IN_MEMORY`: no file has them, and two profiles are equal without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from tt_cnn.virtual.arch import Card, card_by_name
+from tt_cnn.virtual.cost.parts import KernelCost
+from tt_cnn.virtual.planning.placement import Place
+from tt_cnn.virtual.planning.plan import FreeMemory, Plan
+from tt_cnn.virtual.planning.program import Program, Step
+
+IN_MEMORY = {"in memory": True}
+"""Marks fields that no file has."""
+
+_OTHER_NAMES = {"Upsample": "UpsampleOperation", "Clone": "CloneOperation", "Pool2D": "Pool2D"}
+"""Device operations of TT-NN 0.81.1 whose names do not end as those of the others."""
+
+SpanKind = Literal["step", "write", "read"]
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """A tensor as a step sees it. Views of one buffer share `buffer`, the index into `Profile.buffers`."""
+
+    buffer: int
+    shape: tuple[int, ...]
+    padded_shape: tuple[int, ...]
+    dtype: str
+    """As TT-NN spells it: BFLOAT16, BFLOAT8_B, ..."""
+    layout: str
+    """TILE or ROW_MAJOR."""
+    buffer_type: str
+    """L1, DRAM, ..."""
+    memory_layout: str
+    """INTERLEAVED, HEIGHT_SHARDED, WIDTH_SHARDED, BLOCK_SHARDED."""
+    shard_shape: tuple[int, int] | None
+    shard_cores: int | None
+    """Cores that hold a shard."""
+    address: int
+    total_bytes: int
+    page_bytes: int
+    memory_config: str
+    """In TT-NN's own words."""
+
+    @property
+    def memory(self) -> str:
+        return f"{self.buffer_type}_{self.memory_layout}"
+
+
+@dataclass(frozen=True)
+class BufferRecord:
+    """Memory of the card and the rows during which it is in use, first and last of them included."""
+
+    buffer_type: str
+    address: int
+    bank_bytes: int
+    """Bytes that it takes in every bank (L1: in every core)."""
+    shape: tuple[int, ...]
+    """Empty for tables of a program in L1_SMALL."""
+    dtype: str
+    layout: str
+    memory_layout: str
+    page_bytes: int
+    made_by: str
+    """The call, and its layer where it has one."""
+    first_row: int
+    last_row: int
+    born_before: bool = False
+    """It was there before the first row: weights, inputs that stay."""
+    temporary: bool = False
+    """Of a call; no tensor of the program."""
+
+
+@dataclass(frozen=True)
+class CircularBufferRecord:
+    address: int
+    bytes: int
+    cores: int
+    borrowed: bool
+    """It stands on a tensor's memory."""
+    name: str = ""
+    """What is in it: input, weights, partial sums, ..."""
+
+
+@dataclass(frozen=True)
+class L1Use:
+    """A core's L1 at one step, in bytes: circular buffers from below, tensors (and L1_SMALL) from above."""
+
+    buffers: int
+    tensors: int
+    free: int
+    """Between the two; what the step could still take."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One dispatched step."""
+
+    index: int
+    call: int
+    """The number of the TT-NN call that dispatched it."""
+    call_name: str
+    """`ttnn.conv2d`"""
+    layer: str
+    """`encoder1.conv2`, or empty where the model does not name its layers."""
+    op: str
+    """The device operation: `Conv2d`, `Halo`, ..."""
+    factory: str
+    attributes: tuple[tuple[str, str], ...]
+    """Of the step."""
+    arguments: tuple[tuple[str, str], ...]
+    """Of the call."""
+    fidelity: str
+    """LoFi, HiFi2, HiFi3, HiFi4; empty where the step has none."""
+    cores: int
+    available_cores: int
+    core_ranges: str
+    inputs: tuple[TensorRecord, ...]
+    outputs: tuple[TensorRecord, ...]
+    circular_buffers: tuple[CircularBufferRecord, ...]
+    cost: KernelCost
+    gap_ns: float
+    """Between the step before and this one."""
+    macs: int
+    """Multiply-adds that the layer asks for: grouped convolutions count once."""
+    parameters: int
+    """Weights and biases that the step reads."""
+    dram_bytes: int
+    l1: L1Use
+    traced: bool
+    queue: int
+    program_hash: int
+    signpost: str = ""
+    """The last signpost before it."""
+    step: Step | None = field(default=None, compare=False, repr=False, metadata=IN_MEMORY)
+    """As it was planned; None where the profile was read from a file."""
+
+    @property
+    def program(self) -> Program | None:
+        """What was decided for it."""
+        return None if self.step is None else self.step.program
+
+    @property
+    def name(self) -> str:
+        """The layer where it is known, else the call."""
+        return self.layer or self.call_name.removeprefix("ttnn.")
+
+    @property
+    def device_operation(self) -> str:
+        """The name that TT-NN's profiler and graphs give the step."""
+        return _OTHER_NAMES.get(self.op, f"{self.op}DeviceOperation")
+
+    @property
+    def utilization(self) -> float:
+        """PM ideal / kernel duration."""
+        return self.cost.pm_ideal_ns / self.cost.ns if self.cost.ns else 0.0
+
+    @property
+    def fpu_utilization(self) -> float:
+        """PM compute / kernel duration, `PM FPU UTIL`."""
+        return self.cost.pm_compute_ns / self.cost.ns if self.cost.ns else 0.0
+
+    @property
+    def adjusted_utilization(self) -> float:
+        """PM ideal / kernel duration x grid / cores: how well the cores that it has are used."""
+        return self.utilization * self.available_cores / self.cores if self.cores else 0.0
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """A TT-NN call as it was made, with all that planning it again takes."""
+
+    operation: str
+    """`conv2d`"""
+    attributes: Mapping[str, Any]
+    plan: Plan
+    """With the specs of its tensors, its inputs."""
+    places: Mapping[int, Place]
+    """The memory of the plan's buffers, by their numbers."""
+    memory: FreeMemory
+    """What was free when the call came."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that would make the model faster (`findings.py`)."""
+
+    kind: str
+    """One of `findings.KINDS`."""
+    layer: str
+    problem: str
+    advice: str
+    saves_ns: float
+    """Of one input's time, predicted."""
+    rows: tuple[int, ...]
+    """The steps that it is about."""
+    change: Mapping[str, Any] = field(default_factory=dict, compare=False, metadata=IN_MEMORY)
+    """The advice as arguments of the call, by the names of TT-NN."""
+    caution: str = ""
+    """What the advice may cost."""
+
+    def __str__(self) -> str:
+        said = f"{self.layer} {self.problem}; {self.advice} and save about {microseconds(self.saves_ns)}"
+        return f"{said}. {self.caution}" if self.caution else f"{said}."
+
+
+def microseconds(ns: float) -> str:
+    us = ns / 1e3
+    return f"{us:.0f} µs" if us >= 10 else f"{us:.1f} µs"
+
+
+@dataclass(frozen=True)
+class Signpost:
+    before_row: int
+    """The row that follows it; the number of rows where none does."""
+    header: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Values between host and card, of one input."""
+
+    direction: Literal["write", "read"]
+    call_name: str
+    queue: int
+    bytes: int
+    page_bytes: int
+    ns: float
+    shape: tuple[int, ...]
+    dtype: str
+    memory: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something on a queue's timeline. Times are in ns from the beginning of the inputs that are shown."""
+
+    queue: int
+    start_ns: float
+    end_ns: float
+    kind: SpanKind
+    name: str
+    row: int | None
+    """The step's row; None for transfers."""
+    input: int
+    """Which of the inputs that are shown it belongs to, from 0; less for what is left of inputs before."""
+
+
+@dataclass(frozen=True)
+class ExecutorResult:
+    """What the pipeline would reach with one executor, when it runs evenly."""
+
+    executor: str
+    fps: float
+    input_ns: float
+    """From one input's end to the next one's."""
+    latency_ns: float
+    """From the start of an input's write to the end of its read."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """PCC of one layer or output, when it was measured."""
+
+    layer: str
+    pcc: float
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    name: str
+    title: str
+    task: str
+    resolution: tuple[int, int]
+    batch_size: int
+    precision: str
+    outputs: tuple[str, ...]
+    parameters: int
+    """Of the PyTorch model."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    model: ModelFacts
+    card: str
+    executor: str
+    created: str
+    """UTC, as 2026-01-31T12:00:00."""
+    version: str
+    """Of tt-cnn."""
+    rows: tuple[Row, ...]
+    """One input's steps, in the order of their dispatch."""
+    buffers: tuple[BufferRecord, ...]
+    signposts: tuple[Signpost, ...]
+    transfers: tuple[Transfer, ...]
+    """One input's."""
+    timeline: tuple[Span, ...]
+    """Of a few inputs behind `executor`, running evenly."""
+    executors: tuple[ExecutorResult, ...]
+    l1_size: int
+    """Bytes of a core's L1 for circular buffers and tensors."""
+    l1_base: int
+    """Its first address; the last one is l1_base + l1_size."""
+    l1_small_needed: int
+    """`l1_small_size` that the model's tables take."""
+    trace_bytes: int
+    """An estimate of the trace's size."""
+    accuracy: tuple[Accuracy, ...] = ()
+    findings: tuple[Finding, ...] | None = field(default=None, compare=False)
+    """What `findings.find` found; None where nobody looked. Files have them, as they lack the calls."""
+    calls: tuple[CallRecord, ...] = field(default=(), compare=False, repr=False, metadata=IN_MEMORY)
+    """By the numbers that rows have of them; none where the profile was read from a file."""
+
+    @cached_property
+    def device_ns(self) -> float:
+        """All kernels of one input, without gaps."""
+        return sum(row.cost.ns for row in self.rows)
+
+    @property
+    def gaps_ns(self) -> float:
+        return sum(row.gap_ns for row in self.rows)
+
+    @property
+    def device_fps(self) -> float:
+        return 1e9 * self.model.batch_size / self.device_ns if self.rows else 0.0
+
+    @property
+    def fps(self) -> float:
+        """End to end, with the executor of this profile."""
+        return next((result.fps for result in self.executors if result.executor == self.executor), 0.0)
+
+    @property
+    def macs(self) -> int:
+        return sum(row.macs for row in self.rows)
+
+    @property
+    def l1_peak(self) -> int:
+        """Bytes of a core's L1 in use at the fullest step."""
+        return self.l1_size - min((row.l1.free for row in self.rows), default=self.l1_size)
+
+    @property
+    def tightest(self) -> Row | None:
+        return min(self.rows, key=lambda row: row.l1.free, default=None)
+
+    @cached_property
+    def card_data(self) -> Card:
+        return card_by_name(self.card)
+
+    def held(self, row: int) -> list[int]:
+        """Indices of the buffers in use while a row runs."""
+        return [i for i, buffer in enumerate(self.buffers) if buffer.first_row <= row <= buffer.last_row]
