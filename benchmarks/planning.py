@@ -1,33 +1,49 @@
-"""How quickly calls are planned, without their numbers. `python benchmarks/planning.py [--check]`.
+"""How quickly calls are planned and timed, without their numbers.
 
-Measured on one core: distinct conv2d calls planned and placed in a second, and a whole YOLOv4 at 320x320 (110
-convolutions; the program that the tests compare with the real library's plan), for the first time and with its plans
-cached. With `--check`, a missed limit ends with status 1.
+    python benchmarks/planning.py [--check]
+    python benchmarks/planning.py --against TREE [--rounds 3]     beside another tree of the project, in the same run
+
+Measured on one core: distinct conv2d calls planned, placed and timed in a second; and a whole YOLOv4 at 320x320 (110
+convolutions; the program that the tests compare with the real library's plan) planned and placed for the first time,
+with its plans cached, and with all but one of them cached, since the block height of one convolution is another. With
+`--check`, a missed limit ends with status 1. With `--against`, both trees are measured in turns, each time in a process
+of its own, and the medians and the ratio of this tree to the other are printed.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import json
+import os
 import random
 import statistics
+import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from figure import Figure
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+HERE = Path(__file__).resolve().parents[1]
+TREE = Path(os.environ.get("TT_CNN_MEASURED_TREE", HERE))
+"""Whose sources are measured: those of a child process may be another tree's."""
+sys.path[:0] = [str(TREE / "src"), str(TREE)]
 
-from tests.virtual.networks.noting import PlanOnlyCard
-from tests.virtual.networks.yolov4 import YOLOv4
-from tt_cnn.virtual import ttnn
+from tests.virtual.networks.noting import PlanOnlyCard  # noqa: E402
+from tests.virtual.networks.yolov4 import Conv, YOLOv4  # noqa: E402
+from tt_cnn.virtual import ttnn  # noqa: E402
+from tt_cnn.virtual.cost.kernel import kernel_cost  # noqa: E402
 
 SEED = 3
 CALLS = 1000
 PASSES = 7
+HEIGHTS = (32, 64, 96, 160, 192)
+"""Rows of a block of the first convolution, which takes 128; each is planned once."""
+STEM = Conv(3, 32, 320, 3, block_rows=128)
 SLOW = 0.95
 """Of the single calls' times, the one that is told beside the rate."""
 
@@ -80,14 +96,20 @@ def sampled_layers(count: int) -> list[Layer]:
 def convolutions() -> tuple[Figure, str]:
     """Each layer once, on a card that has seen none of them. Uploads of images are not counted."""
     card = PlanOnlyCard()
+    commands: list[Any] = []
+    card.listeners.append(commands.append)
     seconds, refused = [], 0
     for layer in sampled_layers(CALLS):
         image, weight, bias = _operands(layer, card)
+        commands.clear()
         begin = time.process_time()
         try:
             _convolved(card, layer, image, weight, bias)
         except RuntimeError:
             refused += 1
+        for command in commands:
+            for placed in command.steps:
+                kernel_cost(placed.step, card.card)
         seconds.append(time.process_time() - begin)
         image.deallocate()
         card.clear_program_cache()  # tables of a thousand layers are more than L1_SMALL holds
@@ -97,7 +119,7 @@ def convolutions() -> tuple[Figure, str]:
         f"{CALLS} distinct calls, {refused} of them refused; median {statistics.median(seconds) * 1e3:.2f} ms, "
         f"{SLOW:.0%} under {slow * 1e3:.2f} ms, longest {max(seconds) * 1e3:.1f} ms"
     )
-    return Figure("distinct conv2d calls planned and placed", rate, "a second", 500, at_least=True), detail
+    return Figure("distinct conv2d calls planned, placed and timed", rate, "a second", 1500, at_least=True), detail
 
 
 def _operands(layer: Layer, card: PlanOnlyCard) -> tuple[Any, Any, Any]:
@@ -136,46 +158,104 @@ def _convolved(card: PlanOnlyCard, layer: Layer, image: Any, weight: Any, bias: 
     output.deallocate()
 
 
-class YOLOv4WithoutValues(YOLOv4):
-    """Making up and rounding the values of 64 million weights is not what is measured."""
+class SearchedYOLOv4(YOLOv4):
+    """Without values, since making up and rounding 64 million weights is not what is measured; and with another block
+    height of the first convolution where one is set."""
+
+    block_rows = STEM.block_rows
 
     def on_host(self, *shape: int) -> Any:
         return ttnn.zeros(shape, dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT)
 
+    def conv(self, x: Any, conv: Conv) -> Any:
+        if conv != STEM or self.block_rows == STEM.block_rows:
+            return super().conv(x, conv)
+        changed = replace(conv, block_rows=self.block_rows)
+        self.weights[changed] = self.weights[conv]  # prepared already: their layout does not depend on the height
+        return super().conv(x, changed)
+
+
+def milliseconds(model: SearchedYOLOv4) -> float:
+    image = model.input()
+    begin = time.process_time()
+    model(image)
+    return (time.process_time() - begin) * 1e3
+
 
 def network() -> tuple[list[Figure], str]:
     card = PlanOnlyCard(l1_small_size=32768)
-    model = YOLOv4WithoutValues(ttnn, card)
-    times = []
-    for _ in range(PASSES):
-        image = model.input()
-        begin = time.process_time()
-        model(image)
-        times.append((time.process_time() - begin) * 1e3)
+    model = SearchedYOLOv4(ttnn, card)
+    cold, prepared, *cached = [milliseconds(model) for _ in range(PASSES)]
+    changed = []
+    for rows in HEIGHTS:
+        model.block_rows = rows
+        changed.append(milliseconds(model))
     with card.record_commands() as commands:
         model(model.input())
     ops = [command for command in commands if command.plan is not None]
     steps = sum(len(command.steps) for command in ops)
-    cold, prepared, *cached = times
     detail = (
         f"YOLOv4 320x320: {len(ops)} calls, {steps} dispatched steps; the second pass, whose weights are prepared "
-        f"already, took {prepared:.1f} ms; cached passes {min(cached):.1f} to {max(cached):.1f} ms"
+        f"already, took {prepared:.1f} ms; cached passes {min(cached):.1f} to {max(cached):.1f} ms, passes with one "
+        f"layer changed {min(changed):.1f} to {max(changed):.1f} ms"
     )
     return [
-        Figure("a network planned and placed for the first time", cold, "ms", 400),
+        Figure("a network planned and placed for the first time", cold, "ms", 120),
         Figure("the same with its plans cached (median)", statistics.median(cached), "ms", 50),
+        Figure("the same with one layer changed (median)", statistics.median(changed), "ms", 25),
     ], detail
 
 
-def main(arguments: list[str]) -> int:
+def measured() -> tuple[list[Figure], list[str]]:
     torch.set_num_threads(1)
     gc.freeze()  # what the imports brought is not searched for garbage again and again
     times, of_network = network()
     rate, of_calls = convolutions()
-    for line in (rate, f"  {of_calls}", *times, f"  {of_network}"):
-        print(line)
-    return int("--check" in arguments and not all(figure.met for figure in (rate, *times)))
+    return [rate, *times], [of_calls, of_network]
+
+
+def figures_of(tree: Path) -> list[Figure]:
+    """Of a tree, measured in a process of its own."""
+    environment = os.environ | {"TT_CNN_MEASURED_TREE": str(tree), "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, __file__, "--json"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=tree, check=True)
+    return [Figure(**one) for one in json.loads(result.stdout.splitlines()[-1])]
+
+
+def compared(other: Path, rounds: int) -> list[Figure]:
+    """Print the medians of both trees; this tree's are returned."""
+    found: dict[Path, list[list[Figure]]] = {other: [], HERE: []}
+    for number in range(rounds):
+        for tree in (other, HERE) if number % 2 else (HERE, other):
+            found[tree].append(figures_of(tree))
+    medians = []
+    print(f"medians of {rounds} rounds, and of the ratios of each round")
+    for olds, news in zip(zip(*found[other], strict=True), zip(*found[HERE], strict=True), strict=True):
+        before = statistics.median(figure.value for figure in olds)
+        ratio = statistics.median(new.value / old.value for old, new in zip(olds, news, strict=True))
+        medians.append(replace(news[0], value=statistics.median(figure.value for figure in news)))
+        print(f"{medians[-1]}   other tree {before:8.2f}, new / old {ratio:.2f}")
+    return medians
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="end with status 1 where a limit is missed")
+    parser.add_argument("--against", type=Path, help="another tree of the project")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.against is not None:
+        figures = compared(given.against.resolve(), given.rounds)
+    else:
+        figures, details = measured()
+        if given.json:
+            print(json.dumps([asdict(figure) for figure in figures]))
+            return 0
+        for line in (figures[0], f"  {details[0]}", *figures[1:], f"  {details[1]}"):
+            print(line)
+    return int(given.check and not all(figure.met for figure in figures))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
