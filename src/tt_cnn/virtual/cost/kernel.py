@@ -24,7 +24,6 @@ from tt_cnn.virtual.cost.movement import (
 )
 from tt_cnn.virtual.cost.parts import Cycles, KernelCost
 from tt_cnn.virtual.cost.sliding import halo_cycles, pool_cycles, upsample_cycles
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.planning.plan import Step
 
 _Coster = Callable[[Step, Figures], Cycles]
@@ -35,7 +34,6 @@ _COSTERS: dict[str, _Coster] = {
     "Halo": halo_cycles,
     "Pool2D": pool_cycles,
     "Upsample": upsample_cycles,
-    "Reduce": streamed_cycles,
     "Move": move_cycles,
     "Copy": pages_cycles,
     "Clone": pages_cycles,

@@ -12,7 +12,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.eltwise.time import overlapped_cycles
+from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staged, tiles
@@ -53,8 +53,8 @@ class BatchNormProgram(ComputeProgram):
         return overlapped_cycles(
             figures,
             cores,
-            [(x, share), *((one, channels) for one in values)],
-            [(out, share)],
+            [Tiles(x, share), *(Tiles(one, channels) for one in values)],
+            [Tiles(out, share)],
             compute=passed * max(figures.elementwise_cycles, moved) + channels * root,
             vector=channels * root,
             unpack_pack=passed * moved,
