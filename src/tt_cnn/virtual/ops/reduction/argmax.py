@@ -18,7 +18,7 @@ from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.checks import check_not_empty
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape
-from tt_cnn.virtual.ops.reduction.time import folded_cycles
+from tt_cnn.virtual.ops.reduction.time import FoldingProgram
 from tt_cnn.virtual.ops.reduction.units import dealt, staged
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -42,13 +42,12 @@ _WORD = 32
 _POWERS = [2**n for n in range(16)]
 _KNOWN_CORES = 32
 """The most that a recording or a published measurement shows where rows are kept from all cores."""
-_TILE_SCAN_CYCLES = {DataType.BFLOAT16: 25, DataType.FLOAT32: 32}
-"""A processor looks at an element of a tile: 26.4 and 33.3 ms for 1024 x 1024 (tt-metal pull request 43255)."""
+_TILE_SCAN_CYCLES, _WIDE_TILE_SCAN_CYCLES = 25, 32
+"""A processor looks at an element of a tile, of two bytes or four: 26.4 and 33.3 ms for 1024 x 1024 of bfloat16 and of
+float32 (tt-metal pull request 43255)."""
 _ROW_SCAN_CYCLES, _MERGE_CYCLES = 31, 37
 """The same for an element of a row, and for what one core found in it: the slope and the rest of 64 cores' times for
 1024 rows of 8192 and of 65536 elements, 6.5 and 35.2 ms (tt-metal pull request 53627)."""
-_SELECT_INSTRUCTIONS = 8
-"""For 32 elements: best and element loaded, compared, value and index chosen, both stored, the index counted on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +56,12 @@ class ArgMaxTilesProgram(Program):
 
     op: str = "ArgMax"
     factory: str = "ArgMaxSingleCoreProgramFactory"
-    dim: int
+    dim: int | None
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         x = step.inputs[0].spec
-        scanned = prod(x.padded_shape) * _TILE_SCAN_CYCLES[x.dtype]
-        return _scanning(step, figures, scanned, x.num_pages, x.page_bytes)
+        an_element = _WIDE_TILE_SCAN_CYCLES if x.dtype.element_bytes > 2 else _TILE_SCAN_CYCLES
+        return _scanning(step, figures, x.volume * an_element, x.num_pages, x.page_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +85,16 @@ class ArgMaxRowsProgram(Program):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArgMaxLeadingProgram(Program):
-    """Along a leading dimension: the vector unit compares tile with tile."""
+class ArgMaxLeadingProgram(FoldingProgram):
+    """Along a leading dimension: the vector unit compares tile with tile.
+
+    Best and element are loaded and compared, value and index chosen and stored, the index is counted on.
+    """
 
     op: str = "ArgMaxNC"
     factory: str = "DirectDescriptorFactory"
     dim: int
-    results_per_core: int
-
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        vector = figures.vector_rows * _SELECT_INSTRUCTIONS
-        length = step.inputs[0].spec.num_pages / max(1, step.outputs[0].spec.num_pages)
-        a_tile = figures.copy_tile_cycles
-        return folded_cycles(step, figures, outputs=self.results_per_core, length=length, a_tile=a_tile, vector=vector)
+    vector_instructions = 8
 
 
 def _scanning(step: Step, figures: Figures, scanned: float, reads: float, size: int) -> Cycles:
@@ -202,7 +198,7 @@ class ArgMax(Operation):
             cores = dealt(planner, 1)
             scratch = replace(scratchpad(out.spec.page_bytes, cores), name="output")
             buffers = (*staged(cores, {"input": x.spec.dtype.tile_bytes}), scratch)
-            planner.dispatch(ArgMaxTilesProgram(cores=cores, buffers=buffers, dim=axis or 0), [x], [out])
+            planner.dispatch(ArgMaxTilesProgram(cores=cores, buffers=buffers, dim=axis), [x], [out])
             return
         rows = x.spec.padded_shape[-2] if len(x.spec.shape) > 1 else 1
         inner = rows if results is None else results
@@ -225,8 +221,13 @@ class ArgMax(Operation):
             CircularBuffer(2 * x.spec.dtype.tile_bytes, cores, name="input"),
             CircularBuffer(2 * DataType.UINT32.tile_bytes, cores, name="output"),
         )
-        share = div_up(units, max(1, cores.num_cores()))
-        program = ArgMaxLeadingProgram(cores=cores, buffers=buffers, dim=axis, results_per_core=share)
+        program = ArgMaxLeadingProgram(
+            cores=cores,
+            buffers=buffers,
+            dim=axis,
+            results_per_core=div_up(units, max(1, cores.num_cores())),
+            tiles_per_result=x.spec.num_pages // max(1, units),
+        )
         planner.dispatch(program, [x], [found])
         return plan_to_layout(planner, found, Layout.ROW_MAJOR, None, None)
 

@@ -15,7 +15,7 @@ from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape, tiled
-from tt_cnn.virtual.ops.reduction.time import folded_cycles
+from tt_cnn.virtual.ops.reduction.time import FoldingProgram
 from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
@@ -54,15 +54,13 @@ class AccumulationProgram(Program):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProdProgram(Program):
-    dim: int | None
-    results_per_core: int
-    tiles_per_result: int
+class ProdProgram(FoldingProgram):
+    """Tile after tile is multiplied with the product so far, which is packed every time."""
 
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        """A tile after the other is multiplied with the product so far, which is packed every time."""
-        outputs, length = self.results_per_core, self.tiles_per_result
-        return folded_cycles(step, figures, outputs=outputs, length=length, a_tile=figures.elementwise_cycles)
+    dim: int | None
+
+    def a_tile(self, figures: Figures) -> float:
+        return figures.elementwise_cycles
 
 
 @op("cumsum")

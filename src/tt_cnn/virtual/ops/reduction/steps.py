@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.reduction.reduce_program import FACTORIES, ReduceProgram, place_reduce
-from tt_cnn.virtual.ops.reduction.time import folded_cycles
+from tt_cnn.virtual.ops.reduction.time import FoldingProgram
 from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
@@ -23,9 +21,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _MANY = 8
 _LONG_ROW = 24
 """Tiles from which on a row is kept in L1 for a variance, also where a core has one row only (measured)."""
-_WELFORD_INSTRUCTIONS = 8
-"""For 32 elements: the element and the count's inverse loaded, and mean and sum of squares brought forward, each by a
-difference and a product."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +38,12 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WelfordProgram(ComputeProgram):
-    """Mean and variance of rows, columns or matrices, brought forward from element to element."""
+class WelfordProgram(FoldingProgram, ComputeProgram):
+    """Mean and variance of rows, columns or matrices, brought forward from element to element.
+
+    The element and the count's inverse are loaded; mean and sum of squares take a difference and a product each. Rows
+    are turned to columns first, since the vector unit goes from row to row.
+    """
 
     op: str = "WelfordReduce"
     factory: str = "WelfordReduceProgramFactory"
@@ -52,37 +51,19 @@ class WelfordProgram(ComputeProgram):
     along: str
     scalar: float
     correction: bool
-    results_per_core: int
-    tiles_per_result: int
+    vector_instructions = 8
 
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        """Rows are turned to columns first, since the vector unit goes from row to row."""
-        a_tile = figures.copy_tile_cycles if self.along == "H" else figures.transpose_cycles
-        vector = figures.vector_rows * _WELFORD_INSTRUCTIONS
-        outputs, length = self.results_per_core, self.tiles_per_result
-        return folded_cycles(step, figures, outputs=outputs, length=length, a_tile=a_tile, vector=vector)
+    def a_tile(self, figures: Figures) -> float:
+        return figures.copy_tile_cycles if self.along == "H" else figures.transpose_cycles
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastReduceProgram(Program):
+class FastReduceProgram(FoldingProgram):
     """A sum over a leading dimension: tiles are added up, none is looked into."""
 
     op: str = "FastReduceNC"
     factory: str = "FastReduceNCProgramFactory"
     dim: int
-    results_per_core: int
-    tiles_per_result: int
-    tiles_at_once: int
-
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        return folded_cycles(
-            step,
-            figures,
-            outputs=self.results_per_core,
-            length=self.tiles_per_result,
-            a_tile=figures.copy_tile_cycles,
-            at_once=self.tiles_at_once,
-        )
 
 
 def plan_reduce(

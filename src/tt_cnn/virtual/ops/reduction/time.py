@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
-from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.planning.program import Program, Step
 
 SORT_STEPS = 21
 """Of a bitonic network that sorts 64 elements, two tiles deep: 1 + 2 + ... + 6."""
@@ -23,29 +26,33 @@ def exchange_cycles(figures: Figures, steps: float) -> float:
     return steps * figures.vector_rows * _SWAP_CYCLES
 
 
-def folded_cycles(
-    step: Step,
-    figures: Figures,
-    *,
-    outputs: float,
-    length: float,
-    a_tile: float,
-    vector: float = 0.0,
-    at_once: int = 1,
-) -> Cycles:
-    """Each of a core's `outputs` tiles is made of `length` input tiles, one after the other.
+@dataclass(frozen=True, kw_only=True)
+class FoldingProgram(Program):
+    """Each of a core's output tiles is made of many input tiles, one after the other."""
 
-    `a_tile`: cycles that an input tile takes beside the vector unit's. `at_once`: tiles that are read together.
-    """
-    x, out = step.inputs[0].spec, step.outputs[0].spec
-    tiles = outputs * length
-    unpack, pack = unpack_cycles(figures, x.dtype), pack_cycles(figures, out.dtype)
-    return overlapped_cycles(
-        figures,
-        step.cores.num_cores(),
-        [Tiles(x, tiles, at_once)],
-        [Tiles(out, outputs)],
-        compute=tiles * (max(a_tile, unpack) + vector) + outputs * (pack + figures.sync_cycles),
-        vector=tiles * vector,
-        unpack_pack=max(tiles * unpack, outputs * pack),
-    )
+    results_per_core: int
+    tiles_per_result: int
+    tiles_at_once: int = 1
+    """That are read together."""
+    vector_instructions: ClassVar[int] = 0
+    """For 32 elements of an input tile."""
+
+    def a_tile(self, figures: Figures) -> float:
+        """Cycles of an input tile, beside the vector unit's: brought to the registers, or added to what is there."""
+        return figures.copy_tile_cycles
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        x, out = step.inputs[0].spec, step.outputs[0].spec
+        outputs = self.results_per_core
+        tiles = outputs * self.tiles_per_result
+        unpack, pack = unpack_cycles(figures, x.dtype), pack_cycles(figures, out.dtype)
+        vector = figures.vector_rows * self.vector_instructions
+        return overlapped_cycles(
+            figures,
+            step.cores.num_cores(),
+            [Tiles(x, tiles, self.tiles_at_once)],
+            [Tiles(out, outputs)],
+            compute=tiles * (max(self.a_tile(figures), unpack) + vector) + outputs * (pack + figures.sync_cycles),
+            vector=tiles * vector,
+            unpack_pack=max(tiles * unpack, outputs * pack),
+        )
