@@ -22,22 +22,13 @@ from tt_cnn.virtual.cost.movement import (
     untilize_cycles,
 )
 from tt_cnn.virtual.cost.parts import Cycles, KernelCost
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.planning.plan import Step
 
 _Coster = Callable[[Step, Figures], Cycles]
 
 
-def _several_passes(step: Step, figures: Figures) -> Cycles:
-    return streamed_cycles(step, figures, passes=3)
-
-
 _COSTERS: dict[str, _Coster] = {
     "Matmul": matmul_cycles,
-    "Softmax": _several_passes,
-    "LayerNorm": _several_passes,
-    "GroupNorm": _several_passes,
-    "Reduce": streamed_cycles,
     "Move": move_cycles,
     "Copy": pages_cycles,
     "Clone": pages_cycles,

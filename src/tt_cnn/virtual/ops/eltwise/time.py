@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import in_l1_shards, page_move_cycles
@@ -14,6 +15,14 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
+
+
+class Tiles(NamedTuple):
+    """Tiles of a tensor that a core brings in or out, so many of them for each wait."""
+
+    spec: Spec
+    number: float
+    at_once: int = 1
 
 
 def streamed_cycles(step: Step, figures: Figures, vector: float = 0.0, passes: int = 1) -> Cycles:
@@ -31,8 +40,8 @@ def streamed_cycles(step: Step, figures: Figures, vector: float = 0.0, passes: i
     return overlapped_cycles(
         figures,
         cores,
-        [(slot.spec, tiles) for slot in step.inputs],
-        [(output, tiles)],
+        [Tiles(slot.spec, tiles) for slot in step.inputs],
+        [Tiles(output, tiles)],
         compute=tiles * through,
         vector=tiles * vector,
         unpack_pack=tiles * max(unpack, pack),
@@ -43,8 +52,8 @@ def streamed_cycles(step: Step, figures: Figures, vector: float = 0.0, passes: i
 def overlapped_cycles(
     figures: Figures,
     cores: int,
-    reads: Sequence[tuple[Spec, float]],
-    writes: Sequence[tuple[Spec, float]],
+    reads: Sequence[Tiles],
+    writes: Sequence[Tiles],
     *,
     compute: float,
     matrix: float = 0.0,
@@ -54,13 +63,12 @@ def overlapped_cycles(
 ) -> Cycles:
     """A core's reader, compute and writer kernels work at the same time; the slowest of them counts.
 
-    `reads` and `writes`: how many tiles of each tensor a core brings in and out. `compute`: all that its compute kernel
-    does, of which `matrix`, `vector` and `unpack_pack` are parts.
+    `compute`: all that the compute kernel does, of which `matrix`, `vector` and `unpack_pack` are parts.
     """
-    reading = [_moved(spec, tiles, cores, figures, read=True) for spec, tiles in reads]
-    writing = [_moved(spec, tiles, cores, figures, read=False) for spec, tiles in writes]
+    reading = [_moved(tiles, cores, figures, read=True) for tiles in reads]
+    writing = [_moved(tiles, cores, figures, read=False) for tiles in writes]
     moving = zip((*reads, *writes), (*reading, *writing), strict=True)
-    dram = sum(cycles for (spec, _), cycles in moving if spec.memory_config.is_dram())
+    dram = sum(cycles for tiles, cycles in moving if tiles.spec.memory_config.is_dram())
     slower = max(sum(reading), sum(writing))
     return Cycles(
         passes * max(compute, slower),
@@ -83,11 +91,12 @@ def _tiles_of_a_core(spec: Spec, cores: int) -> int:
     return div_up(div_up(spec.volume, TILE_ELEMENTS), max(1, cores))
 
 
-def _moved(spec: Spec, tiles: float, cores: int, figures: Figures, read: bool) -> float:
-    """Page after page, each waited for; a shard is at hand."""
+def _moved(tiles: Tiles, cores: int, figures: Figures, read: bool) -> float:
+    """Page after page; a shard is at hand."""
+    spec, number, at_once = tiles
     if in_l1_shards(spec):
         return 0.0
     page = max(1, spec.page_bytes)
-    pages = tiles * TILE_ELEMENTS * spec.dtype.element_bytes / page if spec.page_shape[0] == 1 else tiles
+    pages = number * TILE_ELEMENTS * spec.dtype.element_bytes / page if spec.page_shape[0] == 1 else number
     latency = figures.dram_latency_cycles if spec.memory_config.is_dram() else figures.l1_latency_cycles
-    return page_move_cycles(figures, spec, pages, page, cores, read) + pages * latency
+    return page_move_cycles(figures, spec, pages, page, cores, read) + pages / at_once * latency

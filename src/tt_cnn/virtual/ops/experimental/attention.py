@@ -6,30 +6,100 @@ lists them; ragged variants (windows, sinks, block maps) are refused.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import BlockProduct, vector_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import host_round
 from tt_cnn.virtual.numerics.accumulation import product, total
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
 from tt_cnn.virtual.ops.eltwise.kinds import MUL
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
-from tt_cnn.virtual.ops.experimental.attention_config import SDPAProgram, SDPAProgramConfig
+from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
+from tt_cnn.virtual.ops.experimental.attention_config import SDPAChunks, SDPAProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _KEPT = DataType.BFLOAT16
 """Scores, exponentials and sums are stored in this format between the program's phases."""
+_DEFAULT_FIDELITY = MathFidelity.HiFi2
+"""Of a call without a compute config, whose exponentials are approximate (sdpa.cpp)."""
+_SCORE_PASSES, _RESULT_PASSES = 3, 2
+"""What tiles go through beside the products: scores for their maximum, their exponential and its sum; results to be
+scaled down when a larger maximum came, and added up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionProgram(ComputeProgram):
+    """Each core takes chunks of queries, and for each goes through the chunks of keys and values."""
+
+    op: str = "SDPAOperation"
+    factory: str = "SDPAProgramFactory"
+    causal: bool
+    scale: float | None
+    rows: int
+    """Tiles of a chunk of queries."""
+    columns: int
+    """Tiles of a chunk of keys."""
+    width: int
+    """Tiles of a head."""
+    query_chunks: int
+    """That a core works on."""
+    key_chunks: int
+    """For each of them, on an average where it is causal: the later half of the keys is not looked at."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Scores are a product on the matrix unit, their exponentials the vector unit's work, results one more product.
+
+        All keys and values are read again for every chunk of queries.
+        """
+        q, k, v, *mask = (slot.spec for slot in step.inputs)
+        chunks = self.query_chunks * self.key_chunks
+        scores, results = chunks * self.rows * self.columns, chunks * self.rows * self.width
+        products = (
+            self._product(self.columns, self.width, q.dtype, k.dtype),
+            self._product(self.width, self.columns, _KEPT, v.dtype),
+        )
+        matrix = chunks * sum(product.multiply_cycles(figures) for product in products)
+        multiplied = chunks * sum(product.cycles(figures) for product in products)
+        vector = scores * vector_cycles(figures, "exp", True)
+        passed = (_SCORE_PASSES * scores + _RESULT_PASSES * results) * figures.elementwise_cycles
+        queries, keys = self.rows * self.width, self.columns * self.width
+        return overlapped_cycles(
+            figures,
+            step.cores.num_cores(),
+            [
+                Tiles(q, self.query_chunks * queries, queries),
+                *(Tiles(one, chunks * keys, keys) for one in (k, v)),
+                *(Tiles(one, scores, self.rows * self.columns) for one in mask),
+            ],
+            [Tiles(step.outputs[0].spec, self.query_chunks * queries, queries)],
+            compute=multiplied + passed + vector,
+            matrix=matrix,
+            vector=vector,
+            unpack_pack=passed,
+        )
+
+    def _product(self, width: int, inner: int, left: DataType, right: DataType) -> BlockProduct:
+        """Sub-blocks of a row of tiles, as wide as the registers allow."""
+        registers = 8 if self.compute is None else self.compute.registers
+        across = next(n for n in range(min(width, registers), 0, -1) if width % n == 0)
+        fidelity = self.fidelity or _DEFAULT_FIDELITY
+        return BlockProduct(self.rows, width, inner, 1, across, left, right, _KEPT, fidelity)
 
 
 @op("transformer.scaled_dot_product_attention")
@@ -66,11 +136,9 @@ class ScaledDotProductAttention(Operation):
             output_concat_heads=output_concat_heads,
         )
         compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
-        program = SDPAProgram() if program_config is None else program_config.frozen()
+        chunks = SDPAChunks() if program_config is None else program_config.frozen()
         tensors = [input_tensor_q, input_tensor_k, input_tensor_v] + ([] if attn_mask is None else [attn_mask])
-        return Call(
-            tensors, causal=is_causal, scale=scale, memory_config=memory_config, program=program, compute=compute
-        )
+        return Call(tensors, causal=is_causal, scale=scale, memory_config=memory_config, chunks=chunks, compute=compute)
 
     def plan(
         self,
@@ -82,20 +150,28 @@ class ScaledDotProductAttention(Operation):
         causal: bool,
         scale: float | None,
         memory_config: MemoryConfig | None,
-        program: SDPAProgram,
+        chunks: SDPAChunks,
         compute: Compute | None,
     ) -> list[Slot]:
         _check(q.spec, k.spec, v.spec, mask[0].spec if mask else None, causal)
         scaled = [_scaled(planner, one) for one in mask]
         inputs = [q, k, v, *scaled]
         output = planner.allocate(Spec(q.spec.shape, q.spec.dtype, Layout.TILE, memory_config or DRAM_MEMORY_CONFIG))
-        cores = planner.grid if program.grid is None else _from_origin(program.grid)
-        buffers = [CircularBuffer(size, cores) for size in _sizes(cores.num_cores(), inputs, causal, program)]
-        batch, heads, rows, width = q.spec.shape
-        macs = 2 * batch * heads * rows * k.spec.shape[2] * width
-        work = traffic([slot.spec for slot in inputs], [output.spec], 4 * macs // (2 * width), macs)
-        attributes = {"causal": causal, "scale": scale, "program": program, "compute": compute}
-        planner.step("SDPAOperation", "SDPAProgramFactory", cores, inputs, [output], buffers, attributes, work)
+        cores = planner.grid if chunks.grid is None else _from_origin(chunks.grid)
+        rows, columns = div_up(chunks.queries, TILE_SIZE), div_up(chunks.keys, TILE_SIZE)
+        key_chunks = div_up(k.spec.padded_shape[2], columns * TILE_SIZE)
+        program = AttentionProgram(
+            cores=cores,
+            compute=compute,
+            causal=causal,
+            scale=scale,
+            rows=rows,
+            columns=columns,
+            width=q.spec.padded_shape[3] // TILE_SIZE,
+            query_chunks=_chunks_a_core(cores.num_cores(), q.spec, causal, rows),
+            key_chunks=div_up(key_chunks + 1, 2) if causal else key_chunks,
+        )
+        planner.dispatch(replace(program, buffers=_buffers(program, inputs)), inputs, [output])
         planner.free(*scaled)
         return [output]
 
@@ -175,23 +251,24 @@ def _check(q: Spec, k: Spec, v: Spec, mask: Spec | None, causal: bool) -> None:
         )
 
 
-def _sizes(cores: int, inputs: list[Slot], causal: bool, program: SDPAProgram) -> list[int]:
-    """Bytes a core of the program's buffers, in their order."""
+def _buffers(program: AttentionProgram, inputs: list[Slot]) -> tuple[CircularBuffer, ...]:
+    """In the order of the real program."""
     q, k, v, *mask = (slot.spec for slot in inputs)
-    rows, columns = div_up(program.queries, TILE_SIZE), div_up(program.keys, TILE_SIZE)
-    width = q.padded_shape[3] // TILE_SIZE
-    several = _chunks_a_core(cores, q, causal, rows) > 1
+    rows, columns, width = program.rows, program.columns, program.width
     one, scores, result = (count * _KEPT.tile_bytes for count in (1, rows * columns, rows * width))
-    given = [rows * width * (2 if several else 1) * q.dtype.tile_bytes]
-    given += [columns * width * 2 * spec.dtype.tile_bytes for spec in (k, v)]
+    sizes = {"queries": rows * width * (2 if program.query_chunks > 1 else 1) * q.dtype.tile_bytes}
+    sizes |= {name: columns * width * 2 * spec.dtype.tile_bytes for name, spec in (("keys", k), ("values", v))}
     if mask:
-        given.append(2 * rows * columns * mask[0].dtype.tile_bytes)
+        sizes["mask"] = 2 * rows * columns * mask[0].dtype.tile_bytes
     else:
-        tiles = _own_mask(q, k, causal, rows * TILE_SIZE, columns * TILE_SIZE)
-        given += [tiles * _KEPT.tile_bytes] if tiles else []
-    statistics = rows * _KEPT.tile_bytes
-    between = [one, one, one, scores, result, result, *[statistics] * 5]
-    return [*given, *between, 2 * (1 if rows % 2 else 2) * width * q.dtype.tile_bytes]
+        tiles = _own_mask(q, k, program.causal, rows * TILE_SIZE, columns * TILE_SIZE)
+        sizes |= {"mask": tiles * _KEPT.tile_bytes} if tiles else {}
+    sizes |= {"scale": one, "scaler": one, "column of ones": one, "scores": scores}
+    sizes |= {"result": result, "result before": result}
+    statistics = ("maxima", "maxima before", "sums", "sums before", "correction")
+    sizes |= dict.fromkeys(statistics, rows * _KEPT.tile_bytes)
+    sizes["output"] = 2 * (1 if rows % 2 else 2) * width * q.dtype.tile_bytes
+    return tuple(CircularBuffer(size, program.cores, name=name) for name, size in sizes.items())
 
 
 def _chunks_a_core(cores: int, q: Spec, causal: bool, rows: int) -> int:

@@ -22,14 +22,14 @@ class SDPAProgramConfig:
     matmul_math_fidelity: Any = None
     segmented_accumulation: bool = False
 
-    def frozen(self) -> SDPAProgram:
+    def frozen(self) -> SDPAChunks:
         grid = self.compute_with_storage_grid_size
         x, y = (grid.x, grid.y) if hasattr(grid, "x") else grid
-        return SDPAProgram(self.q_chunk_size, self.k_chunk_size, (x, y))
+        return SDPAChunks(self.q_chunk_size, self.k_chunk_size, (x, y))
 
 
 @dataclass(frozen=True)
-class SDPAProgram:
+class SDPAChunks:
     """What planning knows of it: rows of queries and of keys that a core works on at a time, and the grid."""
 
     queries: int = _DEFAULT_CHUNK
@@ -37,4 +37,4 @@ class SDPAProgram:
     grid: tuple[int, int] | None = None
 
 
-__all__ = ["SDPAProgram", "SDPAProgramConfig"]
+__all__ = ["SDPAChunks", "SDPAProgramConfig"]

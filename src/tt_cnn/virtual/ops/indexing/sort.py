@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.arguments.refusals import checked_pair, warn_unwritten
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import pack_cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import staging, tiles
+from tt_cnn.virtual.ops.reduction.time import SORT_STEPS, exchange_cycles
+from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.stages import clone
 from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import CoreCoord, num_cores_to_corerangeset
+from tt_cnn.virtual.types.geometry import CoreCoord, div_up, num_cores_to_corerangeset
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -30,6 +36,38 @@ _TABLE_BYTES = 1024
 _STAGED = 4
 _ONE_CORE = 64
 """Tiles of a row that one core sorts; longer rows are exchanged between cores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SortProgram(Program):
+    """A bitonic network over the tiles of a row, whose pairs are sorted or exchanged within the core."""
+
+    op: str = "Sort"
+    descending: bool
+    stable: bool
+    rows_per_core: int
+    tiles_per_row: int
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Pairs of tiles are sorted first. Then in stage n = 2, 3, ... they are exchanged n - 1 times over ever smaller
+        distances, which is one step of the vector unit each, and sorted again. Each time two tiles of values and two of
+        indices go through the registers. Exchanges between cores are not counted."""
+        x = step.inputs[0].spec
+        stages = max(1, (self.tiles_per_row - 1).bit_length())
+        pairs = self.rows_per_core * div_up(1 << stages, 2)
+        exchanges = stages * (stages - 1) // 2
+        vector = pairs * exchange_cycles(figures, stages * SORT_STEPS + exchanges)
+        passed = 4 * pairs * (stages + exchanges) * (figures.copy_tile_cycles + pack_cycles(figures, x.dtype))
+        held = self.rows_per_core * self.tiles_per_row
+        return overlapped_cycles(
+            figures,
+            step.cores.num_cores(),
+            [Tiles(x, held)],
+            [Tiles(slot.spec, held) for slot in step.outputs],
+            compute=passed + vector,
+            vector=vector,
+            unpack_pack=passed,
+        )
 
 
 @op("sort")
@@ -92,18 +130,24 @@ class Sort(Operation):
         grid = CoreCoord(*planner.card.grid)
         cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
         tile, wide = spec.dtype.tile_bytes, indices.spec.dtype.tile_bytes
-        sizes = [_STAGED * tile, _STAGED * wide, columns * tile, columns * wide, 2 * tile, 2 * wide, _TABLE_BYTES]
+        sizes = {
+            "input": _STAGED * tile,
+            "indices": _STAGED * wide,
+            "row": columns * tile,
+            "row indices": columns * wide,
+        }
+        sizes |= {"output": 2 * tile, "output indices": 2 * wide, "table": _TABLE_BYTES}
         kind = "SingleRowSingleCore" if columns <= _ONE_CORE else "CrossCoreDataExchange"
-        planner.step(
-            "Sort",
-            f"SortProgramFactory{kind}",
-            cores,
-            [current],
-            [values, indices],
-            staging(planner, sizes, cores),
-            {"descending": descending, "stable": stable},
-            traffic([spec], [values.spec, indices.spec], spec.volume),
+        program = SortProgram(
+            factory=f"SortProgramFactory{kind}",
+            cores=cores,
+            buffers=staged(cores, sizes),
+            descending=descending,
+            stable=stable,
+            rows_per_core=div_up(matrices * rows, max(1, cores.num_cores())),
+            tiles_per_row=columns,
         )
+        planner.dispatch(program, [current], [values, indices])
         outputs = [values, indices]
         if axis != rank - 1:
             outputs = [scope.add(plan_transpose(planner, scope.add(s), axis, rank - 1, config)) for s in outputs]

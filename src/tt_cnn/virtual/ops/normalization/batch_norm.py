@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
+from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import staging
+from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.geometry import div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _DTYPES = (DataType.BFLOAT16, DataType.FLOAT32)
 _OPTIONAL = ("weight", "bias")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNormProgram(ComputeProgram):
+    op: str = "BatchNormOperation"
+    factory: str = "BatchNormFactory"
+    eps: float
+    given: tuple[str, ...]
+    """Which tensors come after the input, one value a channel each."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """A tile meets each of a channel's values in turn: less the mean, by the root's inverse, scaled, shifted.
+
+        The values are read, and the root is taken, whenever a core comes to another channel.
+        """
+        x, *values = (slot.spec for slot in step.inputs)
+        out = step.outputs[0].spec
+        matrices, rows, columns = tiles(x)
+        cores = max(1, min(step.cores.num_cores(), matrices * rows * columns))
+        share = div_up(matrices * rows * columns, cores)
+        channels = div_up(share, max(1, rows * columns))
+        moved = max(2 * unpack_cycles(figures, x.dtype), pack_cycles(figures, out.dtype))
+        root = vector_cycles(figures, "rsqrt", False)
+        passed = share * len(values) + channels
+        return overlapped_cycles(
+            figures,
+            cores,
+            [Tiles(x, share), *(Tiles(one, channels) for one in values)],
+            [Tiles(out, share)],
+            compute=passed * max(figures.elementwise_cycles, moved) + channels * root,
+            vector=channels * root,
+            unpack_pack=passed * moved,
+        )
 
 
 @op("batch_norm")
@@ -83,21 +123,14 @@ class BatchNorm(Operation):
         config = memory_config or x.spec.memory_config
         out = output if "output" in has else planner.allocate(x.spec.with_(memory_config=config))
         tile = x.spec.dtype.tile_bytes
-        optional = [
-            named[name].spec.dtype.tile_bytes if name in named else DataType.BFLOAT16.tile_bytes for name in _OPTIONAL
-        ]
-        sizes = [2 * size for size in [tile] * 7 + optional]
-        inputs = [x, *others]
-        planner.step(
-            "BatchNormOperation",
-            "BatchNormFactory",
-            planner.grid,
-            inputs,
-            [out],
-            staging(planner, sizes, planner.grid),
-            {"eps": eps, "compute": compute},
-            traffic([s.spec for s in inputs], [out.spec], x.spec.volume, 4 * x.spec.volume),
+        names = ("input", "output", "mean", "variance", "eps", "inverse root", "scratch")
+        sizes = dict.fromkeys(names, 2 * tile)
+        for name in _OPTIONAL:
+            sizes[name] = 2 * (named[name].spec.dtype if name in named else DataType.BFLOAT16).tile_bytes
+        program = BatchNormProgram(
+            cores=planner.grid, buffers=staged(planner.grid, sizes), compute=compute, eps=eps, given=tuple(named)
         )
+        planner.dispatch(program, [x, *others], [out])
         return [out]
 
     def numbers(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.accumulation import average
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.conversion import from_torch
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -21,6 +26,21 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _MOST_ELEMENTS = 2**26
 """Of a mask: far beyond any network's, and small enough to be made at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupNormProgram(ComputeProgram):
+    op: str = "GroupNorm"
+    groups: int
+    epsilon: float
+    out_blocks: int | None
+    by_welford: bool
+    given: tuple[str, ...]
+    """Which tensors come after the input."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Tiles go through the core three times: for the mean, for the variance, for the result."""
+        return streamed_cycles(step, figures, passes=3)
 
 
 @op("group_norm")
@@ -61,11 +81,9 @@ class GroupNorm(Operation):
             layout=output_layout,
             core_grid=None if core_grid is None else (core_grid.x, core_grid.y),
             in_place=True if inplace is None else inplace,
-            program=(
-                num_out_blocks,
-                None if compute_kernel_config is None else Compute.of(compute_kernel_config),
-                use_welford,
-            ),
+            out_blocks=num_out_blocks,
+            compute=None if compute_kernel_config is None else Compute.of(compute_kernel_config),
+            by_welford=use_welford,
         )
 
     def plan(
@@ -81,7 +99,9 @@ class GroupNorm(Operation):
         layout: Layout | None,
         core_grid: tuple[int, int] | None,
         in_place: bool,
-        program: tuple[int | None, Compute | None, bool],
+        out_blocks: int | None,
+        compute: Compute | None,
+        by_welford: bool,
     ) -> list[Slot]:
         spec = x.spec
         fatal(len(spec.shape) == 4, f"group_norm takes a tensor of 4 dimensions, got {len(spec.shape)}")
@@ -106,10 +126,17 @@ class GroupNorm(Operation):
             width, height = core_grid or planner.card.grid
             cores = CoreRangeSet([CoreRange((0, 0), (width - 1, height - 1))])
             factory = "GroupNormMcastProgramFactory"
-        inputs = [x, *others]
-        work = traffic([s.spec for s in inputs], [out.spec], 0, 4 * spec.volume)
-        attributes = {"groups": groups, "epsilon": epsilon, "program": program, "has": has}
-        planner.step("GroupNorm", factory, cores, inputs, [out], (), attributes, work)
+        program = GroupNormProgram(
+            factory=factory,
+            cores=cores,
+            compute=compute,
+            groups=groups,
+            epsilon=epsilon,
+            out_blocks=out_blocks,
+            by_welford=by_welford,
+            given=has,
+        )
+        planner.dispatch(program, [x, *others], [out])
         return [out]
 
     def numbers(

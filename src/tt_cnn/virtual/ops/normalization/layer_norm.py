@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import (
     LayerNormDefaultProgramConfig,
     LayerNormShardedMultiCoreProgramConfig,
 )
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import staging, tiles
+from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.ops.reduction.values import sum_rows
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, num_cores_to_corerangeset, round_up
@@ -29,6 +34,23 @@ _BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
 _SQUARES = 8
 _LONG = {(False, False): 112, (False, True): 56, (True, False): 56, (True, True): 28}
 """Tiles of a row held at a time where a row does not fit L1, by (weights are given, float32 registers)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowNormProgram(ComputeProgram):
+    """Rows of tiles, whole or in pieces, or the shards of a grid."""
+
+    op: str = "LayerNorm"
+    epsilon: float
+    centered: bool
+    settings: Compute
+    """What the kernels run with."""
+    in_pieces: bool
+    """A row does not fit L1."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Tiles go through the core three times: for the mean, for the variance, for the result."""
+        return streamed_cycles(step, figures, passes=3)
 
 
 class _RowNorm(Operation):
@@ -96,64 +118,61 @@ class _RowNorm(Operation):
         in_place = sharded and program.inplace
         config = memory_config or x.spec.memory_config
         out = x if in_place else planner.allocate(x.spec.with_(memory_config=config))
-        cores: CoreRangeSet
+        in_pieces = False
         if sharded:
             # the sharded program's intermediate buffers are not modelled; it borrows its tensors
             cores = x.spec.shard.grid
-            buffers = [_borrowed(x, cores), _borrowed(out, cores)]
+            buffers: tuple[CircularBuffer, ...] = (_borrowed("input", x, cores), _borrowed("output", out, cores))
         else:
             matrices, rows, _ = tiles(x.spec)
             grid = CoreCoord(*planner.card.grid)
             cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
-            buffers = staging(planner, self._sizes(planner, x.spec, out.spec, named, settings), cores)
-        inputs = [x, *others]
-        planner.step(
-            "LayerNorm",
-            f"LayerNorm{'Sharded' if sharded else 'MultiCore'}ProgramFactory",
-            cores,
-            inputs,
-            [out],
-            buffers,
-            {"epsilon": epsilon, "compute": compute, "centered": self.centered},
-            traffic([s.spec for s in inputs], [out.spec], 2 * x.spec.volume, 4 * x.spec.volume),
+            sizes, in_pieces = self._sizes(planner, x.spec, out.spec, named, settings)
+            buffers = staged(cores, sizes)
+        made = RowNormProgram(
+            factory=f"LayerNorm{'Sharded' if sharded else 'MultiCore'}ProgramFactory",
+            cores=cores,
+            buffers=buffers,
+            compute=compute,
+            epsilon=epsilon,
+            centered=self.centered,
+            settings=settings,
+            in_pieces=in_pieces,
         )
+        planner.dispatch(made, [x, *others], [out])
         return [out]
 
-    def _sizes(self, planner: Planner, x: Spec, out: Spec, named: dict[str, Slot], settings: Compute) -> list[int]:
-        weights = [named[name].spec.dtype.tile_bytes for name in ("weight", "bias") if name in named]
+    def _sizes(
+        self, planner: Planner, x: Spec, out: Spec, named: dict[str, Slot], settings: Compute
+    ) -> tuple[dict[str, int], bool]:
+        """Bytes of the buffers, and whether rows are worked through in pieces."""
         block = 4 if settings.fp32 else 8
-        columns = round_up(tiles(x)[2], block)
-        whole = self._buffers(x, out, named, weights, settings, block, columns)
-        row_major = any(named[n].spec.layout is not Layout.TILE for n in ("weight", "bias") if n in named)
-        if row_major or sum(whole) <= planner.program_l1():
-            return whole  # the kernel for long rows takes tiled weights only
-        held = _LONG[bool(weights), settings.fp32]
-        register = (_F32 if settings.fp32 else _BF16).tile_bytes
-        return [*self._buffers(x, out, named, weights, settings, block, held), register]
+        sizes = self._buffers(x, out, named, settings, block, round_up(tiles(x)[2], block))
+        weights = [named[name].spec for name in ("weight", "bias") if name in named]
+        tiled = all(spec.layout is Layout.TILE for spec in weights)  # as the kernel for long rows takes them
+        if not tiled or sum(sizes.values()) <= planner.program_l1():
+            return sizes, False
+        sizes = self._buffers(x, out, named, settings, block, _LONG[bool(weights), settings.fp32])
+        return sizes | {"partial sums": (_F32 if settings.fp32 else _BF16).tile_bytes}, True
 
     def _buffers(
-        self,
-        x: Spec,
-        out: Spec,
-        named: dict[str, Slot],
-        weights: list[int],
-        settings: Compute,
-        block: int,
-        columns: int,
-    ) -> list[int]:
+        self, x: Spec, out: Spec, named: dict[str, Slot], settings: Compute, block: int, columns: int
+    ) -> dict[str, int]:
         register = (_F32 if settings.fp32 else _BF16).tile_bytes
+        weights = {name: named[name].spec.dtype.tile_bytes for name in ("weight", "bias") if name in named}
         residual = named.get("residual")
         held = 2 * block if residual is not None else columns
         constants = 2 * _BF16.tile_bytes
-        sizes = [held * x.dtype.tile_bytes, 2 * block * out.dtype.tile_bytes, constants, constants]
-        sizes += [2 * register, columns * register, _SQUARES * register]
+        sizes = {"input": held * x.dtype.tile_bytes, "output": 2 * block * out.dtype.tile_bytes}
+        sizes |= {"scaler": constants, "epsilon": constants}
+        sizes |= {"inverse root": 2 * register, "squares": columns * register, "variance": _SQUARES * register}
         if self.centered:
-            sizes += [2 * register, columns * register]
+            sizes |= {"mean": 2 * register, "centered": columns * register}
         if weights:
-            sizes.append(2 * block * register)
-        sizes += [columns * tile for tile in weights]
+            sizes["scaled"] = 2 * block * register
+        sizes |= {name: columns * tile for name, tile in weights.items()}
         if residual is not None:
-            sizes += [columns * register, 2 * block * residual.spec.dtype.tile_bytes]
+            sizes |= {"sum": columns * register, "residual": 2 * block * residual.spec.dtype.tile_bytes}
         return sizes
 
     # --- numbers --------------------------------------------------------------------------------------------------
@@ -165,7 +184,6 @@ class _RowNorm(Operation):
         *others: torch.Tensor,
         has: tuple[str, ...],
         epsilon: float,
-        compute: Compute | None,
         **_: Any,
     ) -> list[torch.Tensor]:
         value = context.logical(x)
@@ -177,7 +195,7 @@ class _RowNorm(Operation):
         scale, shift = (_row(named[n], width) if n in named else None for n in ("weight", "bias"))
         if context.engine.numerics == "native":
             return [context.store(_plain(value, scale, shift, epsilon, self.centered))]
-        result = self._rows(context, value, scale, shift, epsilon, self.settings(compute))
+        result = self._rows(context, value, scale, shift, epsilon, context.program(RowNormProgram).settings)
         return [context.store(result)]
 
     def _rows(
@@ -236,8 +254,8 @@ def _row(named: tuple[torch.Tensor, Spec], width: int) -> torch.Tensor:
     return value.reshape(-1)[:width]
 
 
-def _borrowed(slot: Slot, cores: CoreRangeSet) -> CircularBuffer:
-    return CircularBuffer(slot.spec.shard_pages * slot.spec.page_bytes, cores, slot, dataflow=True)
+def _borrowed(name: str, slot: Slot, cores: CoreRangeSet) -> CircularBuffer:
+    return CircularBuffer(slot.spec.shard_pages * slot.spec.page_bytes, cores, slot, dataflow=True, name=name)
 
 
 def _check_weights(x: Spec, weights: Spec, name: str) -> None:

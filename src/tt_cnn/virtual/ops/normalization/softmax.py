@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig, SoftmaxShardedMultiCoreProgramConfig
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_rows
 from tt_cnn.virtual.ops.shape.programs import borrowed
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Arch, DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, num_cores_to_corerangeset, round_up
+from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, num_cores_to_corerangeset, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -27,6 +32,22 @@ _BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
 _LONG = 80
 """Tiles that the kernel for long rows holds at a time."""
 _L1_SHARE = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxProgram(ComputeProgram):
+    op: str = "Softmax"
+    dim: int
+    stable: bool
+    settings: Compute
+    """What the kernels run with."""
+    kept: DataType
+    """Of the exponentials, between their sum and the division by it."""
+    config: SoftmaxShardedMultiCoreProgramConfig | None
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Tiles go through the core three times: for the maximum, for the exponentials, for the result."""
+        return streamed_cycles(step, figures, passes=3)
 
 
 class _Softmax(Operation):
@@ -66,44 +87,46 @@ class _Softmax(Operation):
             x.spec.dtype in (_F32, _BF16, DataType.BFLOAT8_B),
             f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {x.spec.dtype.native}",
         )
+        settings = compute or reduction_compute(planner.card.arch, approx=x.spec.dtype is not _F32)
         fatal(
-            axis == rank - 1 or x.spec.dtype is not _F32 or _settings(compute, x.spec.dtype, planner.card.arch).fp32,
+            axis == rank - 1 or x.spec.dtype is not _F32 or settings.fp32,
             "FP32 destination accumulation must be enabled when input tensor has FLOAT32 data type. Please update the "
             "compute kernel configuration.",
         )
         out = (
             x if self.in_place else planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
         )
+        kept = _intermediate(x.spec.dtype, compute)
         if program is None:
-            kind, cores, sizes = _program(planner, x.spec, out.spec, axis - rank, compute, stable)
-            factory, buffers = f"SoftmaxProgramFactory{kind}", staging(planner, sizes, cores)
+            kind, cores, sizes = _program(planner, x.spec, out.spec, axis - rank, settings, kept, stable)
+            factory, buffers = f"SoftmaxProgramFactory{kind}", staged(cores, sizes)
         else:
             factory, cores = "SoftmaxShardedProgramFactoryAttentionOptimized", x.spec.shard.grid
             _check_program(x.spec, program)
-            buffers = _of_shards(planner, x, program, compute, stable)
-        planner.step(
-            "Softmax",
-            factory,
-            cores,
-            [x],
-            [out],
-            buffers,
-            {"dim": axis, "compute": compute, "stable": stable, "program": program},
-            traffic([x.spec], [out.spec], 3 * x.spec.volume, x.spec.volume),
+            buffers = _of_shards(planner, x, program, kept, stable)
+        made = SoftmaxProgram(
+            factory=factory,
+            cores=cores,
+            buffers=buffers,
+            compute=compute,
+            dim=axis,
+            stable=stable,
+            settings=settings,
+            kept=kept,
+            config=program,
         )
+        planner.dispatch(made, [x], [out])
         if axis == rank - 1:
             _check_unpadding(out.spec)
         return [out]
 
-    def numbers(
-        self, context: Context, x: torch.Tensor, dim: int, compute: Compute | None, stable: bool, **_: Any
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, **_: Any) -> list[torch.Tensor]:
         value = context.logical(x)
+        program = context.program(SoftmaxProgram)
         if context.engine.numerics == "native":
-            return [context.store(value.softmax(dim))]
-        rows = value.movedim(dim, -1)
-        result = softmax_rows(context, rows, context.inputs[0].dtype, compute, stable)
-        return [context.store(result.movedim(-1, dim))]
+            return [context.store(value.softmax(program.dim))]
+        result = softmax_rows(context, value.movedim(program.dim, -1), program)
+        return [context.store(result.movedim(-1, program.dim))]
 
 
 def _check_unpadding(out: Spec) -> None:
@@ -119,34 +142,22 @@ def _check_unpadding(out: Spec) -> None:
     )
 
 
-def softmax_rows(
-    context: Context, x: torch.Tensor, dtype: DataType, compute: Compute | None, stable: bool
-) -> torch.Tensor:
+def softmax_rows(context: Context, x: torch.Tensor, program: SoftmaxProgram) -> torch.Tensor:
     """Along the last dimension, as the kernel does: subtract the maximum, exponentials, their sum's reciprocal,
     product. Exponentials are stored in between."""
-    engine, exact = context.engine, context.exact
-    settings = _settings(compute, dtype, context.arch)
-    fp32, kept = settings.fp32, _intermediate(dtype, compute)
+    engine, exact, dtype = context.engine, context.exact, context.inputs[0].dtype
+    settings, fp32, kept = program.settings, program.settings.fp32, program.kept
     register = to_source(x, dtype)
-    if stable:
+    if program.stable:
         largest = to_source(engine.pack(x.amax(-1, keepdim=True), kept), kept)
         register = matrix_unit.sub(register, largest, fp32_dest=fp32, exact=exact)
     unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, approx=settings.approx, exact=exact)
-    exponentials = _packed(context, run_unary("exp", register, unit=unit), kept)
+    exponentials = engine.pack(run_unary("exp", register, unit=unit), kept)
     total = sum_rows(engine, exponentials, kept, 1.0, settings)
     inverse = run_unary("reciprocal", total, unit=VectorUnit(fp32_dest=fp32, fp32_input=fp32, exact=exact))
     stored = _F32 if fp32 else _BF16
     factor = to_source(engine.pack(inverse, stored), stored)
     return matrix_unit.mul(to_source(exponentials, kept), factor, settings.fidelity, fp32_dest=fp32, exact=exact)
-
-
-def _settings(compute: Compute | None, dtype: DataType, arch: Arch) -> Compute:
-    """Exponentials are approximate, unless the tensor is float32 or the caller says otherwise."""
-    return compute or reduction_compute(arch, approx=dtype is not _F32)
-
-
-def _packed(context: Context, x: torch.Tensor, dtype: DataType) -> torch.Tensor:
-    return context.engine.pack(x, dtype)
 
 
 def _intermediate(dtype: DataType, compute: Compute | None) -> DataType:
@@ -160,27 +171,31 @@ def _intermediate(dtype: DataType, compute: Compute | None) -> DataType:
 
 
 def _program(
-    planner: Planner, x: Spec, out: Spec, dim: int, compute: Compute | None, stable: bool
-) -> tuple[str, Any, list[int]]:
+    planner: Planner, x: Spec, out: Spec, dim: int, settings: Compute, kept: DataType, stable: bool
+) -> tuple[str, CoreRangeSet, dict[str, int]]:
+    """The end of the factory's name, its cores, and the bytes of its buffers."""
     if dim == -1:
-        return _rows(planner, x, out, compute, stable)
-    kept = (_F32 if _settings(compute, x.dtype, planner.card.arch).fp32 else x.dtype).tile_bytes
+        return _rows(planner, x, out, settings, kept, stable)
+    register = (_F32 if settings.fp32 else x.dtype).tile_bytes
     matrices, rows, columns = tiles(x)
-    tile, out_tile = x.dtype.tile_bytes, out.dtype.tile_bytes
+    tile, out_tile, scaler = x.dtype.tile_bytes, out.dtype.tile_bytes, _BF16.tile_bytes
     if dim == -2:
-        scalers = [_BF16.tile_bytes] * 3
-        sizes = [rows * tile, *scalers, rows * out_tile, rows * kept, kept, kept, rows * kept, kept]
+        sizes = {"input": rows * tile, "mask": scaler, "maximum scaler": scaler, "sum scaler": scaler}
+        sizes |= {"output": rows * out_tile, "exponentials": rows * register, "sums": register, "maxima": register}
+        sizes |= {"shifted": rows * register, "scratch": register}
         return "GeneralHSmall", dealt(planner, matrices * columns), sizes
     units = x.num_pages // max(1, x.padded_shape[dim])
-    return "GeneralCLarge", dealt(planner, units), [2 * tile, 2 * out_tile, kept, kept, 2 * kept, tile, kept]
+    sizes = {"input": 2 * tile, "output": 2 * out_tile, "exponentials": register, "reciprocal sums": register}
+    sizes |= {"sums": 2 * register, "maxima": tile, "scratch": register}
+    return "GeneralCLarge", dealt(planner, units), sizes
 
 
-def _rows(planner: Planner, x: Spec, out: Spec, compute: Compute | None, stable: bool) -> tuple[str, Any, list[int]]:
+def _rows(
+    planner: Planner, x: Spec, out: Spec, settings: Compute, kept_dtype: DataType, stable: bool
+) -> tuple[str, CoreRangeSet, dict[str, int]]:
     """The program for attention: a row of tiles at a time, kept whole unless it is too long for L1."""
     matrices, rows, columns = tiles(x)
-    settings = _settings(compute, x.dtype, planner.card.arch)
-    register = (_F32 if settings.fp32 else _BF16).tile_bytes
-    kept = _intermediate(x.dtype, compute).tile_bytes
+    register, kept = (_F32 if settings.fp32 else _BF16).tile_bytes, kept_dtype.tile_bytes
     scaler = (_F32 if x.dtype is _F32 else _BF16).tile_bytes
     block = min(columns, 4 if settings.fp32 else 8)
     width = round_up(columns, block)
@@ -193,11 +208,16 @@ def _rows(planner: Planner, x: Spec, out: Spec, compute: Compute | None, stable:
     cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), CoreCoord(*planner.card.grid), True)
     mask = _BF16.tile_bytes
     if total > planner.card.l1_size * _L1_SHARE:
-        sizes = [_LONG * tile, 2 * block * out_tile, register, register, kept, register, scaler, register]
-        sizes += [_LONG * kept, mask, *([kept] if stable else []), _LONG * kept]
+        sizes = {"input": _LONG * tile, "output": 2 * block * out_tile, "reciprocal sums": register, "sums": register}
+        sizes |= {"partial maxima": kept, "partial sums": register, "scaler": scaler, "sums before": register}
+        sizes |= {"exponentials": _LONG * kept, "mask": mask}
+        sizes |= {"maxima": kept} if stable else {}
+        sizes["shifted"] = _LONG * kept
     else:
-        sizes = [held * tile, 2 * block * out_tile, register, scaler, register, width * kept, mask]
-        sizes += [kept] * stable + [width * kept] * separate
+        sizes = {"input": held * tile, "output": 2 * block * out_tile, "reciprocal sums": register, "scaler": scaler}
+        sizes |= {"sums": register, "exponentials": width * kept, "mask": mask}
+        sizes |= {"maxima": kept} if stable else {}
+        sizes |= {"shifted": width * kept} if separate else {}
     return "AttentionOptimized", cores, sizes
 
 
@@ -219,17 +239,16 @@ def _check_program(x: Spec, program: SoftmaxShardedMultiCoreProgramConfig) -> No
 
 
 def _of_shards(
-    planner: Planner, x: Slot, program: SoftmaxShardedMultiCoreProgramConfig, compute: Compute | None, stable: bool
-) -> list[CircularBuffer]:
+    planner: Planner, x: Slot, program: SoftmaxShardedMultiCoreProgramConfig, kept: DataType, stable: bool
+) -> tuple[CircularBuffer, ...]:
     """Each core works on its own shard, a row of tiles after the other; the subblock's width changes no buffer."""
-    cores, tile = x.spec.shard.grid, x.spec.dtype.tile_bytes
-    register = kept = _intermediate(x.spec.dtype, compute).tile_bytes
-    row = program.block_w * kept
-    sizes = [_BF16.tile_bytes, register, row, register, *([register, row] if stable else [])]
-    shard = [
-        borrowed(planner, name, tile, program.block_h * program.block_w, cores, x, name) for name in ("input", "output")
-    ]
-    return shard + staging(planner, sizes, cores)
+    cores, tile, one = x.spec.shard.grid, x.spec.dtype.tile_bytes, kept.tile_bytes
+    row = program.block_w * one
+    sizes = {"scaler": _BF16.tile_bytes, "sums": one, "exponentials": row, "reciprocal sums": one}
+    sizes |= {"maxima": one, "shifted": row} if stable else {}
+    count = program.block_h * program.block_w
+    shards = (replace(borrowed(planner, n, tile, count, cores, x, n), name=n) for n in ("input", "output"))
+    return (*shards, *staged(cores, sizes))
 
 
 @op("softmax")

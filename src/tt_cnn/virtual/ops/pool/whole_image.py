@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.pool.numbers import image_of
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
-from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.reduce_program import FACTORIES, ReduceProgram, scaler_tile
+from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
@@ -89,18 +89,17 @@ def _plan_sum(planner: Planner, x: Slot, pool: Pool, wish: Wish, config: MemoryC
     slices = 1
     if rows >= _TALL[spec.layout]:
         slices = min(planner.card.cores // (images * columns), rows)
-    attributes: dict[str, object] = {"pool": pool, "compute": wish.compute}
     layout = wish.layout
     if slices < 2:
         if spec.layout is Layout.TILE or pool.batch > 1:
             layout = spec.layout
-        return _plan_reduce(planner, x, 1, spec.dtype, layout, wish, config, attributes)
+        return _plan_reduce(planner, x, 1, spec.dtype, layout, wish, config, pool)
     if spec.dtype.is_block_float:
         layout = Layout.TILE
     elif spec.layout is Layout.ROW_MAJOR and pool.batch > 1:
         layout = Layout.ROW_MAJOR
-    partial = _plan_reduce(planner, x, slices, DataType.FLOAT32, Layout.ROW_MAJOR, wish, config, attributes)
-    result = _plan_reduce(planner, partial, 1, spec.dtype, layout, wish, config, attributes)
+    partial = _plan_reduce(planner, x, slices, DataType.FLOAT32, Layout.ROW_MAJOR, wish, config, pool)
+    result = _plan_reduce(planner, partial, 1, spec.dtype, layout, wish, config, pool)
     planner.free(partial)
     return result
 
@@ -113,7 +112,7 @@ def _plan_reduce(
     layout: Layout,
     wish: Wish,
     config: MemoryConfig,
-    attributes: dict[str, object],
+    pool: Pool,
 ) -> Slot:
     """One `Reduce` step along the rows: one row a slice comes out."""
     spec = x.spec
@@ -121,24 +120,24 @@ def _plan_reduce(
     output = planner.allocate(Spec(Shape((spec.shape[0], 1, slices, spec.shape[3])), dtype, layout, config))
     cores = dealt(planner, images * columns * slices)
     tile, out_tile = spec.dtype.tile_bytes, dtype.tile_bytes
-    scaler = (DataType.FLOAT32 if spec.dtype is DataType.FLOAT32 else DataType.BFLOAT16).tile_bytes
+    scaler = scaler_tile(spec.dtype)
     if spec.layout is Layout.ROW_MAJOR:
-        staged = max(2, min(rows, _STAGED_ROWS))
-        sizes = [2 * tile, scaler, out_tile, staged * tile, tile, 2 * out_tile]
+        held = max(2, min(rows, _STAGED_ROWS))
+        sizes = {"rows": 2 * tile, "scaler": scaler, "result": out_tile, "input": held * tile, "padding": tile}
+        sizes["output"] = 2 * out_tile
     else:
-        sizes = [_staged_tiles(spec, slices, wish) * tile, scaler, 2 * out_tile]
-    work = traffic([spec], [output.spec], 0, macs=spec.volume)
-    buffers = staging(planner, sizes, cores)
-    planner.step(
-        "Reduce",
-        "ReduceMultiCoreHProgramFactory",
-        cores,
-        [x],
-        [output],
-        buffers,
-        {**attributes, "slices": slices},
-        work,
+        sizes = {"input": _staged_tiles(spec, slices, wish) * tile, "scaler": scaler, "output": 2 * out_tile}
+    program = ReduceProgram(
+        factory=FACTORIES["H"],
+        cores=cores,
+        buffers=staged(cores, sizes),
+        compute=None if wish.compute is None else Compute.of(wish.compute),
+        along="H",
+        kind="mean",
+        scalar=1.0 / float(pool.divisor or pool.height * pool.width),
+        slices=slices,
     )
+    planner.dispatch(program, [x], [output])
     return output
 
 

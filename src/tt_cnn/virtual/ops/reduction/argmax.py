@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import torch
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.network import page_move_cycles
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.checks import check_not_empty
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape
-from tt_cnn.virtual.ops.reduction.units import dealt, staging
+from tt_cnn.virtual.ops.reduction.time import FoldingProgram
+from tt_cnn.virtual.ops.reduction.units import dealt, staged
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
@@ -34,6 +40,71 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _INDEX_BYTES = 4
 _WORD = 32
 _POWERS = [2**n for n in range(16)]
+_KNOWN_CORES = 32
+"""The most that a recording or a published measurement shows where rows are kept from all cores."""
+_TILE_SCAN_CYCLES, _WIDE_TILE_SCAN_CYCLES = 25, 32
+"""A processor looks at an element of a tile, of two bytes or four: 26.4 and 33.3 ms for 1024 x 1024 of bfloat16 and of
+float32 (tt-metal pull request 43255)."""
+_ROW_SCAN_CYCLES, _MERGE_CYCLES = 31, 37
+"""The same for an element of a row, and for what one core found in it: the slope and the rest of 64 cores' times for
+1024 rows of 8192 and of 65536 elements, 6.5 and 35.2 ms (tt-metal pull request 53627)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgMaxTilesProgram(Program):
+    """One processor of one core looks at every element."""
+
+    op: str = "ArgMax"
+    factory: str = "ArgMaxSingleCoreProgramFactory"
+    dim: int | None
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        x = step.inputs[0].spec
+        an_element = _WIDE_TILE_SCAN_CYCLES if x.dtype.element_bytes > 2 else _TILE_SCAN_CYCLES
+        return _scanning(step, figures, x.volume * an_element, x.num_pages, x.page_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgMaxRowsProgram(Program):
+    """Each core looks at its piece of every row, with one processor or two; one core brings the pieces together."""
+
+    op: str = "ArgMax"
+    factory: str = "ArgMaxMultiCoreProgramFactory"
+    results: int
+    """Of a row of the output."""
+    piece: int
+    """Elements of a row that a core looks at."""
+    readers: int
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        x, out = step.inputs[0].spec, step.outputs[0].spec
+        rows = x.num_pages / self.readers
+        merged = max(1, prod(out.shape)) * step.cores.num_cores() * _MERGE_CYCLES
+        scanned = rows * self.piece * _ROW_SCAN_CYCLES + merged
+        return _scanning(step, figures, scanned, rows, self.piece * x.dtype.element_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgMaxLeadingProgram(FoldingProgram):
+    """Along a leading dimension: the vector unit compares tile with tile.
+
+    Best and element are loaded and compared, value and index chosen and stored, the index is counted on.
+    """
+
+    op: str = "ArgMaxNC"
+    factory: str = "DirectDescriptorFactory"
+    dim: int
+    vector_instructions = 8
+
+
+def _scanning(step: Step, figures: Figures, scanned: float, reads: float, size: int) -> Cycles:
+    """A processor that reads, waits and looks: nothing of that overlaps."""
+    x = step.inputs[0].spec
+    latency = figures.dram_latency_cycles if x.memory_config.is_dram() else figures.l1_latency_cycles
+    reading = page_move_cycles(figures, x, reads, size, step.cores.num_cores(), True) + reads * latency
+    if x.memory_config.is_dram():
+        return Cycles(scanned + reading, dram=reading)
+    return Cycles(scanned + reading, noc=reading)
 
 
 @op("argmax")
@@ -107,7 +178,7 @@ class ArgMax(Operation):
             if given:
                 _check_given(given[0].spec, found)
             out = given[0] if given else planner.allocate(found)
-            self._search(planner, x, out, tiled, 1 if axis is None or keepdim else None, grid, two_readers)
+            self._search(planner, x, out, tiled, axis, 1 if axis is None or keepdim else None, grid, two_readers)
         scope.leave(out)
         return [out]
 
@@ -117,27 +188,26 @@ class ArgMax(Operation):
         x: Slot,
         out: Slot,
         tiled: bool,
+        axis: int | None,
         results: int | None,
         grid: CoreRangeSet | None,
         two_readers: bool | None,
     ) -> None:
         """`results`: of a row of the output, where that is known; `grid` is not looked at for tiles (recorded)."""
-        work = traffic([x.spec], [out.spec], x.spec.volume)
         if tiled:
             cores = dealt(planner, 1)
-            buffers = [*staging(planner, [x.spec.dtype.tile_bytes], cores), scratchpad(out.spec.page_bytes, cores)]
-            factory = "ArgMaxSingleCoreProgramFactory"
-        else:
-            rows = x.spec.padded_shape[-2] if len(x.spec.shape) > 1 else 1
-            inner = rows if results is None else results
-            fatal(
-                inner > 1 or not two_readers,
-                "enable_secondary_dm needs at least two output rows; reduce_all, keepdim=True and rank < 2 leave one",
-            )
-            pieces = 1 if inner == 1 or two_readers is False else 2
-            cores, buffers = _row_search(planner, x.spec, inner, pieces, grid)
-            factory = "ArgMaxMultiCoreProgramFactory"
-        planner.step("ArgMax", factory, cores, [x], [out], buffers, None, work)
+            scratch = replace(scratchpad(out.spec.page_bytes, cores), name="output")
+            buffers = (*staged(cores, {"input": x.spec.dtype.tile_bytes}), scratch)
+            planner.dispatch(ArgMaxTilesProgram(cores=cores, buffers=buffers, dim=axis), [x], [out])
+            return
+        rows = x.spec.padded_shape[-2] if len(x.spec.shape) > 1 else 1
+        inner = rows if results is None else results
+        fatal(
+            inner > 1 or not two_readers,
+            "enable_secondary_dm needs at least two output rows; reduce_all, keepdim=True and rank < 2 leave one",
+        )
+        readers = 1 if inner == 1 or two_readers is False else 2
+        planner.dispatch(_row_search(planner, x.spec, inner, readers, grid), [x], [out])
 
     def _leading(
         self, planner: Planner, scope: Temporaries, x: Slot, axis: int, keepdim: bool, config: MemoryConfig
@@ -147,12 +217,18 @@ class ArgMax(Operation):
         units = found.spec.num_pages
         grid = CoreCoord(*planner.card.grid)
         cores = num_cores_to_corerangeset(min(units, planner.card.cores), grid, True)
-        buffers = [
-            CircularBuffer(2 * x.spec.dtype.tile_bytes, cores),
-            CircularBuffer(2 * DataType.UINT32.tile_bytes, cores),
-        ]
-        work = traffic([x.spec], [found.spec], x.spec.volume)
-        planner.step("ArgMaxNC", "DirectDescriptorFactory", cores, [x], [found], buffers, {"dim": axis}, work)
+        buffers = (
+            CircularBuffer(2 * x.spec.dtype.tile_bytes, cores, name="input"),
+            CircularBuffer(2 * DataType.UINT32.tile_bytes, cores, name="output"),
+        )
+        program = ArgMaxLeadingProgram(
+            cores=cores,
+            buffers=buffers,
+            dim=axis,
+            results_per_core=div_up(units, max(1, cores.num_cores())),
+            tiles_per_result=x.spec.num_pages // max(1, units),
+        )
+        planner.dispatch(program, [x], [found])
         return plan_to_layout(planner, found, Layout.ROW_MAJOR, None, None)
 
     def numbers(
@@ -174,35 +250,57 @@ def _check_given(given: Spec, wanted: Spec) -> None:
     )
 
 
-def _row_search(
-    planner: Planner, x: Spec, inner: int, held: int, given: CoreRangeSet | None
-) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+def _row_search(planner: Planner, x: Spec, inner: int, readers: int, given: CoreRangeSet | None) -> ArgMaxRowsProgram:
     """Rows are cut into pieces, one a core; indices and values of all pieces are brought together.
 
-    A piece is at least what one aligned read brings of bfloat16. Where many rows (`inner`) give a result each, short
-    rows do not go to all cores (measured: no more than twice the square root of a row's words of 32 bytes, as a power
-    of two), and two pieces are held unless one kernel reads alone. `given`: the cores that the caller leaves to it.
+    A piece is at least what one aligned read brings of bfloat16, and each reader holds its own. `given`: the cores that
+    the caller leaves to it. Where many rows (`inner`) give a result each, short rows do not go to all cores.
     """
     width, element = x.padded_shape[-1], x.dtype.element_bytes
     least = _alignment(planner, x) // DataType.BFLOAT16.element_bytes
     blocks = div_up(width, least)
     grid, count = CoreCoord(*planner.card.grid), min(blocks, planner.card.cores)
-    worthwhile = next(n for n in _POWERS if _WORD // 4 * n * n >= width * element)
     if given is not None:
         cores = dealt(planner, blocks, grid=given) if blocks < given.num_cores() else given
         groups = [(CoreRangeSet([own]), div_up(blocks, cores.num_cores())) for own in cores.ranges()]
-    elif inner > 1 and count > worthwhile:
-        cores = num_cores_to_corerangeset(min(worthwhile, planner.card.cores), grid, True)
+    elif inner > 1 and count > (most := _most_cores(width * element)):
+        fatal(
+            most <= _KNOWN_CORES,
+            f"ttnn.argmax of many rows of {width * element} bytes each: into how many pieces TT-NN cuts them on a card "
+            f"of {planner.card.cores} cores is not known",
+            "  pass keepdim=True and reshape, give sub_core_grids, or tile the tensor",
+        )
+        cores = num_cores_to_corerangeset(min(most, planner.card.cores), grid, True)
         groups = [(CoreRangeSet([own]), div_up(blocks, cores.num_cores())) for own in cores.ranges()]
     else:
         cores = dealt(planner, count)
         groups = _groups(blocks, count, grid)
     indices, values = round_up(inner * _INDEX_BYTES, _WORD), round_up(inner * element, _WORD)
-    pieces = [
-        CircularBuffer(held * round_up(share * least * element, _WORD), own, dataflow=True) for own, share in groups
-    ]
+    names = ["input", *(f"input of range {i}" for i in range(1, len(groups)))]
+    pieces = (
+        CircularBuffer(readers * round_up(share * least * element, _WORD), own, dataflow=True, name=name)
+        for name, (own, share) in zip(names, groups, strict=True)
+    )
     total = cores.num_cores()
-    return cores, pieces + staging(planner, [indices, total * indices, total * values], cores)
+    sizes = {"output": indices, "indices found": total * indices, "values found": total * values}
+    return ArgMaxRowsProgram(
+        cores=cores,
+        buffers=(*pieces, *staged(cores, sizes)),
+        results=inner,
+        piece=min(width, max(share for _, share in groups) * least),
+        readers=readers,
+    )
+
+
+def _most_cores(row_bytes: int) -> int:
+    """Cores that share a row of so many bytes, where many rows give a result each.
+
+    Since one core merges what all have found, row by row, more of them do not pay: tt-metal pull request 53627 (merged
+    in August 2026) lowered their number, to 16 for rows of 2 KiB and to 32 for 4 KiB by its table of measurements. Its
+    formula was not to be found; the power of two at or above twice the square root of a row's words of 32 bytes gives
+    those, and all recordings (docs/fidelity.md). What it would give beyond them is refused.
+    """
+    return next(n for n in _POWERS if _WORD // 4 * n * n >= row_bytes)
 
 
 def _groups(units: int, count: int, grid: CoreCoord) -> list[tuple[CoreRangeSet, int]]:

@@ -15,8 +15,8 @@ from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation
 from tt_cnn.virtual.ops.reduction.checks import check_distinct, check_dtype, check_not_empty
-from tt_cnn.virtual.ops.reduction.reduce_program import negated_bytes
-from tt_cnn.virtual.ops.reduction.steps import plan_fast_reduce, plan_reduce
+from tt_cnn.virtual.ops.reduction.reduce_program import ReduceProgram, negated_bytes
+from tt_cnn.virtual.ops.reduction.steps import Options, plan_fast_reduce, plan_reduce
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
@@ -96,8 +96,12 @@ class Reduction(Operation):
         keepdim: bool,
         memory_config: MemoryConfig | None,
         layout: Layout | None,
-        **attributes: Any,
+        compute: Compute | None,
+        scalar: float,
+        cores: CoreRangeSet | None,
+        fast: bool,
     ) -> list[Slot]:
+        options = Options(self.name, compute, scalar, cores, fast)
         check_dtype(x.spec, self.averages)
         if not self.adds:
             check_not_empty(x.spec.shape, dims)
@@ -109,7 +113,7 @@ class Reduction(Operation):
         flat = plan_four_dims(planner, current) if len(x.spec.shape) < 4 else current
         offset = len(flat.spec.shape) - len(x.spec.shape)
         between = self.between(x.spec, dims)
-        reduced = self.plan_steps(planner, scope, flat, [d + offset for d in dims], config, between, attributes)
+        reduced = self.plan_steps(planner, scope, flat, [d + offset for d in dims], config, between, options)
         shape = reduced_shape(x.spec.shape, dims, keepdim)
         result = scope.replace(reduced, plan_shape(planner, reduced, shape))
         if layout is not None and layout is not result.spec.layout:
@@ -125,16 +129,16 @@ class Reduction(Operation):
         dims: list[int],
         config: MemoryConfig,
         between: DataType,
-        attributes: dict[str, Any],
+        options: Options,
     ) -> Slot:
         rank, dtype = len(x.spec.shape), x.spec.dtype
         leading = [d for d in dims if d < rank - 2]
-        if leading and self.fast and dtype in _FAST and attributes["scalar"] == 1.0:
+        if leading and self.fast and dtype in _FAST and options.scalar == 1.0:
             last = len(leading) == len(dims)
-            x = self._plan_fast(planner, scope, x, leading, config, between, last, attributes["cores"])
+            x = self._plan_fast(planner, scope, x, leading, config, between, last, options.cores)
             dims = [d for d in dims if d >= rank - 2]
         if dims == [rank - 2, rank - 1]:
-            return self._plan_matrix(planner, scope, x, config, dtype, attributes)
+            return self._plan_matrix(planner, scope, x, config, dtype, options)
         given = x
         order = sorted(dims, reverse=True)
         for dim in order:
@@ -143,7 +147,7 @@ class Reduction(Operation):
                 x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
             source = x if self.adds else tiled(planner, scope, x, x.spec.memory_config)
             kept = dtype if dim == order[-1] else between
-            reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, attributes)
+            reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, options)
             if source is not x:
                 scope.replace(source, reduced)
             x = _after(scope, x, given, reduced)
@@ -158,19 +162,19 @@ class Reduction(Operation):
         x: Slot,
         config: MemoryConfig,
         dtype: DataType,
-        attributes: dict[str, Any],
+        options: Options,
     ) -> Slot:
         """Both last dimensions: rows, then columns; at once where the tensor has no more elements than a tile, unless
         the vector unit reduces, which cannot do that. The library's function keeps what it makes until it returns.
         """
-        fp32 = (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
+        fp32 = options.settings(planner).fp32
         source = tiled(planner, scope, x, x.spec.memory_config)
-        if self.at_once(x.spec, fp32, attributes["fast"]):
-            result = self._plan_reduce(planner, source, "HW", config, dtype, attributes)
+        if self.at_once(x.spec, fp32, options.fast):
+            result = self._plan_reduce(planner, source, "HW", config, dtype, options)
         else:
             kept = self.rows_of_a_matrix(x.spec.dtype, fp32)
-            rows = scope.add(self._plan_reduce(planner, source, "W", config, kept, attributes))
-            result = scope.replace(rows, self._plan_reduce(planner, rows, "H", config, dtype, attributes))
+            rows = scope.add(self._plan_reduce(planner, source, "W", config, kept, options))
+            result = scope.replace(rows, self._plan_reduce(planner, rows, "H", config, dtype, options))
         return scope.replace(source, result) if source is not x else scope.add(result)
 
     def _negated(self, dtype: DataType, fp32: bool) -> bool:
@@ -178,19 +182,15 @@ class Reduction(Operation):
         return self.negates and (dtype.is_block_float or (dtype is DataType.FLOAT32 and not fp32))
 
     def _plan_reduce(
-        self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, attributes: dict[str, Any]
+        self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, options: Options
     ) -> Slot:
         """One step; with two more that negate, where the kernel's buffers for that do not fit."""
-        fp32 = (attributes["compute"] or reduction_compute(planner.card.arch)).fp32
+        fp32 = options.settings(planner).fp32
         negated = self._negated(x.spec.dtype, fp32)
-        if (
-            not negated
-            or along != "H"
-            or 2 * negated_bytes(planner, x.spec, attributes["cores"]) <= planner.program_l1()
-        ):
-            return plan_reduce(planner, x, along, config, dtype, attributes, negated)
+        if not negated or along != "H" or 2 * negated_bytes(planner, x.spec, options.cores) <= planner.program_l1():
+            return plan_reduce(planner, x, along, config, dtype, options, negated)
         flipped = plan_unary(planner, x, Kernel("neg"), dtype=x.spec.dtype, memory_config=config)
-        reduced = plan_reduce(planner, flipped, along, config, dtype, attributes)
+        reduced = plan_reduce(planner, flipped, along, config, dtype, options)
         result = plan_unary(planner, reduced, Kernel("neg"), dtype=dtype, memory_config=config)
         planner.free(reduced)
         planner.free(flipped)
@@ -263,7 +263,8 @@ class Reduction(Operation):
         compute = attributes["compute"] or reduction_compute(context.arch)
         matrix = len(dims) == 2 and set(dims) == {rank - 2, rank - 1}
         fast = attributes["fast"]
-        at_once = matrix and self.at_once(spec, compute.fp32, fast)
+        programs = (step.program for step in context.steps)
+        at_once = matrix and any(isinstance(one, ReduceProgram) and one.along == "HW" for one in programs)
         scale = attributes["scalar"] * self.scale(prod(spec.shape[d] for d in dims))
         order = sorted(dims, reverse=True)
         scaled = None if at_once else order[-1 if matrix or not self.adds else 0]

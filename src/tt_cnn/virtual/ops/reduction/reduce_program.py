@@ -6,12 +6,17 @@ The rules are those of `ReduceMultiCoreWProgramFactory`, `ReduceMultiCoreHProgra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
-from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.shape.programs import borrowed
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -22,16 +27,39 @@ _LONGEST_CHUNK = 8
 """Tiles along the reduced dimension that row-major input is tilized in."""
 
 
-@dataclass(frozen=True)
-class Program:
-    cores: CoreRangeSet
-    buffers: list[CircularBuffer]
+_NEGATED = ("negated", "negated result")
+FACTORIES = {
+    "W": "ReduceMultiCoreWProgramFactory",
+    "H": "ReduceMultiCoreHProgramFactory",
+    "HW": "ReduceSingleCoreHwProgramFactory",
+}
+Placed = tuple[CoreRangeSet, tuple[CircularBuffer, ...]]
 
 
-def reduce_program(
+@dataclass(frozen=True, kw_only=True)
+class ReduceProgram(ComputeProgram):
+    """Along rows (`W`), along columns (`H`), or along both of a single tile (`HW`)."""
+
+    op: str = "Reduce"
+    along: str
+    kind: str
+    """The name of the reduction."""
+    scalar: float = 1.0
+    fast: bool = False
+    """The matrix unit reduces float32 too."""
+    negated: bool = False
+    """The kernel looks for the largest of the negated values, and keeps those too."""
+    slices: int = 1
+    """Parts of the columns that are reduced each on its own."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return streamed_cycles(step, figures)
+
+
+def place_reduce(
     planner: Planner, x: Slot, out: Slot, along: str, registers: int, negated: bool, grid: CoreRangeSet | None
-) -> Program:
-    """`grid`: the cores that the caller leaves to the op, or None."""
+) -> Placed:
+    """`registers`: tiles that the destination registers hold. `grid`: the cores that the caller leaves to the op."""
     if x.spec.layout is Layout.ROW_MAJOR:
         return _row_major(planner, x.spec, out.spec, along, grid)
     if _resident(x.spec, out.spec, along):
@@ -45,7 +73,7 @@ def scaler_tile(dtype: DataType) -> int:
     return (DataType.FLOAT32 if dtype is DataType.FLOAT32 else DataType.BFLOAT16).tile_bytes
 
 
-def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRangeSet | None) -> Program:
+def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRangeSet | None) -> Placed:
     """Rows are tilized on the way in, beside a tile of what fills them up, and untilized on the way out."""
     matrices, rows, columns = tiles(spec)
     units = matrices * (spec.shape[-2] if along == "W" else columns)
@@ -53,8 +81,8 @@ def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRa
     tile, result = spec.dtype.tile_bytes, out.dtype.tile_bytes
     chunk = min(columns if along == "W" else rows, _LONGEST_CHUNK)
     wide = chunk if along == "W" else 1
-    sizes = [2 * wide * tile, tile, result, max(2, chunk) * tile, scaler_tile(spec.dtype), 2 * result]
-    return Program(cores, staging(planner, sizes, cores))
+    sizes = {"rows": 2 * wide * tile, "padding": tile, "result": result, "input": max(2, chunk) * tile}
+    return cores, staged(cores, sizes | {"scaler": scaler_tile(spec.dtype), "output": 2 * result})
 
 
 def _resident(spec: Spec, out: Spec, along: str) -> bool:
@@ -73,20 +101,20 @@ def _resident(spec: Spec, out: Spec, along: str) -> bool:
     ] // TILE_SIZE * mine.grid.num_cores() == matrices * rows
 
 
-def _in_place(planner: Planner, x: Slot, out: Slot, negated: bool) -> Program:
+def _in_place(planner: Planner, x: Slot, out: Slot, negated: bool) -> Placed:
     cores, tile, result = x.spec.shard.grid, x.spec.dtype.tile_bytes, out.spec.dtype.tile_bytes
-    staged = staging(planner, [2 * tile, scaler_tile(x.spec.dtype)], cores)
-    shards = [
-        borrowed(planner, "src1", tile, x.spec.shard_pages, cores, x, "input"),
-        borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output"),
-    ]
+    sizes = {"staged input": 2 * tile, "scaler": scaler_tile(x.spec.dtype)}
+    shards = (
+        replace(borrowed(planner, "src1", tile, x.spec.shard_pages, cores, x, "input"), name="input"),
+        replace(borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output"), name="output"),
+    )
     if negated:
         by_rows = x.spec.memory_config.memory_layout is TensorMemoryLayout.HEIGHT_SHARDED
-        staged += staging(planner, [result if by_rows else negated_bytes(planner, x.spec)] * 2, cores)
-    return Program(cores, staged + shards)
+        sizes |= dict.fromkeys(_NEGATED, result if by_rows else negated_bytes(planner, x.spec))
+    return cores, (*staged(cores, sizes), *shards)
 
 
-def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool, grid: CoreRangeSet | None) -> Program:
+def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool, grid: CoreRangeSet | None) -> Placed:
     """Rows of tiles, or all tiles on one core (`HW`); tiles are read together where every core has enough of them."""
     matrices, rows, columns = tiles(spec)
     units = matrices * rows if along == "W" else 1
@@ -95,23 +123,23 @@ def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool, gr
     read = least * columns if along == "W" else matrices * rows * columns
     together = 1 if read < _BATCH or (negated and along == "W" and least < 2) else _BATCH
     result = out.dtype.tile_bytes
-    sizes = [2 * together * spec.dtype.tile_bytes, scaler_tile(spec.dtype), 2 * result]
-    return Program(cores, staging(planner, sizes + [result] * (2 * negated), cores))
+    sizes = {"input": 2 * together * spec.dtype.tile_bytes, "scaler": scaler_tile(spec.dtype), "output": 2 * result}
+    return cores, staged(cores, sizes | (dict.fromkeys(_NEGATED, result) if negated else {}))
 
 
 def _columns(
     planner: Planner, spec: Spec, out: Spec, registers: int, negated: bool, grid: CoreRangeSet | None
-) -> Program:
+) -> Placed:
     """As many columns at a time as the destination registers hold, where a core has that many."""
     matrices, _, columns = tiles(spec)
     least, _ = _shares(planner, matrices * columns, grid)
     cores = dealt(planner, matrices * columns, grid=grid)
     tile, result, scaler = spec.dtype.tile_bytes, out.dtype.tile_bytes, scaler_tile(spec.dtype)
     if negated:
-        kept = negated_bytes(planner, spec, grid)
-        return Program(cores, staging(planner, [registers * tile, scaler, registers * result, kept, kept], cores))
+        sizes = {"input": registers * tile, "scaler": scaler, "output": registers * result}
+        return cores, staged(cores, sizes | dict.fromkeys(_NEGATED, negated_bytes(planner, spec, grid)))
     together = 1 if least < registers else registers
-    return Program(cores, staging(planner, [2 * together * tile, scaler, 2 * result], cores))
+    return cores, staged(cores, {"input": 2 * together * tile, "scaler": scaler, "output": 2 * result})
 
 
 def negated_bytes(planner: Planner, spec: Spec, grid: CoreRangeSet | None = None) -> int:

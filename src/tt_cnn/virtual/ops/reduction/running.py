@@ -2,29 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.arguments.refusals import warn_unwritten
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape, tiled
-from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.time import FoldingProgram
+from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import Shape
+from tt_cnn.virtual.types.geometry import Shape, div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
+
+_SUM_INSTRUCTIONS, _COMPENSATION_INSTRUCTIONS = 3, 5
+"""For 32 elements: an element loaded, added and stored; and, as Kahan does it, three differences that find what the sum
+lost, with a load and a store of that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccumulationProgram(Program):
+    op: str = "Accumulation"
+    factory: str = "AccumulationProgramFactory"
+    dim: int
+    reverse: bool
+    compensated: bool
+    """As the caller wishes."""
+    keeps_loss: bool
+    """What rounding lost is kept beside the sum: of float32, along a leading dimension."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """One pass over the tiles; the vector unit adds row after row, or tile after tile."""
+        instructions = _SUM_INSTRUCTIONS + (_COMPENSATION_INSTRUCTIONS if self.keeps_loss else 0)
+        return streamed_cycles(step, figures, figures.vector_rows * instructions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProdProgram(FoldingProgram):
+    """Tile after tile is multiplied with the product so far, which is packed every time."""
+
+    dim: int | None
+
+    def a_tile(self, figures: Figures) -> float:
+        return figures.elementwise_cycles
 
 
 @op("cumsum")
@@ -119,18 +155,21 @@ class CumSum(Operation):
             axis, spec.num_pages // max(1, spec.padded_shape[axis])
         )
         cores = dealt(planner, units)
-        kept = 0 if axis >= rank - 2 else 2 if spec.dtype is DataType.FLOAT32 and way[1] else 1
-        sizes = [4 * spec.dtype.tile_bytes, 4 * dtype.tile_bytes] + [DataType.FLOAT32.tile_bytes] * kept
-        planner.step(
-            "Accumulation",
-            "AccumulationProgramFactory",
-            cores,
-            [x],
-            [out],
-            staging(planner, sizes, cores),
-            {"dim": axis, "reverse": way[0], "compensated": way[1]},
-            traffic([spec], [out.spec], spec.volume),
+        leading = axis < rank - 2
+        reverse, compensated = way
+        keeps_loss = leading and spec.dtype is DataType.FLOAT32 and compensated
+        sizes = {"input": 4 * spec.dtype.tile_bytes, "output": 4 * dtype.tile_bytes}
+        sizes |= {"sum": DataType.FLOAT32.tile_bytes} if leading else {}
+        sizes |= {"lost": DataType.FLOAT32.tile_bytes} if keeps_loss else {}
+        program = AccumulationProgram(
+            cores=cores,
+            buffers=staged(cores, sizes),
+            dim=axis,
+            reverse=reverse,
+            compensated=compensated,
+            keeps_loss=keeps_loss,
         )
+        planner.dispatch(program, [x], [out])
         return out
 
     def numbers(self, context: Context, x: torch.Tensor, dim: int, reverse: bool, **_: Any) -> list[torch.Tensor]:
@@ -202,9 +241,17 @@ class Prod(Operation):
     def _multiply(planner: Planner, x: Slot, result: Spec, name: str, dim: int | None) -> Slot:
         out = planner.allocate(result)
         cores = dealt(planner, 1 if dim is None else result.num_pages)
-        buffers = staging(planner, [2 * x.spec.dtype.tile_bytes] * 2, cores)
-        work = traffic([x.spec], [result], x.spec.volume)
-        planner.step(name, f"{name}ProgramFactory", cores, [x], [out], buffers, {"dim": dim}, work)
+        results = 1 if dim is None else result.num_pages
+        program = ProdProgram(
+            op=name,
+            factory=f"{name}ProgramFactory",
+            cores=cores,
+            buffers=staged(cores, dict.fromkeys(("input", "output"), 2 * x.spec.dtype.tile_bytes)),
+            dim=dim,
+            results_per_core=div_up(results, max(1, cores.num_cores())),
+            tiles_per_result=x.spec.num_pages // max(1, results),
+        )
+        planner.dispatch(program, [x], [out])
         return out
 
     def numbers(

@@ -14,7 +14,7 @@ from tt_cnn.virtual.ops.layout.creation import filled
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import plan_shape, reduced_dims, reduced_shape, repacked, tiled
-from tt_cnn.virtual.ops.reduction.steps import plan_welford
+from tt_cnn.virtual.ops.reduction.steps import Options, plan_welford
 from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.planning.plan import Planner, Slot
@@ -74,7 +74,10 @@ class _Spread(Operation):
         dims: tuple[int, ...],
         keepdim: bool,
         memory_config: MemoryConfig | None,
-        **attributes: Any,
+        compute: Compute | None,
+        scalar: float,
+        correction: bool,
+        cores: CoreRangeSet | None,
     ) -> list[Slot]:
         fatal(
             x.spec.dtype in _DTYPES or 0 in x.spec.shape,
@@ -86,9 +89,10 @@ class _Spread(Operation):
         along, order = _order(dims, rank)
         moved = x if order is None else scope.add(plan_permute(planner, x, order, config))
         source = scope.replace(moved, tiled(planner, scope, moved, config))
-        _check_registers(source, attributes["compute"])
+        _check_registers(source, compute)
         extra = max(0, len(dims) - 2)
-        result = scope.add(plan_welford(planner, source, along, config, attributes, attributes["cores"], extra))
+        options = Options(self.name, compute, scalar, cores)
+        result = scope.add(plan_welford(planner, source, along, config, options, correction, extra))
         if along == "H" and order is not None:
             result = scope.replace(result, plan_permute(planner, result, order, config))
         result = scope.replace(result, plan_shape(planner, result, shape))

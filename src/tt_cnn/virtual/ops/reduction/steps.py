@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
-from tt_cnn.virtual.ops.reduction.reduce_program import reduce_program
-from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
+from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.reduction.reduce_program import FACTORIES, ReduceProgram, place_reduce
+from tt_cnn.virtual.ops.reduction.time import FoldingProgram
+from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
+from tt_cnn.virtual.ops.reduction.values import reduction_compute
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
@@ -17,13 +21,49 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _MANY = 8
 _LONG_ROW = 24
 """Tiles from which on a row is kept in L1 for a variance, also where a core has one row only (measured)."""
-_REGISTERS = 4
-"""Destination tiles of a kernel that was given no config: float32 ones."""
-_FACTORIES = {
-    "W": "ReduceMultiCoreWProgramFactory",
-    "H": "ReduceMultiCoreHProgramFactory",
-    "HW": "ReduceSingleCoreHwProgramFactory",
-}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller of a reduction may ask for beside dimensions and placement."""
+
+    kind: str
+    compute: Compute | None
+    scalar: float
+    cores: CoreRangeSet | None
+    fast: bool = False
+
+    def settings(self, planner: Planner) -> Compute:
+        return self.compute or reduction_compute(planner.card.arch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WelfordProgram(FoldingProgram, ComputeProgram):
+    """Mean and variance of rows, columns or matrices, brought forward from element to element.
+
+    The element and the count's inverse are loaded; mean and sum of squares take a difference and a product each. Rows
+    are turned to columns first, since the vector unit goes from row to row.
+    """
+
+    op: str = "WelfordReduce"
+    factory: str = "WelfordReduceProgramFactory"
+    kind: str
+    along: str
+    scalar: float
+    correction: bool
+    vector_instructions = 8
+
+    def a_tile(self, figures: Figures) -> float:
+        return figures.copy_tile_cycles if self.along == "H" else figures.transpose_cycles
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastReduceProgram(FoldingProgram):
+    """A sum over a leading dimension: tiles are added up, none is looked into."""
+
+    op: str = "FastReduceNC"
+    factory: str = "FastReduceNCProgramFactory"
+    dim: int
 
 
 def plan_reduce(
@@ -32,18 +72,25 @@ def plan_reduce(
     along: str,
     config: MemoryConfig,
     dtype: DataType,
-    attributes: dict[str, Any] | None = None,
+    options: Options,
     negated: bool = False,
 ) -> Slot:
-    """One `Reduce` step along W or H, or along both within a single tile. `negated`: the kernel looks for the largest
-    of the negated values, and keeps those too."""
-    spec = x.spec
-    out = planner.allocate(_reduced(spec, along, config, dtype))
-    compute = (attributes or {}).get("compute")
-    registers = _REGISTERS if compute is None else compute.registers
-    program = reduce_program(planner, x, out, along, registers, negated, (attributes or {}).get("cores"))
-    work = traffic([spec], [out.spec], 0, macs=spec.volume)
-    planner.step("Reduce", _FACTORIES[along], program.cores, [x], [out], program.buffers, attributes, work)
+    """One `Reduce` step along W or H, or along both within a single tile."""
+    out = planner.allocate(_reduced(x.spec, along, config, dtype))
+    registers = options.settings(planner).registers
+    cores, buffers = place_reduce(planner, x, out, along, registers, negated, options.cores)
+    program = ReduceProgram(
+        factory=FACTORIES[along],
+        cores=cores,
+        buffers=buffers,
+        compute=options.compute,
+        along=along,
+        kind=options.kind,
+        scalar=options.scalar,
+        fast=options.fast,
+        negated=negated,
+    )
+    planner.dispatch(program, [x], [out])
     return out
 
 
@@ -52,13 +99,14 @@ def plan_welford(
     x: Slot,
     along: str,
     config: MemoryConfig,
-    attributes: dict[str, Any],
-    grid: CoreRangeSet | None,
+    options: Options,
+    correction: bool,
     extra: int = 0,
 ) -> Slot:
     """Variance or standard deviation in one pass over W, H or both; over `extra` dimensions before those too."""
-    spec = x.spec
+    spec, grid = x.spec, options.cores
     matrices, rows, columns = tiles(spec)
+    everything = matrices * rows * columns
     shape = list(spec.shape)
     for dim in range(len(shape) - 2 - extra, len(shape) - 2):
         matrices //= shape[dim]
@@ -68,21 +116,22 @@ def plan_welford(
     tile = spec.dtype.tile_bytes
     several = units > (planner.card.cores if grid is None else grid.num_cores())
     keeps_row = along == "W" and (several or columns >= _LONG_ROW)
-    sizes = [max(_MANY, columns if keeps_row else 0) * tile, 2 * tile]
+    sizes = {"input": max(_MANY, columns if keeps_row else 0) * tile, "output": 2 * tile}
     if along == "HW":
-        sizes += [4 * DataType.FLOAT32.tile_bytes, DataType.FLOAT32.tile_bytes]
+        sizes |= {"statistics": 4 * DataType.FLOAT32.tile_bytes, "combined": DataType.FLOAT32.tile_bytes}
     out = planner.allocate(_reduced(spec, along, config, spec.dtype, shape))
-    work = traffic([spec], [out.spec], spec.volume)
-    planner.step(
-        "WelfordReduce",
-        "WelfordReduceProgramFactory",
-        cores,
-        [x],
-        [out],
-        staging(planner, sizes, cores),
-        attributes,
-        work,
+    program = WelfordProgram(
+        cores=cores,
+        buffers=staged(cores, sizes),
+        compute=options.compute,
+        kind=options.kind,
+        along=along,
+        scalar=options.scalar,
+        correction=correction,
+        results_per_core=div_up(units, max(1, cores.num_cores())),
+        tiles_per_result=everything // max(1, units),
     )
+    planner.dispatch(program, [x], [out])
     return out
 
 
@@ -94,7 +143,6 @@ def plan_fast_reduce(
     dtype: DataType,
     grid: CoreRangeSet | None = None,
 ) -> Slot:
-    """A sum over a leading dimension: tiles are added up, none is looked into."""
     spec = x.spec
     shape = list(spec.padded_shape)
     length = shape[dim]
@@ -102,18 +150,20 @@ def plan_fast_reduce(
     out = planner.allocate(Spec(Shape(shape), dtype, spec.layout, config))
     cores = dealt(planner, out.spec.num_pages, True, grid)
     together = next(n for n in range(min(8, length), 0, -1) if length % n == 0)
-    sizes = (2 * together * spec.dtype.tile_bytes, DataType.BFLOAT16.tile_bytes, 2 * dtype.tile_bytes)
-    work = traffic([spec], [out.spec], 0, macs=spec.volume)
-    planner.step(
-        "FastReduceNC",
-        "FastReduceNCProgramFactory",
-        cores,
-        [x],
-        [out],
-        staging(planner, sizes, cores),
-        {"dim": dim},
-        work,
+    sizes = {
+        "input": 2 * together * spec.dtype.tile_bytes,
+        "zeros": DataType.BFLOAT16.tile_bytes,
+        "output": 2 * dtype.tile_bytes,
+    }
+    program = FastReduceProgram(
+        cores=cores,
+        buffers=staged(cores, sizes),
+        dim=dim,
+        results_per_core=div_up(out.spec.num_pages, max(1, cores.num_cores())),
+        tiles_per_result=length,
+        tiles_at_once=together,
     )
+    planner.dispatch(program, [x], [out])
     return out
 
 

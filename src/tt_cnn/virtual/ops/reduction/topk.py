@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.arguments.refusals import checked_pair, refuse_unfollowed, warn_unwritten
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.ops.layout.work_split import dealt_among
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import staging, tiles
+from tt_cnn.virtual.ops.reduction.time import MERGE_STEPS, SORT_STEPS, exchange_cycles
+from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries
@@ -20,6 +24,7 @@ from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_fewer_dims, plan_fou
 from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
 from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
@@ -39,10 +44,73 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _LEAST_WIDTH = 64
 """Shorter rows are padded."""
 _WIDE, _WIDE_ALONE, _FEW_ROWS = 8192, 1024, 2
-"""Widths from which on powers of two are divided among cores: in general, and with so few rows of tiles (measured)."""
+"""Widths from which on powers of two are divided among cores: in general, and with so few rows of tiles, which would
+leave most cores idle if each sorted whole rows (`multi_core_min_width`, `multi_core_low_ht_min_width` and
+`multi_core_low_ht_max_tile_rows` in topk_constants.hpp; tt-metal pull request 53793)."""
 _MOST_RESULTS = 64
+"""That the programs which divide rows merge (`topk_multicore_structurally_eligible` in topk_utils.cpp)."""
 _LOCAL_COST, _FINAL_COST = 7, 2
-"""What a tile costs where it is sorted and where results are merged: the library's own figures for its choice."""
+"""What a tile costs where it is sorted and where results are merged: upstream's figures, fitted on a Blackhole card,
+for its own choice (`kLocalCostFactor` and `kFinalCostFactor` in topk_utils.cpp)."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    k: int
+    largest: bool
+    ordered: bool
+    stable: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKProgram(Program):
+    op: str = "TopK"
+    wanted: Wanted
+    result_tiles: int
+    """That hold the results of a row of tiles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKRowsProgram(TopKProgram):
+    """Every core sorts whole rows of tiles: each tile is sorted into the results so far."""
+
+    factory: str = "TopKSingleCoreProgramFactory"
+    rows_per_core: int
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        tiles_per_core = self.rows_per_core * tiles(step.inputs[0].spec)[2]
+        steps = SORT_STEPS + (self.result_tiles - 1) * MERGE_STEPS
+        return _sorting(step, figures, tiles_per_core, exchange_cycles(figures, tiles_per_core * steps))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKDividedProgram(TopKProgram):
+    """Cores sort parts of a row; one more merges what they found."""
+
+    factory: str = "TopKMultiCoreProgramFactory"
+    tiles_per_core: int
+    local_cores: int
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """The last core merges a row while the others sort the next."""
+        matrices, height, _ = tiles(step.inputs[0].spec)
+        rows = matrices * height
+        steps = SORT_STEPS + (self.result_tiles - 1) * MERGE_STEPS
+        local = exchange_cycles(figures, self.tiles_per_core * steps)
+        final = exchange_cycles(figures, self.local_cores * self.result_tiles * MERGE_STEPS)
+        vector = rows * max(local, final) + min(local, final)
+        return _sorting(step, figures, rows * self.tiles_per_core, vector)
+
+
+def _sorting(step: Step, figures: Figures, count: float, vector: float) -> Cycles:
+    """Of `count` tiles, whose columns are sorted: values and indices are turned before."""
+    x = step.inputs[0].spec
+    turned = 2 * count * figures.transpose_cycles
+    cores = step.cores.num_cores()
+    results = [Tiles(slot.spec, slot.spec.num_pages / max(1, cores)) for slot in step.outputs]
+    return overlapped_cycles(
+        figures, cores, [Tiles(x, count)], results, compute=turned + vector, vector=vector, unpack_pack=turned
+    )
 
 
 @op("topk")
@@ -127,9 +195,8 @@ class TopK(Operation):
             current = scope.add(plan_pad(planner, current, [(0, missing)], worst, None, quick))
         current = scope.add(plan_fill_padding(planner, current, worst))
         given = tuple(plan_four_dims(planner, slot) for slot in given)
-        attributes = {"k": k, "largest": largest, "order": order}
         count = k if direct or given else round_up(k, TILE_SIZE)
-        outputs = self._sort(planner, current, numbers, given, count, config, grid, attributes)
+        outputs = self._sort(planner, current, numbers, given, count, config, grid, Wanted(k, largest, *order))
         made = [scope.add(slot) for slot in outputs]
         for i, slot in enumerate(outputs):
             ends = [*tuple(slot.spec.shape)[:-1], k]
@@ -157,7 +224,7 @@ class TopK(Operation):
         k: int,
         config: MemoryConfig,
         grid: CoreRangeSet | None,
-        attributes: dict[str, Any],
+        wanted: Wanted,
     ) -> tuple[Slot, Slot]:
         shape = Shape([*tuple(x.spec.shape)[:-1], k])
         short = x.spec.padded_shape[-1] < 65536 and x.spec.dtype is not DataType.FLOAT32
@@ -168,13 +235,12 @@ class TopK(Operation):
         values, indices = given or (planner.allocate(spec) for spec in specs)
         box = (grid or planner.grid).bounding_box()
         split = _split(box, x.spec, k)
-        if split is None:
-            factory, (cores, buffers) = "TopKSingleCoreProgramFactory", _by_rows(planner, x.spec, index, k, grid)
-        else:
-            stable = attributes["order"][1]
-            factory, (cores, buffers) = "TopKMultiCoreProgramFactory", _divided(box, x.spec, index, k, stable, *split)
-        work = traffic([x.spec], [values.spec, indices.spec], x.spec.volume)
-        planner.step("TopK", factory, cores, [x, *numbers], [values, indices], buffers, attributes, work)
+        program = (
+            _by_rows(planner, x.spec, index, k, grid, wanted)
+            if split is None
+            else _divided(box, x.spec, index, k, wanted, *split)
+        )
+        planner.dispatch(program, [x, *numbers], [values, indices])
         return values, indices
 
     def numbers(
@@ -210,9 +276,8 @@ def _check_given(given: Sequence[Slot], shape: Shape) -> None:
 
 
 def _by_rows(
-    planner: Planner, spec: Spec, index: DataType, k: int, grid: CoreRangeSet | None
-) -> tuple[CoreRangeSet, list[CircularBuffer]]:
-    """Every core sorts whole rows of tiles."""
+    planner: Planner, spec: Spec, index: DataType, k: int, grid: CoreRangeSet | None, wanted: Wanted
+) -> TopKRowsProgram:
     matrices, rows, _ = tiles(spec)
     whole = CoreCoord(*planner.card.grid)
     if grid is None:
@@ -221,8 +286,12 @@ def _by_rows(
         cores = dealt_among(grid, matrices * rows, row_wise=True)
     count, wide, tile = div_up(k, TILE_SIZE), index.tile_bytes, spec.dtype.tile_bytes
     kept = max(tile, DataType.BFLOAT16.tile_bytes)
-    sizes = [2 * tile, 2 * wide, 4 * kept, 4 * wide, 2 * count * kept, 2 * count * wide, count * tile, count * wide]
-    return cores, staging(planner, sizes, cores)
+    sizes = {"input": 2 * tile, "indices": 2 * wide, "turned": 4 * kept, "turned indices": 4 * wide}
+    sizes |= {"results": 2 * count * kept, "result indices": 2 * count * wide}
+    sizes |= {"output": count * tile, "output indices": count * wide}
+    share = div_up(matrices * rows, max(1, cores.num_cores()))
+    buffers = staged(cores, sizes)
+    return TopKRowsProgram(cores=cores, buffers=buffers, result_tiles=count, rows_per_core=share, wanted=wanted)
 
 
 def _split(box: CoreRange, spec: Spec, k: int) -> tuple[int, int, int] | None:
@@ -257,28 +326,56 @@ def _split(box: CoreRange, spec: Spec, k: int) -> tuple[int, int, int] | None:
 
 
 def _divided(
-    box: CoreRange, spec: Spec, index: DataType, k: int, stable: bool, share: int, columns: int, rows: int
-) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+    box: CoreRange,
+    spec: Spec,
+    index: DataType,
+    k: int,
+    wanted: Wanted,
+    share: int,
+    columns: int,
+    rows: int,
+) -> TopKDividedProgram:
     left, top = box.start.x, box.start.y
     local = CoreRangeSet([CoreRange((left, top), (left + columns - 1, top + rows - 1))])
     final = CoreRangeSet([CoreRange((left, top + rows), (left, top + rows))])
     everywhere = local.merge(final)
     tile, wide = spec.dtype.tile_bytes, index.tile_bytes
     kept = max(tile, DataType.BFLOAT16.tile_bytes)
-    gathered = columns * rows * div_up(k, TILE_SIZE)
-    if stable:  # values and indices are sorted together, as one key
-        key = DataType.UINT32.tile_bytes
-        one, two = DataType.BFLOAT16.tile_bytes, 2 * DataType.BFLOAT16.tile_bytes
-        keys = [
-            *((size, everywhere) for size in (4 * tile, 4 * wide, gathered * key)),
-            *((size, final) for size in (one, 2 * wide)),
-            *((size, local) for size in (share * key, 2 * key)),
-            *((size, final) for size in (two, gathered * key, one)),
+    count = div_up(k, TILE_SIZE)
+    gathered = columns * rows * count
+    if wanted.stable:  # values and indices are sorted together, as one key
+        key, one = DataType.UINT32.tile_bytes, DataType.BFLOAT16.tile_bytes
+        placed = [
+            ("input", 4 * tile, everywhere),
+            ("indices", 4 * wide, everywhere),
+            ("gathered", gathered * key, everywhere),
+            ("value", one, final),
+            ("output indices", 2 * wide, final),
+            ("turned", share * key, local),
+            ("results", 2 * key, local),
+            ("output", 2 * one, final),
+            ("turned results", gathered * key, final),
+            ("scratch", one, final),
         ]
-        return everywhere, [CircularBuffer(size, cores) for size, cores in keys]
-    placed = [
-        *((size, everywhere) for size in (4 * tile, 4 * wide, gathered * kept, gathered * wide, 2 * wide)),
-        *((size, local) for size in (share * kept, share * wide, 2 * kept)),
-        *((size, final) for size in (2 * tile, gathered * kept, gathered * wide)),
-    ]
-    return everywhere, [CircularBuffer(size, cores) for size, cores in placed]
+    else:
+        placed = [
+            ("input", 4 * tile, everywhere),
+            ("indices", 4 * wide, everywhere),
+            ("gathered", gathered * kept, everywhere),
+            ("gathered indices", gathered * wide, everywhere),
+            ("output indices", 2 * wide, everywhere),
+            ("turned", share * kept, local),
+            ("turned indices", share * wide, local),
+            ("results", 2 * kept, local),
+            ("output", 2 * tile, final),
+            ("turned results", gathered * kept, final),
+            ("turned result indices", gathered * wide, final),
+        ]
+    return TopKDividedProgram(
+        cores=everywhere,
+        buffers=tuple(CircularBuffer(size, cores, name=name) for name, size, cores in placed),
+        result_tiles=count,
+        tiles_per_core=share,
+        local_cores=columns * rows,
+        wanted=wanted,
+    )

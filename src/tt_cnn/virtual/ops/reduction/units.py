@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from tt_cnn.virtual.ops.layout.work_split import dealt_among
@@ -30,6 +30,11 @@ def dealt(planner: Planner, units: int, row_wise: bool = False, grid: CoreRangeS
 
 def staging(planner: Planner, sizes: Sequence[int], cores: CoreRangeSet) -> list[CircularBuffer]:
     return [CircularBuffer(size, cores, dataflow=True) for size in sizes]
+
+
+def staged(cores: CoreRangeSet, sizes: Mapping[str, int]) -> tuple[CircularBuffer, ...]:
+    """Dataflow buffers by name, with their bytes."""
+    return tuple(CircularBuffer(size, cores, dataflow=True, name=name) for name, size in sizes.items())
 
 
 def tiles(spec: Spec) -> tuple[int, int, int]:
