@@ -17,7 +17,7 @@ from tt_cnn.virtual.types.geometry import div_up, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Footprint:
     """What a spec needs of one memory: bytes in each bank, over how many banks, and in all."""
 
@@ -101,6 +101,21 @@ class Region:
         self.version += 1
 
 
+def l1_region(card: Card, top: int) -> Region:
+    """L1 up to where `L1_SMALL` begins."""
+    return Region(BufferType.L1, card.l1_base, top - card.l1_base, card.dram_alignment, False, card.cores)
+
+
+def footprint(card: Card, spec: Spec) -> Footprint:
+    kind = spec.memory_config.buffer_type
+    page = round_up(spec.page_bytes, card.dram_alignment if kind is BufferType.DRAM else card.l1_alignment)
+    if spec.memory_config.shard_spec is None:
+        banks = card.dram_banks if kind in (BufferType.DRAM, BufferType.TRACE) else card.cores
+        return Footprint(kind, div_up(spec.num_pages, banks) * page, banks, spec.num_pages * page)
+    bank = spec.shard_pages * page
+    return Footprint(kind, bank, spec.shards_with_data, spec.shards_with_data * bank)
+
+
 class Memory:
     """The regions of one chip (or of all chips of a mesh, which allocate in lock step too)."""
 
@@ -121,7 +136,7 @@ class Memory:
         top = card.l1_size - l1_small
         self.regions = {
             BufferType.DRAM: Region(BufferType.DRAM, card.dram_base, dram, align, True, card.dram_banks),
-            BufferType.L1: Region(BufferType.L1, card.l1_base, top - card.l1_base, align, False, card.cores),
+            BufferType.L1: l1_region(card, top),
             BufferType.L1_SMALL: Region(BufferType.L1_SMALL, top, l1_small, align, False, card.cores),
             BufferType.TRACE: Region(BufferType.TRACE, card.dram_base + dram, trace, align, True, card.dram_banks),
         }
@@ -135,14 +150,7 @@ class Memory:
         return self.card.dram_alignment if buffer_type is BufferType.DRAM else self.card.l1_alignment
 
     def footprint(self, spec: Spec) -> Footprint:
-        kind = spec.memory_config.buffer_type
-        region = self.regions[kind]
-        page = round_up(spec.page_bytes, self.page_alignment(kind))
-        if spec.memory_config.shard_spec is None:
-            return Footprint(kind, div_up(spec.num_pages, region.banks) * page, region.banks, spec.num_pages * page)
-        cores = spec.cores_with_data.num_cores()
-        bank = spec.shard_pages * page
-        return Footprint(kind, bank, cores, cores * bank)
+        return footprint(self.card, spec)
 
     def allocate(self, footprint: Footprint) -> int:
         """The address; a buffer of no bytes takes no memory and is at 0."""

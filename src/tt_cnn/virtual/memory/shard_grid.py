@@ -5,6 +5,7 @@ from __future__ import annotations
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.types.enums import TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -13,12 +14,14 @@ def check_shard_grid(card: Card, spec: Spec) -> None:
     shard = spec.memory_config.shard_spec
     if shard is None:
         return
-    is_block = spec.memory_config.memory_layout is TensorMemoryLayout.BLOCK_SHARDED
-    grid = spec.cores_with_data if is_block else shard.grid
     limit = (card.dram_banks, 1) if spec.memory_config.is_dram() else card.grid
-    end = grid.bounding_box().end
-    if end.x < limit[0] and end.y < limit[1]:
+    grid = shard.grid
+    if _is_inside(grid, limit):
         return
+    if spec.memory_config.memory_layout is TensorMemoryLayout.BLOCK_SHARDED:
+        grid = spec.cores_with_data
+        if _is_inside(grid, limit):
+            return
     kind = spec.memory_config.buffer_type.name
     outside = next(c for c in grid.cores() if c.x >= limit[0] or c.y >= limit[1])
     if kind == "DRAM" and outside.y:
@@ -33,3 +36,8 @@ def check_shard_grid(card: Card, spec: Spec) -> None:
         "fewer banks than an unharvested one of the same type. An L1 shard core outside the compute grid is legal only "
         "while it is claimed via ServiceCoreManager."
     )
+
+
+def _is_inside(grid: CoreRangeSet, limit: tuple[int, int]) -> bool:
+    end = grid.bounding_box().end
+    return end.x < limit[0] and end.y < limit[1]

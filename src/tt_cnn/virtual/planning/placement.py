@@ -14,7 +14,7 @@ from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """The memory of one buffer."""
 
@@ -23,7 +23,7 @@ class Place:
     bank_bytes: int
 
 
-@dataclass
+@dataclass(slots=True)
 class PlacedStep:
     """One dispatched step with its addresses: the record that reports, graph captures and conformance read."""
 
@@ -210,16 +210,45 @@ def _static_addresses(step: Step, base: int, alignment: int) -> tuple[list[int],
     known = step.__dict__.get("_static_addresses")
     if known is not None and known[0] == (base, alignment):
         return known[1]
-    stacks = {kind: _Stack(base, alignment) for kind in ("circular", "dataflow")}
-    for buffer in step.buffers:
-        stacks[_kind(buffer)].name(buffer.cores)
-    addresses = [0] * len(step.buffers)
-    for i, buffer in sorted(enumerate(step.buffers), key=lambda item: item[1].scratch):
-        if buffer.alias is None:
-            addresses[i] = stacks[_kind(buffer)].put(buffer)
-    found = addresses, {kind: stack.ends for kind, stack in stacks.items()}
+    found = _stacked_alike(step.buffers, base, alignment) or _stacked(step.buffers, base, alignment)
     step.__dict__["_static_addresses"] = (base, alignment), found  # a frozen dataclass, as cached_property does it
     return found
+
+
+def _stacked_alike(
+    buffers: tuple[CircularBuffer, ...], base: int, alignment: int
+) -> tuple[list[int], dict[str, dict[CoreRange, int]]] | None:
+    """`_stacked` for most programs: all buffers are of one kind and on the same cores, and lie one above the other."""
+    if not buffers:
+        return None
+    cores, dataflow = buffers[0].cores, buffers[0].dataflow
+    if any(one.cores is not cores or one.dataflow is not dataflow for one in buffers):
+        return None
+    addresses, end = [0] * len(buffers), 0
+    for i, buffer in _scratch_last(buffers):
+        if buffer.alias is None:
+            addresses[i] = round_up(max(base, end), alignment)
+            end = addresses[i] + buffer.bytes
+    regions: dict[str, dict[CoreRange, int]] = {"circular": {}, "dataflow": {}}
+    regions[_kind(buffers[0])] = dict.fromkeys(cores.ranges(), end)
+    return addresses, regions
+
+
+def _stacked(
+    buffers: tuple[CircularBuffer, ...], base: int, alignment: int
+) -> tuple[list[int], dict[str, dict[CoreRange, int]]]:
+    stacks = {kind: _Stack(base, alignment) for kind in ("circular", "dataflow")}
+    for buffer in buffers:
+        stacks[_kind(buffer)].name(buffer.cores)
+    addresses = [0] * len(buffers)
+    for i, buffer in _scratch_last(buffers):
+        if buffer.alias is None:
+            addresses[i] = stacks[_kind(buffer)].put(buffer)
+    return addresses, {kind: stack.ends for kind, stack in stacks.items()}
+
+
+def _scratch_last(buffers: tuple[CircularBuffer, ...]) -> list[tuple[int, CircularBuffer]]:
+    return sorted(enumerate(buffers), key=lambda item: item[1].scratch)
 
 
 def _check_program(

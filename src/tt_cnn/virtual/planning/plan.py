@@ -17,12 +17,12 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import CardError
-from tt_cnn.virtual.memory.memory import Memory
+from tt_cnn.virtual.memory.memory import Memory, Region, footprint, l1_region
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
 from tt_cnn.virtual.types.enums import BufferType, MathFidelity
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet
-from tt_cnn.virtual.types.kept import kept
+from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -88,12 +88,12 @@ class UntypedProgram(Program):
         return dict(self.attributes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Allocate:
     slot: Slot
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Free:
     slot: Slot
 
@@ -118,11 +118,11 @@ class Plan:
     consumed: tuple[Slot, ...] = ()
     """Inputs whose memory the call gives back (`move`, `deallocate_activation`)."""
 
-    @property
+    @lazy
     def steps(self) -> list[Step]:
         return [a for a in self.actions if isinstance(a, Step)]
 
-    @kept
+    @lazy
     def only_written(self) -> frozenset[int]:
         """Buffers of the call's tensors that it writes and does not read: what was in them does not matter."""
         read: set[int] = set()
@@ -143,31 +143,39 @@ class FreeMemory:
     l1_blocks: tuple[tuple[int, int, bool], ...] = ()
     """(address, bytes, in use) of L1, in the order of addresses."""
 
+    @property
+    def _top(self) -> int | None:
+        return self.l1_blocks[-1][0] + self.l1_blocks[-1][1] if self.l1_blocks else None
+
+    def l1_region(self, card: Card) -> Region:
+        """L1 with the same blocks, to try something in."""
+        region = l1_region(card, card.l1_size if self._top is None else self._top)
+        if self.l1_blocks:
+            used = {address: size for address, size, in_use in self.l1_blocks if in_use}
+            gaps = [(address, address + size) for address, size, in_use in self.l1_blocks if not in_use]
+            region.restore((gaps, used))
+        return region
+
     def as_memory(self, card: Card) -> Memory:
-        """A memory with the same L1, to try something in."""
-        if not self.l1_blocks:
-            return Memory(card)
-        top = self.l1_blocks[-1][0] + self.l1_blocks[-1][1]
-        memory = Memory(card, l1_small_size=card.l1_size - top)
-        used = {address: size for address, size, in_use in self.l1_blocks if in_use}
-        gaps = [(address, address + size) for address, size, in_use in self.l1_blocks if not in_use]
-        memory.regions[BufferType.L1].restore((gaps, used))
+        """A memory with the same L1."""
+        memory = Memory(card) if self._top is None else Memory(card, l1_small_size=card.l1_size - self._top)
+        memory.regions[BufferType.L1] = self.l1_region(card)
         return memory
 
 
 class _Simulation:
     """L1 as the plan's own allocations and frees will have left it; those of the call's inputs stay where they are."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, card: Card, region: Region) -> None:
+        self._card, self._region = card, region
         self._addresses: dict[int, int] = {}
         self._seen = 0
 
     def lowest_after(self, actions: Sequence[Action]) -> int | None:
-        region = self._memory.regions[BufferType.L1]
+        region = self._region
         for action in actions[self._seen :]:
             if isinstance(action, Allocate) and action.slot.spec.memory_config.buffer_type is BufferType.L1:
-                address = region.allocate(self._memory.footprint(action.slot.spec).bank_bytes)
+                address = region.allocate(footprint(self._card, action.slot.spec).bank_bytes)
                 if address is not None:  # what does not fit is refused when the plan is placed
                     self._addresses[action.slot.buffer] = address
             elif isinstance(action, Free) and action.slot.buffer in self._addresses:
@@ -237,7 +245,7 @@ class Planner:
         Ops that choose a program by this set `reads_free_memory`.
         """
         if self._simulated is None:
-            self._simulated = _Simulation(self.memory.as_memory(self.card))
+            self._simulated = _Simulation(self.card, self.memory.l1_region(self.card))
         lowest = self._simulated.lowest_after(self.actions)
         return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
 

@@ -25,8 +25,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
 from tt_cnn.virtual.types.enums import MathFidelity
 from tt_cnn.virtual.types.geometry import CoreRangeSet
-from tt_cnn.virtual.types.kept import kept
-from tt_cnn.virtual.types.tensor_spec import Spec
+from tt_cnn.virtual.types.lazy import lazy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +102,18 @@ class Step:
     def buffers(self) -> tuple[CircularBuffer, ...]:
         return self.program.buffers
 
-    @kept
-    def program_key(self) -> tuple[Program, tuple[Spec, ...], tuple[Spec, ...]]:
+    @lazy
+    def program_key(self) -> ProgramKey:
         """What makes two steps the same program: the program cache compares this."""
-        return self.program, tuple(s.spec for s in self.inputs), tuple(s.spec for s in self.outputs)
+        return ProgramKey((self.program, tuple(s.spec for s in self.inputs), tuple(s.spec for s in self.outputs)))
+
+
+class ProgramKey(tuple[Any, ...]):
+    """A program and the specs of its tensors. It is looked up many times, so its hash is kept."""
+
+    @lazy
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash

@@ -9,7 +9,7 @@ from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Slot:
     """A tensor of the plan. Slots with the same `buffer` share memory (views, in-place results)."""
 
@@ -18,7 +18,7 @@ class Slot:
     spec: Spec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AllocateConfig:
     """A sliding-window table in L1_SMALL (or DRAM); it stays while the step's program is cached."""
 
@@ -28,7 +28,7 @@ class AllocateConfig:
     buffer_type: BufferType = BufferType.L1_SMALL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CircularBuffer:
     """A circular buffer of a program: its bytes per core, its cores, and the tensor whose memory it borrows, if any.
 

@@ -132,10 +132,13 @@ class CoreRange:
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CoreRange) and self.start == other.start and self.end == other.end
+        return self is other or (isinstance(other, CoreRange) and self._corners() == other._corners())
 
     def __hash__(self) -> int:
-        return hash((self.start, self.end))
+        return hash(self._corners())
+
+    def _corners(self) -> tuple[int, int, int, int]:
+        return self.start.x, self.start.y, self.end.x, self.end.y
 
 
 _set_start, _set_end = (CoreRange.__dict__[name].__set__ for name in ("start", "end"))
@@ -218,7 +221,7 @@ class CoreRangeSet:
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CoreRangeSet) and self._ranges == other._ranges
+        return self is other or (isinstance(other, CoreRangeSet) and self._ranges == other._ranges)
 
     def __hash__(self) -> int:
         return self._hash
@@ -336,25 +339,20 @@ class CoreGrid:
     __str__ = __repr__
 
 
-def _checked(dims: tuple[Any, ...]) -> tuple[int, ...]:
-    """Dimensions that are not all plain numbers."""
-    found = tuple(natural(d, "a dimension") for d in dims)
-    if any(d >= 2**32 for d in found):
-        raise TypeError(f"the shape is {found}; a dimension must be below 2**32")
-    return found
-
-
 class Shape:
     """Dimensions of a tensor. Equal to tuples, lists and torch.Size with the same numbers; not sliceable."""
 
     __slots__ = ("_dims",)
 
     def __init__(self, shape: Iterable[int]) -> None:
-        self._dims = dims = tuple(shape)
-        for d in dims:
-            if type(d) is not int or not 0 <= d < 2**32:
-                self._dims = _checked(dims)
-                return
+        dims = tuple(shape)
+        for size in dims:
+            if type(size) is not int or not 0 <= size < 2**32:
+                dims = tuple(natural(d, "a dimension") for d in dims)
+                break
+        self._dims = dims
+        if dims and max(dims) >= 2**32:
+            raise TypeError(f"the shape is {dims}; a dimension must be below 2**32")
 
     @property
     def rank(self) -> int:
@@ -373,13 +371,16 @@ class Shape:
         return prod(self._dims)
 
     def __getitem__(self, index: int) -> int:
+        dims = self._dims
+        if type(index) is int and -len(dims) <= index < len(dims):
+            return dims[index]
         if isinstance(index, slice):
             raise TypeError("a Shape takes a whole number as index, not a slice; use list(shape)[...]")
-        rank = len(self._dims)
+        rank = len(dims)
         kept = max(rank, 4)  # the real Shape has ones before the first of fewer dimensions
         if not -kept <= index < rank:
             raise RuntimeError(f"ShapeBase[] index out of range. {index} not in [{-kept}, {rank})")
-        return self._dims[index] if index >= -rank else 1
+        return dims[index] if index >= -rank else 1
 
     def __len__(self) -> int:
         return len(self._dims)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -20,7 +20,7 @@ from tt_cnn.virtual.types.geometry import (
     natural,
     round_up,
 )
-from tt_cnn.virtual.types.kept import kept
+from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.shard_spec import ShardSpec
 
 
@@ -56,15 +56,15 @@ class MemoryConfig:
         own = self.shard_spec.sealed()
         twin: MemoryConfig | None = self.__dict__.get("_twin")
         if twin is None or twin.shard_spec is not own:
-            twin = replace(self, shard_spec=own)
+            twin = self.with_shard_spec(own)
             object.__setattr__(self, "_twin", twin)
         return twin
 
     def copy(self) -> MemoryConfig:
         """The same with a shard spec of its own, to be given away."""
-        return self if self.shard_spec is None else replace(self, shard_spec=self.shard_spec.copy())
+        return self if self.shard_spec is None else self.with_shard_spec(self.shard_spec.copy())
 
-    @kept
+    @lazy
     def _hash(self) -> int:
         return hash((self.memory_layout, self.buffer_type, self.shard_spec))
 
@@ -88,7 +88,7 @@ class MemoryConfig:
         return self.buffer_type is BufferType.DRAM
 
     def with_shard_spec(self, shard_spec: ShardSpec | None) -> MemoryConfig:
-        return replace(self, shard_spec=shard_spec)
+        return MemoryConfig(self.memory_layout, self.buffer_type, shard_spec, self.nd_shard_spec)
 
     def to_json(self) -> str:
         data: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import Any
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, Tile, div_up, first_cores, round_up
-from tt_cnn.virtual.types.kept import kept
+from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 
 _HEIGHT, _WIDTH, _BLOCK = (
@@ -57,7 +57,7 @@ class Spec:
 
     # --- shapes -------------------------------------------------------------------------------------------------
 
-    @kept
+    @lazy
     def full_alignment(self) -> tuple[int, ...]:
         """The layout's own alignment (a tile; for row-major shards the shard width), enlarged by `alignment`."""
         if self.layout is Layout.TILE:
@@ -72,22 +72,22 @@ class Spec:
         needed = (1,) * (rank - len(own)) + own
         return tuple(round_up(g, n) for g, n in zip(given, needed, strict=True))
 
-    @kept
+    @lazy
     def padded_shape(self) -> Shape:
-        alignment = self.full_alignment
-        rank = max(len(self.shape), len(alignment))
-        dims = [1] * (rank - len(self.shape)) + list(self.shape)
+        alignment, dims = self.full_alignment, list(self.shape)
+        if len(dims) < len(alignment):
+            dims = [1] * (len(alignment) - len(dims)) + dims
         for back in range(1, min(len(alignment), 2) + 1):
             dims[-back] = round_up(dims[-back], alignment[-back])
-        return Shape(dims)
+        return self.shape if self.shape == dims else Shape(dims)
 
-    @kept
+    @lazy
     def physical(self) -> tuple[int, int]:
         """Height and width of the tensor as a matrix in memory."""
         dims = tuple(self.padded_shape)
         return (prod(dims[:-1]), dims[-1]) if dims else (1, 1)
 
-    @kept
+    @lazy
     def logical_2d(self) -> tuple[int, int]:
         dims = tuple(self.shape)
         return (prod(dims[:-1]), dims[-1]) if dims else (1, 1)
@@ -98,7 +98,7 @@ class Spec:
 
     # --- pages and bytes ----------------------------------------------------------------------------------------
 
-    @kept
+    @lazy
     def page_shape(self) -> tuple[int, int]:
         """A page is a tile, or a row of the tensor, or a row of a shard where shards divide the width."""
         if self.layout is Layout.TILE:
@@ -110,18 +110,18 @@ class Spec:
             return 1, shard.shape[1]
         return 1, self.physical[1]
 
-    @kept
+    @lazy
     def page_bytes(self) -> int:
         if self.layout is Layout.TILE:
             return self.dtype.tile_bytes
         return self.page_shape[1] * self.dtype.element_bytes
 
-    @kept
+    @lazy
     def num_pages(self) -> int:
         height, width = self.physical
         return div_up(height, self.page_shape[0]) * div_up(width, self.page_shape[1])
 
-    @kept
+    @lazy
     def shard_pages(self) -> int:
         shard = self.shard
         return div_up(shard.shape[0], self.page_shape[0]) * div_up(shard.shape[1], self.page_shape[1])
@@ -139,13 +139,21 @@ class Spec:
     def is_sharded(self) -> bool:
         return self.memory_config.is_sharded()
 
-    @kept
+    @lazy
     def shards(self) -> tuple[int, int]:
         """Shards along the height and along the width that hold data."""
         height, width = self.physical
         return div_up(height, self.shard.shape[0]), div_up(width, self.shard.shape[1])
 
-    @kept
+    @lazy
+    def shards_with_data(self) -> int:
+        """How many of the grid's cores hold a shard."""
+        rows, columns = self.shards
+        if self.memory_config.memory_layout is _BLOCK:
+            return rows * columns
+        return min(rows * columns, self.shard.num_cores())
+
+    @lazy
     def cores_with_data(self) -> CoreRangeSet:
         """The cores of the grid that hold a shard: the grid may be larger than the tensor."""
         rows, columns = self.shards

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from tt_cnn.virtual.ops.aliases import current_spelling
@@ -57,9 +57,7 @@ class Conv2dConfig:
 
     def frozen(self) -> Settings:
         """The values that planning works with: hashable, and no longer changed by the user."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["activation"] = activation(self.activation)
-        return Settings(**values)
+        return _DEFAULTS.but(**{**vars(self), "activation": activation(self.activation)})
 
 
 def _with_old_spellings(init: Callable[..., None]) -> Callable[..., None]:
@@ -125,9 +123,12 @@ class Settings:
     padding_mode: PaddingMode = PaddingMode.Zeros
 
     def but(self, **changes: Any) -> Settings:
-        return replace(self, **changes)
+        made = object.__new__(Settings)
+        made.__dict__.update(self.__dict__, **changes)  # several times a plan; `replace` asks for all fields by name
+        return made
 
 
+_DEFAULTS = Settings()
 Conv1dConfig = Conv2dConfig
 Conv2dSliceConfig = Op2DSliceConfig
 Conv2dL1Full = SliceTypeEnum.L1Full

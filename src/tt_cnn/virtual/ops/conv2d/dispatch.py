@@ -170,8 +170,8 @@ def _cores(inputs: ParallelConfig, outputs: ParallelConfig) -> CoreRangeSet:
         return CoreRangeSet([CoreRange((0, 0), outputs.grid.bounding_box().end)])
     if inputs.layout is BLOCK:
         a, b = inputs.grid.bounding_box(), outputs.grid.bounding_box()
-        if a.start == b.start and a.end == b.end:
-            return inputs.grid
+        if inputs.grid.size() == outputs.grid.size() == 1 and (a.contains(b) or b.contains(a)):
+            return inputs.grid if a.contains(b) else outputs.grid
         return inputs.grid.merge(outputs.grid)
     larger = inputs.grid if inputs.grid.num_cores() > outputs.grid.num_cores() else outputs.grid
     return CoreRangeSet([larger.bounding_box()])

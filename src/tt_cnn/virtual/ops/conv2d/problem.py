@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
@@ -11,6 +10,7 @@ from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.sliding_window.parallel import WIDTH
 from tt_cnn.virtual.ops.sliding_window.window import Padding, Pair, SlidingWindow
 from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -30,7 +30,7 @@ class Convolution:
     dilation: Pair
     groups: int
 
-    @cached_property
+    @lazy
     def window(self) -> SlidingWindow:
         return SlidingWindow(
             self.batch, (self.height, self.width), self.kernel, self.stride, self.padding, self.dilation

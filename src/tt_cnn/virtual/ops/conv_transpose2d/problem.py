@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.sliding_window.window import Pair, SlidingWindow
+from tt_cnn.virtual.types.lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class TransposedConvolution(Convolution):
 
     output_padding: Pair = (0, 0)
 
-    @cached_property
+    @lazy
     def window(self) -> SlidingWindow:
         return SlidingWindow(
             self.batch,

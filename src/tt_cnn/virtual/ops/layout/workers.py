@@ -26,4 +26,9 @@ def workers_of(card: Card, spec: Spec) -> CoreRangeSet:
     if spec.memory_config.is_dram():
         near = _NEXT_TO_BANK[card.arch]
         return cores_to_ranges(CoreCoord(*near[bank.x]) for bank in holders.cores())
-    return holders if holders.size() == 1 else cores_to_ranges(holders.cores())
+    return holders if holders.size() == 1 else _joined(holders)
+
+
+@lru_cache(maxsize=1024)
+def _joined(cores: CoreRangeSet) -> CoreRangeSet:
+    return cores_to_ranges(cores.cores())

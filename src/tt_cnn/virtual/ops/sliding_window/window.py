@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tt_cnn.virtual.types.geometry import div_up
+from tt_cnn.virtual.types.lazy import lazy
 
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
@@ -58,7 +58,7 @@ class SlidingWindow:
     ceil_pad: Pair | None = None
     """The further padding of `ceil_mode`, where it is given and not worked out (slices of a pool)."""
 
-    @cached_property
+    @lazy
     def dilated(self) -> Pair:
         """Height and width that the window covers."""
         return (
@@ -74,7 +74,7 @@ class SlidingWindow:
     def pad_w(self) -> int:
         return self.padding[2] + self.padding[3]
 
-    @cached_property
+    @lazy
     def output_hw(self) -> Pair:
         if self.scale is not None:
             return self.input_hw[0] * self.scale[0], self.input_hw[1] * self.scale[1]
@@ -114,7 +114,7 @@ class SlidingWindow:
         size, stride, pads = self.input_hw[axis], self.stride[axis], (self.pad_h, self.pad_w)[axis]
         return max(0, stride * (self._output(axis) - 1) + self.dilated[axis] - size - pads)
 
-    @cached_property
+    @lazy
     def padded_hw(self) -> Pair:
         """One image with all its padding (for a transposed window: with the zeros between its pixels too)."""
         if self.transposed:
@@ -127,7 +127,7 @@ class SlidingWindow:
             self.input_hw[1] + self.pad_w + self._ceil_pad(1),
         )
 
-    @cached_property
+    @lazy
     def first_pixel(self) -> Pair:
         """Where the image begins inside its padding."""
         top, _, left, _ = self.padding

@@ -1,0 +1,34 @@
+"""Values that are worked out when they are first read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+_T = TypeVar("_T")
+
+
+class lazy(Generic[_T]):
+    """`functools.cached_property` without the lock that Python takes for it before 3.12.
+
+    Planning reads tens of thousands of these; two threads that come to the same one work out the same value.
+    """
+
+    def __init__(self, make: Callable[[Any], _T]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[_T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.make(instance)
+        return value
