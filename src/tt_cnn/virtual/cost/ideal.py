@@ -12,7 +12,6 @@ from typing import Any
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.ideal_moves import MOVING_OPS, moving_cycles
 from tt_cnn.virtual.cost.tensix import PHASES
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
@@ -55,8 +54,6 @@ def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
         return _matmul(step, card)
     if step.op == "Pool2D":
         return _pool(step)
-    if step.op in MOVING_OPS:
-        return moving_cycles(step, card, figures)
     return 1
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import block_width_limit, half_limit, pending_output, row_fits
-from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging, transfer
+from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, to_four
+from tt_cnn.virtual.ops.layout.time import tilize_cycles
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.work_split import (
     SINGLE_CORE,
     block_sets,
@@ -16,6 +22,7 @@ from tt_cnn.virtual.ops.layout.work_split import (
 )
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Tile, div_up
@@ -37,6 +44,22 @@ _TILIZABLE = (
 )
 WIDE_ROW = 32
 """Rows of more tiles than this may be cut into square blocks, where that employs more cores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TilizeProgram(Program):
+    """Rows to tiles: within shards, a row of tiles at a time, or in blocks of a few tiles' width."""
+
+    op: str = "Tilize"
+    memory_config: MemoryConfig
+    fits: bool
+    """A row of tiles fits into L1."""
+    multicore: bool
+    grid: CoreRangeSet | None
+    """The cores that the call leaves to the op."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return tilize_cycles(step, figures)
 
 
 def plan_tilize(
@@ -76,8 +99,6 @@ def _through_dram(
     grid: CoreRangeSet | None,
 ) -> Slot:
     """Rows of shards too wide for the L1 of a core are tilized in blocks, from DRAM to DRAM."""
-    from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-
     rows = plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG, None)
     tiles = _dispatch(
         planner, rows, DRAM_MEMORY_CONFIG, dtype or x.spec.dtype, use_multicore, False, use_low_perf, grid
@@ -148,11 +169,16 @@ def _dispatch(
     _validate(planner, spec, use_multicore)
     factory = _factory(planner, spec, config, use_multicore, fits, use_low_perf, grid)
     buffers = _BUFFERS[factory](planner, x, out, grid, use_low_perf)
-    cores = all_cores(buffers)
-    attributes = {"memory_config": config, "dtype": dtype, "fits": fits, "multicore": use_multicore, "grid": grid}
-    planner.step(
-        "Tilize", f"Tilize{factory}ProgramFactory", cores, [x], [out], buffers, attributes, transfer(spec, out.spec)
+    program = TilizeProgram(
+        factory=f"Tilize{factory}ProgramFactory",
+        cores=all_cores(buffers),
+        buffers=tuple(buffers),
+        memory_config=config,
+        fits=fits,
+        multicore=use_multicore,
+        grid=grid,
     )
+    planner.dispatch(program, [x], [out])
     return out
 
 
@@ -197,17 +223,25 @@ def blocks_employ_more(area: int, rows: int, width: int, height: int, tiles: int
 def _sharded(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
     shard = x.spec.shard
     tiles = shard.shape[0] * shard.shape[1] // (TILE_SIZE * TILE_SIZE)
-    source = staging(tiles * x.spec.dtype.tile_bytes, shard.grid, x)
+    source = staging(tiles * x.spec.dtype.tile_bytes, shard.grid, x, "input")
     if out.spec.is_sharded:
-        return [source, staging(tiles * out.spec.dtype.tile_bytes, shard.grid, out)]
+        return [source, staging(tiles * out.spec.dtype.tile_bytes, shard.grid, out, "output")]
     row = shard.shape[1] // TILE_SIZE
-    return [source, staging(row * out.spec.dtype.tile_bytes, shard.grid)]
+    return [source, staging(row * out.spec.dtype.tile_bytes, shard.grid, name="output")]
 
 
 def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
     row = div_up(extent(x.spec.shape, 1), TILE_SIZE)
     cores, _ = split_blocks(planner.card, div_up(out.spec.num_pages, row), grid)
-    return [staging(row * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, row, cores)
+
+
+def tile_pair(x: Slot, out: Slot, tiles: int, cores: CoreRangeSet, suffix: str = "") -> list[CircularBuffer]:
+    """As many tiles of the input as of the output."""
+    return [
+        staging(tiles * slot.spec.dtype.tile_bytes, cores, name=name + suffix)
+        for name, slot in (("input", x), ("output", out))
+    ]
 
 
 def block_buffers(
@@ -218,11 +252,12 @@ def block_buffers(
     limit = block_width_limit(planner, x.spec.dtype, out.spec.dtype, stages_rows=tilizes)
     width, height = extent(shape, 1) // TILE_SIZE, extent(shape, 2) // TILE_SIZE
     buffers = []
-    for blocks in block_sets(planner.card, width, height, limit, grid, row_wise):
-        buffers += [staging(blocks.tiles * slot.spec.dtype.tile_bytes, blocks.cores) for slot in (x, out)]
+    for i, blocks in enumerate(block_sets(planner.card, width, height, limit, grid, row_wise)):
+        suffix = f" {i + 1}" if i else ""
+        buffers += tile_pair(x, out, blocks.tiles, blocks.cores, suffix)
         if tilizes:
             row = x.spec.dtype.tile_bytes // TILE_SIZE * blocks.tiles
-            buffers.append(scratchpad(row + 2 * planner.card.dram_alignment, blocks.cores))
+            buffers.append(scratchpad(row + 2 * planner.card.dram_alignment, blocks.cores, "staged row" + suffix))
     return buffers
 
 
@@ -249,8 +284,7 @@ def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low
     if not low_perf:
         limit = half_limit(planner) // (x.spec.dtype.tile_bytes + out.spec.dtype.tile_bytes)
         tiles = tiles_a_block(x.spec.physical[1] // TILE_SIZE, limit)
-    cores = one_core(planner, grid)
-    return [staging(tiles * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, tiles, one_core(planner, grid))
 
 
 _BUFFERS = {"MultiCoreSharded": _sharded, "MultiCoreDefault": _rows, "MultiCoreBlock": _blocks, "SingleCore": _single}

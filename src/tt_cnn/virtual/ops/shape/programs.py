@@ -13,6 +13,7 @@ from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+CoresAndBuffers = tuple[CoreRangeSet, list[CircularBuffer]]
 MAX_CIRCULAR_BUFFER_PAGES = 65535
 
 
@@ -46,7 +47,10 @@ def aligned_page(card: Card, spec: Spec) -> int:
 def borrowed(
     planner: Planner, name: str, entry: int, count: int, cores: CoreRangeSet, tensor: Slot, parameter: str
 ) -> CircularBuffer:
-    """A dataflow buffer over a tensor's shard; it must fit into what a bank holds of it."""
+    """A dataflow buffer over a tensor's shard; it must fit into what a bank holds of it.
+
+    `name` and `parameter` are TT-NN's; the program knows the buffer by the parameter.
+    """
     spec = tensor.spec
     held = spec.shard_pages * aligned_page(planner.card, spec)
     fatal(
@@ -54,18 +58,18 @@ def borrowed(
         f"DFB '{name}' (entry_size {entry} * num_entries {count} = {entry * count} bytes) is larger than the per-bank "
         f"allocation of its borrowed TensorParameter '{parameter}' ({held} bytes).",
     )
-    return CircularBuffer(entry * count, cores, alias=tensor, dataflow=True)
+    return CircularBuffer(entry * count, cores, alias=tensor, dataflow=True, name=parameter.replace("_", " "))
 
 
-def circular(index: int, page: int, pages: int, cores: CoreRangeSet, tensor: Slot | None = None) -> CircularBuffer:
-    """A circular buffer of the older kind, over a tensor's shard where one is given."""
+def circular(name: str, index: int, page: int, pages: int, cores: CoreRangeSet, tensor: Slot) -> CircularBuffer:
+    """A circular buffer of the older kind, over a tensor's shard."""
     fatal(
         pages <= MAX_CIRCULAR_BUFFER_PAGES,
         f"For buffer index {index}, number of CB pages {pages} is greater than {MAX_CIRCULAR_BUFFER_PAGES}. Would "
         "cause "
         "wraparound in the CB calculations.",
     )
-    return CircularBuffer(page * pages, cores, alias=tensor)
+    return CircularBuffer(page * pages, cores, alias=tensor, name=name)
 
 
 class Temporaries:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE, split_work
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.permute.program import plan_permute_device
@@ -20,6 +23,11 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 Added = tuple[int, int, int]
 """Channels added at the end, rows and columns."""
 _WIDTH_UNIT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshapeOnDeviceProgram(PagesProgram):
+    op: str = "Reshape"
 
 
 def plan_fold_by_transposes(
@@ -69,8 +77,12 @@ def _regrouped(planner: Planner, x: Slot, shape: Shape) -> Slot:
         "vice versa",
     )
     _, share = split_work(planner.card, rows if old > new else out_rows)
-    buffers = [CircularBuffer(share * max(old, new), planner.grid)]
-    planner.step("Reshape", "ReshapeRMProgramFactory", planner.grid, [x], [output], buffers, {"shape": shape})
+    program = ReshapeOnDeviceProgram(
+        factory="ReshapeRMProgramFactory",
+        cores=planner.grid,
+        buffers=(CircularBuffer(share * max(old, new), planner.grid, name="rows"),),
+    )
+    planner.dispatch(program, [x], [output])
     return output
 
 
@@ -86,9 +98,11 @@ def _regrouped_tiles(planner: Planner, x: Slot, shape: Shape) -> Slot:
         "tile path; use ttnn::reshape instead.",
     )
     word, line = alignment(planner.card, spec), 16 * spec.dtype.element_bytes
-    sizes = [2 * spec.dtype.tile_bytes, *([word] if word > line else [])]
-    buffers = [CircularBuffer(size, SINGLE_CORE) for size in sizes]
-    planner.step("Reshape", "ReshapeTileProgramFactory", SINGLE_CORE, [x], [output], buffers, {"shape": shape})
+    buffers = [CircularBuffer(2 * spec.dtype.tile_bytes, SINGLE_CORE, name="tiles")]
+    if word > line:
+        buffers.append(CircularBuffer(word, SINGLE_CORE, name="line"))
+    program = ReshapeOnDeviceProgram(factory="ReshapeTileProgramFactory", cores=SINGLE_CORE, buffers=tuple(buffers))
+    planner.dispatch(program, [x], [output])
     return output
 
 

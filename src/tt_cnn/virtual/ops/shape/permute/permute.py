@@ -10,7 +10,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
-from tt_cnn.virtual.ops.shape.permute.program import plan_permute_device
+from tt_cnn.virtual.ops.shape.permute.program import PermuteProgram, plan_permute_device
 from tt_cnn.virtual.ops.shape.programs import Temporaries, as_ints, normalized
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_fewer_dims, plan_four_dims
 from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, derived, lacks_shards
@@ -62,7 +62,7 @@ def plan_permute(
     order = [normalized(d, rank) for d in dims]
     fatal(len(set(order)) == rank, f"permute: dims {tuple(dims)} name a dimension twice")
     if 0 in spec.shape and not spec.is_sharded:
-        return _nothing(planner, x, Shape([spec.shape[d] for d in order]), config or spec.memory_config)
+        return _nothing(planner, x, tuple(order), config or spec.memory_config)
     if changes_nothing(spec, order):
         return stages.to_memory_config(planner, x, config or spec.memory_config)
     scope = Temporaries(planner)
@@ -118,10 +118,11 @@ def _permuted(planner: Planner, x: Slot, order: tuple[int, ...], config: MemoryC
     return result
 
 
-def _nothing(planner: Planner, x: Slot, shape: Shape, config: MemoryConfig) -> Slot:
+def _nothing(planner: Planner, x: Slot, order: tuple[int, ...], config: MemoryConfig) -> Slot:
     """The result for a tensor without elements."""
+    shape = Shape([x.spec.shape[d] for d in order])
     output = planner.allocate(Spec(shape, x.spec.dtype, x.spec.layout, config))
-    planner.step("Permute", "MultiCoreTileInvariant", SINGLE_CORE, [x], [output])
+    planner.dispatch(PermuteProgram(factory="MultiCoreTileInvariant", cores=SINGLE_CORE, dims=order), [x], [output])
     return output
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat import plan_concat
@@ -40,6 +43,14 @@ def _slot_bytes(planner: Planner, spec: Spec, config: MemoryConfig) -> int:
     return max(round_up(stick, alignment(card, spec)), round_up(stick, out_word))
 
 
+@dataclass(frozen=True, kw_only=True)
+class RepeatInterleaveCodegenProgram(PagesProgram):
+    op: str = "RepeatInterleaveCodegen"
+    factory: str = "RepeatInterleaveCodegenProgramFactory"
+    times: int
+    dim: int
+
+
 def _generated(planner: Planner, spec: Spec, times: int, dim: int, config: MemoryConfig | None) -> bool:
     rank = len(spec.shape)
     if spec.is_sharded or (config is not None and config.is_sharded()) or not 2 <= rank <= 4 or times < 2:
@@ -67,15 +78,8 @@ def _through_generated(planner: Planner, x: Slot, times: int, dim: int, config: 
         while 2 * batch > most:
             batch //= 2
         size = 2 * batch * slot
-    planner.step(
-        "RepeatInterleaveCodegen",
-        "RepeatInterleaveCodegenProgramFactory",
-        cores,
-        [x],
-        [output],
-        [CircularBuffer(size, cores)],
-        {"times": times, "dim": dim, "memory_config": config},
-    )
+    buffers = (CircularBuffer(size, cores, name="pages"),)
+    planner.dispatch(RepeatInterleaveCodegenProgram(cores=cores, buffers=buffers, times=times, dim=dim), [x], [output])
     return output
 
 
