@@ -17,7 +17,7 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout

@@ -8,14 +8,15 @@ import torch
 
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.layout.moving import PagesProgram
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat import plan_concat
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment, cores_for, normalized
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.repeat.program import DEPTH, repeated
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_unsqueeze
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -113,13 +114,13 @@ def _through_concat(planner: Planner, x: Slot, times: int, dim: int, config: Mem
     casts = spec.dtype in _CAST
     if casts:
         current = scope.add(plan_typecast(planner, current, DataType.BFLOAT16, target))
-    current = scope.replace(current, stages.to_layout(planner, current, Layout.ROW_MAJOR))
+    current = scope.replace(current, plan_to_layout(planner, current, Layout.ROW_MAJOR, None, None))
     expanded = plan_unsqueeze(planner, current, dim + 1)
     batches = [min(BATCH, times - at) for at in range(0, times, BATCH)]
     parts = [scope.add(plan_concat(planner, [expanded] * count, dim + 1)) for count in batches]
     joined = scope.add(plan_concat(planner, parts, dim + 1))
     shaped = scope.add(plan_reshape(planner, joined, repeated(spec.shape, dim, times)))
-    laid = scope.add(stages.to_layout(planner, shaped, spec.layout))
+    laid = scope.add(plan_to_layout(planner, shaped, spec.layout, None, None))
     if casts:
         result = plan_typecast(planner, laid, spec.dtype, target)
     else:
