@@ -15,7 +15,7 @@ from tt_cnn.conformance.replay import replay
 from tt_cnn.conformance.tally import Tally
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.planning.plan import Planner, Step
+from tt_cnn.virtual.planning.plan import Planner, Step, UntypedProgram
 
 DATA = Path(__file__).parents[2] / "golden" / "data"
 
@@ -32,6 +32,9 @@ def test_every_recorded_step_has_a_time(corpus: str, monkeypatch: pytest.MonkeyP
         dispatch(self, *args, **kwargs)
         made = self.actions[-1]
         assert isinstance(made, Step)
+        if not isinstance(made.program, UntypedProgram):
+            names = [buffer.name for buffer in made.buffers]
+            assert all(names) and len({*names}) == len(names), (made.op, made.factory, names)
         cost = kernel_cost(made, self.card)
         assert all(isfinite(value) and value >= 0 for value in vars(cost).values()), (made.op, made.factory, cost)
         costs.setdefault(made.op, []).append(cost.ns)

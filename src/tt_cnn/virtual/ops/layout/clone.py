@@ -7,7 +7,7 @@ from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
-from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, padded_as, staging
+from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment, check_grid, padded_as, staging
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, op
@@ -74,12 +74,12 @@ def _program(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRangeSet, list[C
         width = spec.shape[-1]
         units = spec.volume // (TILE_SIZE * TILE_SIZE if spec.layout is Layout.TILE else width)
         cores, _ = split_work(planner.card, units)
-    source = x.spec.memory_config
-    alignment = planner.card.dram_alignment if source.is_dram() else planner.card.l1_alignment
     dtypes = [x.spec.dtype] if x.spec.dtype is spec.dtype else [x.spec.dtype, spec.dtype]
     units_bytes = [d.tile_bytes if spec.layout is Layout.TILE else width * d.element_bytes for d in dtypes]
     named = zip(("input", "output"), units_bytes, strict=False)
-    return cores, [staging(2 * round_up(size, alignment), cores, name=name) for name, size in named]
+    return cores, [
+        staging(2 * round_up(size, alignment(planner.card, x.spec)), cores, name=name) for name, size in named
+    ]
 
 
 @op("clone")

@@ -9,7 +9,7 @@ from typing import Any
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import program_limit
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
-from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, scratchpad, staging
+from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment, extent, scratchpad, staging
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -70,10 +70,6 @@ def _validate(spec: Spec, config: MemoryConfig, dtype: DataType, out: Spec | Non
     fatal(spec.dtype is dtype or spec.layout is Layout.TILE, "Only tile layout supports dtype conversion")
 
 
-def _alignment(planner: Planner, spec: Spec) -> int:
-    return planner.card.dram_alignment if spec.memory_config.is_dram() else planner.card.l1_alignment
-
-
 def _unit(spec: Spec, dtype: DataType) -> int:
     """Bytes of a page of the input's form in a dtype: a tile, a row, or a row of a shard."""
     if spec.layout is Layout.TILE:
@@ -86,10 +82,10 @@ def _copies_pages(planner: Planner, spec: Spec, config: MemoryConfig, dtype: Dat
     """Page by page, where both tensors are divided alike and four pages fit L1."""
     if spec.memory_config != config:
         return False
-    alignment = _alignment(planner, spec)
-    total = 2 * round_up(_unit(spec, spec.dtype), alignment)
+    word = alignment(planner.card, spec)
+    total = 2 * round_up(_unit(spec, spec.dtype), word)
     if spec.dtype is not dtype:
-        total += 2 * round_up(_unit(spec, dtype), alignment)
+        total += 2 * round_up(_unit(spec, dtype), word)
     return total < program_limit(planner)
 
 
@@ -100,7 +96,7 @@ def same_memory_program(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRange
     cores, _ = split_work(planner.card, units)
     return cores, [
         CircularBuffer(
-            2 * round_up(_unit(slot.spec, slot.spec.dtype), _alignment(planner, slot.spec)), cores, name=name
+            2 * round_up(_unit(slot.spec, slot.spec.dtype), alignment(planner.card, slot.spec)), cores, name=name
         )
         for name, slot in _staged(x, out)
     ]
@@ -122,17 +118,17 @@ def _page_elements(spec: Spec) -> int:
 def _rows(planner: Planner, spec: Spec, out: Spec) -> tuple[CoreRangeSet, list[CircularBuffer]]:
     width, rows, element = spec.shape[-1], spec.logical_2d[0], spec.dtype.element_bytes
     common = gcd(_page_elements(spec), _page_elements(out))
-    alignment = max(_alignment(planner, spec), _alignment(planner, out))
+    word = max(alignment(planner.card, spec), alignment(planner.card, out))
     if (
         rows < planner.card.cores
         and common < width
         and common * element <= _LARGEST_PART
-        and common * element % alignment == 0
+        and common * element % word == 0
     ):
         cores, _ = split_work(planner.card, rows * div_up(width, common))
         return cores, [staging(2 * common * element, cores, name="rows")]
     cores, _ = split_work(planner.card, rows)
-    page = min(round_up(out.page_bytes, _alignment(planner, out)), _LARGEST_PART)
+    page = min(round_up(out.page_bytes, alignment(planner.card, out)), _LARGEST_PART)
     return cores, [staging(2 * page, cores, name="rows"), scratchpad(min(spec.page_bytes, _LARGEST_PART), cores)]
 
 
@@ -142,7 +138,7 @@ def _tiles(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRangeSet, list[Cir
     tiles = outer * div_up(extent(shape, 2), TILE_SIZE) * div_up(extent(shape, 1), TILE_SIZE)
     cores, _ = split_work(planner.card, tiles)
     return cores, [
-        staging(2 * round_up(slot.spec.page_bytes, _alignment(planner, slot.spec)), cores, name=name)
+        staging(2 * round_up(slot.spec.page_bytes, alignment(planner.card, slot.spec)), cores, name=name)
         for name, slot in _staged(x, out)
     ]
 

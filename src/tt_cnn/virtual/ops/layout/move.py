@@ -13,7 +13,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.ops.layout.copy import same_memory_program
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
-from tt_cnn.virtual.ops.layout.relayout import Relayout
+from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment
 from tt_cnn.virtual.ops.layout.time import core_bytes, moving_parts
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
@@ -64,7 +64,7 @@ def dispatch_move(planner: Planner, x: Slot, out: Slot, factory: str) -> None:
     spec = x.spec
     if spec.is_sharded:
         cores = spec.shard.grid
-        bytes_ = spec.shard_pages * round_up(spec.page_bytes, _alignment(planner, spec))
+        bytes_ = spec.shard_pages * round_up(spec.page_bytes, alignment(planner.card, spec))
         factory = "MoveShardedProgramFactory"
         buffers = [CircularBuffer(bytes_, cores, slot, name=name) for name, slot in (("input", x), ("output", out))]
     elif factory == OVERLAP:
@@ -82,13 +82,9 @@ def _same_memory(spec: Spec, out: Spec) -> bool:
     return spec.memory_config.buffer_type is out.memory_config.buffer_type
 
 
-def _alignment(planner: Planner, spec: Spec) -> int:
-    return planner.card.dram_alignment if spec.memory_config.is_dram() else planner.card.l1_alignment
-
-
-def bytes_a_bank(spec: Spec, banks: int, alignment: int) -> int:
+def bytes_a_bank(spec: Spec, banks: int, word: int) -> int:
     """Bytes a bank of the tensor's pages dealt out to a number of banks."""
-    return div_up(spec.num_pages, banks) * round_up(spec.page_bytes, alignment)
+    return div_up(spec.num_pages, banks) * round_up(spec.page_bytes, word)
 
 
 @op("move")

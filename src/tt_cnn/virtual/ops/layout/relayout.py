@@ -48,6 +48,11 @@ def padded_as(shape: Shape, dtype: DataType, layout: Layout, config: MemoryConfi
     return Spec(shape, dtype, layout, config, tuple(padded)[-2:])
 
 
+def alignment(card: Card, spec: Spec) -> int:
+    """Bytes that pages of the tensor's memory start at multiples of."""
+    return card.dram_alignment if spec.memory_config.is_dram() else card.l1_alignment
+
+
 def staging(bytes_: int, cores: CoreRangeSet, alias: Slot | None = None, name: str = "") -> CircularBuffer:
     """A dataflow buffer, perhaps on a tensor's own memory."""
     return CircularBuffer(bytes_, rejoined(cores), alias, dataflow=True, name=name)

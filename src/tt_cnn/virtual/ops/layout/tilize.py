@@ -46,17 +46,25 @@ WIDE_ROW = 32
 """Rows of more tiles than this may be cut into square blocks, where that employs more cores."""
 
 
+@dataclass(frozen=True)
+class Manner:
+    """How rows become tiles, or tiles rows: what L1 allows and what the call asks for."""
+
+    fits: bool
+    """A row of tiles fits into L1."""
+    multicore: bool = True
+    grid: CoreRangeSet | None = None
+    """The cores that the call leaves to the op."""
+    low_perf: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class TilizeProgram(Program):
     """Rows to tiles: within shards, a row of tiles at a time, or in blocks of a few tiles' width."""
 
     op: str = "Tilize"
     memory_config: MemoryConfig
-    fits: bool
-    """A row of tiles fits into L1."""
-    multicore: bool
-    grid: CoreRangeSet | None
-    """The cores that the call leaves to the op."""
+    manner: Manner
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         return tilize_cycles(step, figures)
@@ -79,30 +87,17 @@ def plan_tilize(
     pending = pending_output(planner, spec.padded_shape, target, out_dtype, Layout.TILE)
     tiles = spec.physical[1] // TILE_SIZE
     fits = row_fits(planner, spec.dtype, out_dtype, tiles, pending, stages_rows=True)
+    manner = Manner(fits, use_multicore, grid, use_low_perf)
     four = to_four(planner, x)
     target = config or four.spec.memory_config
-    if spec.is_sharded and not fits:
-        return back_to(
-            planner, _through_dram(planner, four, target, dtype, use_multicore, use_low_perf, grid), spec.shape
-        )
-    made = _dispatch(planner, four, target, out_dtype, use_multicore, fits, use_low_perf, grid)
-    return back_to(planner, made, spec.shape)
+    way = _through_dram if spec.is_sharded and not fits else _dispatch
+    return back_to(planner, way(planner, four, target, out_dtype, manner), spec.shape)
 
 
-def _through_dram(
-    planner: Planner,
-    x: Slot,
-    config: MemoryConfig,
-    dtype: DataType | None,
-    use_multicore: bool,
-    use_low_perf: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _through_dram(planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType, manner: Manner) -> Slot:
     """Rows of shards too wide for the L1 of a core are tilized in blocks, from DRAM to DRAM."""
     rows = plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG, None)
-    tiles = _dispatch(
-        planner, rows, DRAM_MEMORY_CONFIG, dtype or x.spec.dtype, use_multicore, False, use_low_perf, grid
-    )
+    tiles = _dispatch(planner, rows, DRAM_MEMORY_CONFIG, dtype, manner)
     result = plan_to_memory_config(planner, tiles, config, None)
     planner.free(*(slot for slot in (tiles, rows) if slot.buffer not in (x.buffer, result.buffer)))
     return result
@@ -154,29 +149,18 @@ def _output_spec(
     return Spec(spec.shape, dtype, Layout.TILE, config)
 
 
-def _dispatch(
-    planner: Planner,
-    x: Slot,
-    config: MemoryConfig,
-    dtype: DataType,
-    use_multicore: bool,
-    fits: bool,
-    use_low_perf: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _dispatch(planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType, manner: Manner) -> Slot:
     spec = x.spec
-    out = planner.allocate(_output_spec(planner, spec, config, dtype, grid))
-    _validate(planner, spec, use_multicore)
-    factory = _factory(planner, spec, config, use_multicore, fits, use_low_perf, grid)
-    buffers = _BUFFERS[factory](planner, x, out, grid, use_low_perf)
+    out = planner.allocate(_output_spec(planner, spec, config, dtype, manner.grid))
+    _validate(planner, spec, manner.multicore)
+    factory = _factory(planner, spec, config, manner)
+    buffers = _BUFFERS[factory](planner, x, out, manner)
     program = TilizeProgram(
         factory=f"Tilize{factory}ProgramFactory",
         cores=all_cores(buffers),
         buffers=tuple(buffers),
         memory_config=config,
-        fits=fits,
-        multicore=use_multicore,
-        grid=grid,
+        manner=manner,
     )
     planner.dispatch(program, [x], [out])
     return out
@@ -190,22 +174,15 @@ def all_cores(buffers: list[CircularBuffer]) -> CoreRangeSet:
     return first
 
 
-def _factory(
-    planner: Planner,
-    spec: Spec,
-    config: MemoryConfig,
-    use_multicore: bool,
-    fits: bool,
-    use_low_perf: bool,
-    grid: CoreRangeSet | None,
-) -> str:
+def _factory(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> str:
+    grid = manner.grid
     if planner.card.arch is Arch.BLACKHOLE and spec.dtype is DataType.UINT8 and not spec.is_sharded:
         return "MultiCoreBlock"
-    if use_low_perf or not use_multicore or (grid is not None and grid.num_cores() < 2):
+    if manner.low_perf or not manner.multicore or (grid is not None and grid.num_cores() < 2):
         return "SingleCore"
     if spec.is_sharded:
         return "MultiCoreSharded" if tilizes_in_shards(planner, spec, config, grid) else "MultiCoreDefault"
-    if not fits:
+    if not manner.fits:
         return "MultiCoreBlock"
     width, height = extent(spec.padded_shape, 1) // TILE_SIZE, extent(spec.padded_shape, 2) // TILE_SIZE
     area = grid.num_cores() if grid is not None else planner.card.cores
@@ -220,7 +197,7 @@ def blocks_employ_more(area: int, rows: int, width: int, height: int, tiles: int
     return cores_and_share(area, rows)[0] < square_blocks(area, width, height, tiles).cores
 
 
-def _sharded(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
+def _sharded(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
     shard = x.spec.shard
     tiles = shard.shape[0] * shard.shape[1] // (TILE_SIZE * TILE_SIZE)
     source = staging(tiles * x.spec.dtype.tile_bytes, shard.grid, x, "input")
@@ -230,9 +207,9 @@ def _sharded(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, lo
     return [source, staging(row * out.spec.dtype.tile_bytes, shard.grid, name="output")]
 
 
-def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
+def _rows(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
     row = div_up(extent(x.spec.shape, 1), TILE_SIZE)
-    cores, _ = split_blocks(planner.card, div_up(out.spec.num_pages, row), grid)
+    cores, _ = split_blocks(planner.card, div_up(out.spec.num_pages, row), manner.grid)
     return tile_pair(x, out, row, cores)
 
 
@@ -261,8 +238,8 @@ def block_buffers(
     return buffers
 
 
-def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, grid, tilizes=True)
+def _blocks(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
+    return block_buffers(planner, x, out, manner.grid, tilizes=True)
 
 
 def one_core(planner: Planner, grid: CoreRangeSet | None) -> CoreRangeSet:
@@ -279,12 +256,12 @@ def tiles_a_block(tiles: int, limit: int) -> int:
     return next((n for n in range(limit, 0, -1) if tiles % n == 0), 1)
 
 
-def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
+def _single(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
     tiles = 1
-    if not low_perf:
+    if not manner.low_perf:
         limit = half_limit(planner) // (x.spec.dtype.tile_bytes + out.spec.dtype.tile_bytes)
         tiles = tiles_a_block(x.spec.physical[1] // TILE_SIZE, limit)
-    return tile_pair(x, out, tiles, one_core(planner, grid))
+    return tile_pair(x, out, tiles, one_core(planner, manner.grid))
 
 
 _BUFFERS = {"MultiCoreSharded": _sharded, "MultiCoreDefault": _rows, "MultiCoreBlock": _blocks, "SingleCore": _single}

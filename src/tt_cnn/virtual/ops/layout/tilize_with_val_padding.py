@@ -11,6 +11,7 @@ from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_f
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
 from tt_cnn.virtual.ops.layout.tilize import (
+    Manner,
     TilizeProgram,
     all_cores,
     block_buffers,
@@ -58,26 +59,19 @@ def plan_tilize_with_padding(
     pending = pending_output(planner, padded, target, out_dtype, Layout.TILE)
     tiles = extent(padded, 1) // TILE_SIZE
     fits = row_fits(planner, spec.dtype, out_dtype, tiles, pending, stages_rows=True)
+    manner = Manner(fits, use_multicore, grid)
     four, four_padded = to_four(planner, x), four_dims(padded)
     target = config or four.spec.memory_config
-    if spec.is_sharded and not fits and not _pads_in_shards(four.spec, four_padded, target, grid):
-        made = _through_dram(planner, four, four_padded, target, out_dtype, use_multicore, grid)
-    else:
-        made = _dispatch(planner, four, four_padded, target, out_dtype, use_multicore, fits, grid)
-    return back_to(planner, made, spec.shape)
+    staged = spec.is_sharded and not fits and not _pads_in_shards(four.spec, four_padded, target, grid)
+    way = _through_dram if staged else _dispatch
+    return back_to(planner, way(planner, four, four_padded, target, out_dtype, manner), spec.shape)
 
 
 def _through_dram(
-    planner: Planner,
-    x: Slot,
-    padded: Shape,
-    config: MemoryConfig,
-    dtype: DataType,
-    use_multicore: bool,
-    grid: CoreRangeSet | None,
+    planner: Planner, x: Slot, padded: Shape, config: MemoryConfig, dtype: DataType, manner: Manner
 ) -> Slot:
     rows = plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG, None)
-    tiles = _dispatch(planner, rows, padded, DRAM_MEMORY_CONFIG, dtype, use_multicore, False, grid)
+    tiles = _dispatch(planner, rows, padded, DRAM_MEMORY_CONFIG, dtype, manner)
     planner.free(*(s for s in [rows] if s.buffer != x.buffer))
     result = plan_to_memory_config(planner, tiles, config, None)
     planner.free(*(s for s in [tiles] if s.buffer != result.buffer))
@@ -132,49 +126,31 @@ def _output_spec(spec: Spec, padded: Shape, config: MemoryConfig, dtype: DataTyp
     return padded_as(spec.shape, dtype, Layout.TILE, config, padded)
 
 
-def _dispatch(
-    planner: Planner,
-    x: Slot,
-    padded: Shape,
-    config: MemoryConfig,
-    dtype: DataType,
-    use_multicore: bool,
-    fits: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _dispatch(planner: Planner, x: Slot, padded: Shape, config: MemoryConfig, dtype: DataType, manner: Manner) -> Slot:
     spec = x.spec
-    out = planner.allocate(_output_spec(spec, padded, config, dtype, grid))
+    out = planner.allocate(_output_spec(spec, padded, config, dtype, manner.grid))
     _validate(planner, spec, padded)
-    factory = _factory(planner, spec, padded, config, use_multicore, fits, grid)
-    buffers = _BUFFERS[factory](planner, x, out, grid)
+    factory = _factory(planner, spec, padded, config, manner)
+    buffers = _BUFFERS[factory](planner, x, out, manner.grid)
     program = TilizeWithValPaddingProgram(
         factory=f"TilizeWithValPadding{factory}Factory",
         cores=all_cores(buffers),
         buffers=tuple(buffers),
         padded=padded,
         memory_config=config,
-        fits=fits,
-        multicore=use_multicore,
-        grid=grid,
+        manner=manner,
     )
     planner.dispatch(program, [x], [out])
     return out
 
 
-def _factory(
-    planner: Planner,
-    spec: Spec,
-    padded: Shape,
-    config: MemoryConfig,
-    use_multicore: bool,
-    fits: bool,
-    grid: CoreRangeSet | None,
-) -> str:
+def _factory(planner: Planner, spec: Spec, padded: Shape, config: MemoryConfig, manner: Manner) -> str:
+    grid = manner.grid
     if spec.is_sharded:
         return "MultiCoreSharded" if _pads_in_shards(spec, padded, config, grid) else "MultiCoreDefault"
-    if not fits:
+    if not manner.fits:
         return "MultiCoreBlockInterleaved"
-    if not use_multicore:
+    if not manner.multicore:
         return "SingleCore"
     width, height = extent(padded, 1) // TILE_SIZE, extent(padded, 2) // TILE_SIZE
     area = grid.num_cores() if grid is not None else planner.card.cores

@@ -6,7 +6,14 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, staging
 from tt_cnn.virtual.ops.layout.squeezing import to_four, viewed_as
-from tt_cnn.virtual.ops.layout.tilize import all_cores, block_buffers, blocks_employ_more, tile_pair, tiles_a_block
+from tt_cnn.virtual.ops.layout.tilize import (
+    Manner,
+    all_cores,
+    block_buffers,
+    blocks_employ_more,
+    tile_pair,
+    tiles_a_block,
+)
 from tt_cnn.virtual.ops.layout.untilize_codegen import is_generated, plan_generated, untilized_dtype
 from tt_cnn.virtual.ops.layout.untilize_program import UntilizeProgram
 from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
@@ -58,30 +65,27 @@ def _native(
     pending = pending_output(planner, spec.padded_shape, target, dtype, Layout.ROW_MAJOR)
     fits = row_fits(planner, spec.dtype, dtype, spec.physical[1] // TILE_SIZE, pending)
     out = planner.allocate(padded_as(spec.shape, dtype, Layout.ROW_MAJOR, target, spec.padded_shape))
-    _validate(planner, spec, target, use_multicore, grid)
+    manner = Manner(fits, use_multicore, grid)
+    _validate(planner, spec, target, manner)
     if not spec.shape.volume():
         return out
-    factory = _factory(planner, spec, target, use_multicore, fits, grid)
+    factory = _factory(planner, spec, target, manner)
     buffers = _BUFFERS[factory](planner, x, out, grid)
     program = UntilizeProgram(
         factory=f"Untilize{factory}ProgramFactory",
         cores=all_cores(buffers),
         buffers=tuple(buffers),
-        fits=fits,
-        multicore=use_multicore,
-        grid=grid,
+        manner=manner,
     )
     planner.dispatch(program, [x], [out])
     return out
 
 
-def _validate(
-    planner: Planner, spec: Spec, config: MemoryConfig, use_multicore: bool, grid: CoreRangeSet | None
-) -> None:
+def _validate(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> None:
     height, width = spec.physical
     fatal(spec.layout is Layout.TILE, "Can only untilize tile major data")
-    if grid is not None:
-        _validate_sub_grid(spec, config, use_multicore)
+    if manner.grid is not None:
+        _validate_sub_grid(spec, config, manner.multicore)
     out_shard = config.shard_spec
     if config.is_sharded():
         fatal(out_shard is not None, "Output memory config is sharded but no shard spec or nd shard spec is provided")
@@ -92,7 +96,7 @@ def _validate(
             row % alignment == 0,
             f"Output shard row size {row} bytes must be aligned to {alignment} bytes buffer alignment requirement",
         )
-    if not use_multicore:
+    if not manner.multicore:
         if out_shard is not None:
             fatal(
                 out_shard.shape[1] % TILE_SIZE == 0,
@@ -122,15 +126,13 @@ def _validate_sub_grid(spec: Spec, config: MemoryConfig, use_multicore: bool) ->
     )
 
 
-def _factory(
-    planner: Planner, spec: Spec, config: MemoryConfig, use_multicore: bool, fits: bool, grid: CoreRangeSet | None
-) -> str:
-    if not use_multicore:
+def _factory(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> str:
+    if not manner.multicore:
         return "SingleCore"
-    if grid is not None:
+    if manner.grid is not None:
         return "MultiCoreSubCoreGrids"
     interleaved = not spec.is_sharded and not config.is_sharded()
-    if interleaved and not fits:
+    if interleaved and not manner.fits:
         return "MultiCoreBlock"
     source = spec.memory_config
     if (

@@ -10,9 +10,10 @@ from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.ideal import element_bytes
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
+from tt_cnn.virtual.ops.layout.tilize import Manner
 from tt_cnn.virtual.ops.layout.time import untilize_cycles
 from tt_cnn.virtual.planning.program import Program, Step
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
+from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 _PACK_UNTILIZE_CYCLES, _UNTILIZE_CYCLES, _PACK_UNTILIZE_TILES = 80, 390, 8
@@ -21,11 +22,7 @@ _PACK_UNTILIZE_CYCLES, _UNTILIZE_CYCLES, _PACK_UNTILIZE_TILES = 80, 390, 8
 @dataclass(frozen=True, kw_only=True)
 class UntilizeProgram(MovingProgram):
     op: str = "Untilize"
-    fits: bool
-    """A row of tiles fits into L1."""
-    multicore: bool
-    grid: CoreRangeSet | None
-    """The cores that the call leaves to the op."""
+    manner: Manner
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         return untilize_cycles(step, figures)

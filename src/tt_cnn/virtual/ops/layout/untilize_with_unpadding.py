@@ -10,6 +10,7 @@ from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_f
 from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, extent, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
 from tt_cnn.virtual.ops.layout.tilize import (
+    Manner,
     all_cores,
     block_buffers,
     blocks_employ_more,
@@ -51,19 +52,11 @@ def plan_untilize_with_unpadding(
     four, four_shape = to_four(planner, x), four_dims(shape)
     pending = pending_output(planner, four_shape, target, dtype, Layout.ROW_MAJOR)
     fits = row_fits(planner, spec.dtype, dtype, extent(spec.padded_shape, 1) // TILE_SIZE, pending)
-    made = _dispatch(planner, four, four_shape, target, use_multicore, fits, grid)
+    made = _dispatch(planner, four, four_shape, target, Manner(fits, use_multicore, grid))
     return back_to(planner, made, shape)
 
 
-def _dispatch(
-    planner: Planner,
-    x: Slot,
-    shape: Shape,
-    config: MemoryConfig,
-    use_multicore: bool,
-    fits: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _dispatch(planner: Planner, x: Slot, shape: Shape, config: MemoryConfig, manner: Manner) -> Slot:
     spec = x.spec
     out = planner.allocate(output_spec(spec, shape, config))
     fatal(spec.layout is Layout.TILE, "Can only untilize tile major data")
@@ -73,16 +66,14 @@ def _dispatch(
         fatal(config.shard_spec is not None, "Output memory config is sharded but no shard spec is provided")
     if not spec.shape.volume():
         return out
-    factory = _factory(planner, spec, config, use_multicore, fits, grid)
-    buffers = _BUFFERS[factory](planner, x, out, grid)
+    factory = _factory(planner, spec, config, manner)
+    buffers = _BUFFERS[factory](planner, x, out, manner.grid)
     program = UntilizeWithUnpaddingProgram(
         factory=f"UntilizeWithUnpadding{factory}ProgramFactory",
         cores=all_cores(buffers),
         buffers=tuple(buffers),
         memory_config=config,
-        fits=fits,
-        multicore=use_multicore,
-        grid=grid,
+        manner=manner,
     )
     planner.dispatch(program, [x], [out])
     return out
@@ -134,17 +125,16 @@ def matrices_a_shard(spec: Spec) -> int:
     return max(1, shard.shape[0] * shard.shape[1] // max(1, extent(padded, 2) * extent(padded, 1)))
 
 
-def _factory(
-    planner: Planner, spec: Spec, config: MemoryConfig, use_multicore: bool, fits: bool, grid: CoreRangeSet | None
-) -> str:
+def _factory(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> str:
+    grid = manner.grid
     if spec.is_sharded:
         fatal(grid is None, "Sharded untilize does not support sub core grid specification")
         return "MultiCoreSharded"
     if config.is_sharded():
         return "MultiCoreInterleaved"
-    if not use_multicore:
+    if not manner.multicore:
         return "SingleCore"
-    if not fits:
+    if not manner.fits:
         return "MultiCoreBlockInterleaved"
     padded = spec.padded_shape
     width, height = extent(padded, 1) // TILE_SIZE, extent(padded, 2) // TILE_SIZE

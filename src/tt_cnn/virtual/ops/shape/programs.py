@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.relayout import alignment
 from tt_cnn.virtual.ops.layout.work_split import cores_and_share, dealt_among, grid_cores, split_work
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -33,11 +33,6 @@ def band_cores(card: Card, bands: int) -> CoreRangeSet:
     """The cores that get a share of bands of tiles, all shares equal but the last; listed one by one."""
     used, _ = cores_and_share(card.cores, bands)
     return CoreRangeSet([CoreRange(core) for core in grid_cores(card, None)[:used]])
-
-
-def alignment(card: Card, spec: Spec) -> int:
-    """Bytes that pages of the tensor's memory start at multiples of."""
-    return card.dram_alignment if spec.memory_config.buffer_type is BufferType.DRAM else card.l1_alignment
 
 
 def aligned_page(card: Card, spec: Spec) -> int:
@@ -66,8 +61,7 @@ def circular(name: str, index: int, page: int, pages: int, cores: CoreRangeSet, 
     fatal(
         pages <= MAX_CIRCULAR_BUFFER_PAGES,
         f"For buffer index {index}, number of CB pages {pages} is greater than {MAX_CIRCULAR_BUFFER_PAGES}. Would "
-        "cause "
-        "wraparound in the CB calculations.",
+        "cause wraparound in the CB calculations.",
     )
     return CircularBuffer(page * pages, cores, alias=tensor, name=name)
 

@@ -165,8 +165,7 @@ def fatal_groups_in_dram(groups: int) -> None:
     fatal(
         groups == 1,
         f"Groups > 1 is not supported for DRAM-sharded concat (groups={groups} was provided). Move the inputs and "
-        "output "
-        "to L1 sharding, or unshard them first.",
+        "output to L1 sharding, or unshard them first.",
     )
 
 

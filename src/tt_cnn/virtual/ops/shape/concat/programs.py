@@ -33,8 +33,7 @@ def pages(call: Concat) -> CoresAndBuffers:
     fatal(
         page <= room,
         f"ttnn.concat: required DFB entry size ({page} B) exceeds per-core L1 capacity ({room} B); op cannot fit on "
-        "this "
-        "device.",
+        "this device.",
     )
     depth = 2 if 2 * page <= card.l1_size // 2 - card.l1_base else 1
     return cores, [staging(page * depth, cores, name="pages")]
@@ -134,8 +133,7 @@ def many_shards(call: Concat) -> CoresAndBuffers:
         fatal(
             sticks % blocks == 0,
             f"Height concat: input {i} has {sticks} shard rows, which does not divide into the {blocks} leading "
-            "indices of "
-            f"shape {x.spec.padded_shape}.",
+            f"indices of shape {x.spec.padded_shape}.",
         )
         filled += page * wide * sticks // blocks
         sticks_of.append(wide)
@@ -145,23 +143,20 @@ def many_shards(call: Concat) -> CoresAndBuffers:
     fatal(
         sticks % blocks == 0,
         f"Height concat: output has {sticks} shard rows, which does not divide into the {blocks} leading indices of "
-        "shape "
-        f"{out.padded_shape}.",
+        f"shape {out.padded_shape}.",
     )
     if high:
         for i, found in enumerate(sticks_of):
             fatal(
                 found == wide,
                 f"Height concat: input {i} is {found} pages wide but the output is {wide}; height concat requires "
-                "equal "
-                "widths.",
+                "equal widths.",
             )
         apart = page * wide * (sticks // blocks)
         fatal(
             filled == apart,
             f"Height concat: inputs fill {filled} bytes per leading index but the output shard spaces them {apart} "
-            "apart "
-            f"({sticks} rows over {blocks} indices), which would leave gaps inside the tensor.",
+            f"apart ({sticks} rows over {blocks} indices), which would leave gaps inside the tensor.",
         )
     return cores, buffers
 

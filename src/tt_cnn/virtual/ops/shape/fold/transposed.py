@@ -73,8 +73,7 @@ def _regrouped(planner: Planner, x: Slot, shape: Shape) -> Slot:
     fatal(
         max(old, new) % min(old, new) == 0,
         f"Last dimension of the old shape ({old}) should be divisible by the last dimension of the new shape ({new}) "
-        "or "
-        "vice versa",
+        "or vice versa",
     )
     _, share = split_work(planner.card, rows if old > new else out_rows)
     program = ReshapeOnDeviceProgram(
@@ -94,8 +93,7 @@ def _regrouped_tiles(planner: Planner, x: Slot, shape: Shape) -> Slot:
         spec.volume == output.spec.volume,
         "Tile reshape requires the input and output to have the same tile-padded physical volume, but got input "
         f"{spec.volume} and output {output.spec.volume}. Reshapes that change the tile padding are not supported on "
-        "the "
-        "tile path; use ttnn::reshape instead.",
+        "the tile path; use ttnn::reshape instead.",
     )
     word, line = alignment(planner.card, spec), 16 * spec.dtype.element_bytes
     buffers = [CircularBuffer(2 * spec.dtype.tile_bytes, SINGLE_CORE, name="tiles")]

@@ -146,8 +146,7 @@ def _pad_four(
         fatal(
             shape[-2] % TILE_SIZE == 0 and shape[-1] % TILE_SIZE == 0,
             "ttnn.pad: for tiled tensors padding end must be a multiple of the tile size on height and width for a "
-            "tensor "
-            "in tile layout",
+            "tensor in tile layout",
         )
     result = _pad_shape(planner, four, shape, tuple(a for a, _ in four_pairs), value, config, multicore)
     scope.leave(result)
