@@ -33,4 +33,4 @@ class MovingProgram(Program):
 
 @dataclass(frozen=True, kw_only=True)
 class MovingPagesProgram(PagesProgram, MovingProgram):
-    """Both."""
+    """Page after page, by an op that upstream has a model for."""

@@ -25,7 +25,6 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 FACE = 16
-_BLOCKS_OF_ROWS = "MultiCoreBlockedGeneric"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ def plan_permute_device(planner: Planner, x: Slot, dims: Sequence[int], config: 
         cores=cores,
         buffers=tuple(buffers),
         dims=tuple(dims),
-        turns_blocks=factory == _BLOCKS_OF_ROWS,
+        turns_blocks=x.spec.layout is Layout.ROW_MAJOR and dims[-1] != rank - 1,
     )
     planner.dispatch(program, [x], [output])
     return output
@@ -79,7 +78,7 @@ def _program(planner: Planner, spec: Spec, out: Spec, dims: tuple[int, ...]) -> 
     if spec.layout is Layout.ROW_MAJOR:
         if dims[-1] == last:
             return "MultiCoreRowInvariant", _rows(planner, spec)
-        return _BLOCKS_OF_ROWS, _row_blocks(planner, spec, dims)
+        return "MultiCoreBlockedGeneric", _row_blocks(planner, spec, dims)
     if dims[-2:] in ((last - 1, last), (last, last - 1)):
         return "MultiCoreTileInvariant", _tiles(planner, spec, out, swapped=dims[-1] != last)
     if dims[-1] in (last, last - 1):
