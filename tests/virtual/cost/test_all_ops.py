@@ -28,15 +28,17 @@ def test_every_recorded_step_has_a_time(corpus: str, monkeypatch: pytest.MonkeyP
     costs: dict[str, list[float]] = {}
     dispatch = Planner.dispatch
 
-    def step(self: Planner, *args: Any, **kwargs: Any) -> None:
+    def timed(self: Planner, *args: Any, **kwargs: Any) -> None:
         dispatch(self, *args, **kwargs)
         made = self.actions[-1]
         assert isinstance(made, Step)
+        names = [buffer.name for buffer in made.buffers]
+        assert all(names) and len({*names}) == len(names), (made.op, made.factory, names)
         cost = kernel_cost(made, self.card)
         assert all(isfinite(value) and value >= 0 for value in vars(cost).values()), (made.op, made.factory, cost)
         costs.setdefault(made.op, []).append(cost.ns)
 
-    monkeypatch.setattr(Planner, "dispatch", step)
+    monkeypatch.setattr(Planner, "dispatch", timed)
     list(replay(read_corpus(DATA / corpus), Tally()))
     assert len(costs) > 5
     assert all(min(times) > 900 and max(times) < 1e8 for times in costs.values())

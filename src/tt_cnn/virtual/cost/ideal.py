@@ -11,7 +11,6 @@ from math import ceil
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.ideal_moves import MOVING_OPS, moving_cycles
 from tt_cnn.virtual.cost.tensix import PHASES
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
@@ -49,8 +48,6 @@ def _bandwidth_ns(spec: Spec, figures: Figures) -> float:
 def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
     if step.op == "Matmul":
         return _matmul(step, card)
-    if step.op in MOVING_OPS:
-        return moving_cycles(step, card, figures)
     return 1
 
 

@@ -8,19 +8,6 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures, figures_of
 from tt_cnn.virtual.cost.ideal import ideal_of
 from tt_cnn.virtual.cost.matmul import matmul_cycles
-from tt_cnn.virtual.cost.movement import (
-    channels_last_cycles,
-    concat_cycles,
-    face_rows_cycles,
-    from_shards_cycles,
-    move_cycles,
-    pages_cycles,
-    reshard_cycles,
-    tilize_cycles,
-    to_shards_cycles,
-    turned_cycles,
-    untilize_cycles,
-)
 from tt_cnn.virtual.cost.parts import Cycles, KernelCost
 from tt_cnn.virtual.planning.plan import Step
 
@@ -29,28 +16,6 @@ _Coster = Callable[[Step, Figures], Cycles]
 
 _COSTERS: dict[str, _Coster] = {
     "Matmul": matmul_cycles,
-    "Move": move_cycles,
-    "Copy": pages_cycles,
-    "Clone": pages_cycles,
-    "InterleavedToSharded": to_shards_cycles,
-    "ShardedToInterleaved": from_shards_cycles,
-    "Reshard": reshard_cycles,
-    "Concat": concat_cycles,
-    "Tilize": tilize_cycles,
-    "TilizeWithValPadding": tilize_cycles,
-    "Untilize": untilize_cycles,
-    "UntilizeWithUnpadding": untilize_cycles,
-    "UntilizeCodegen": untilize_cycles,
-    "ConvertToHWC": channels_last_cycles,
-    "ConvertToCHW": channels_last_cycles,
-}
-_BY_FACTORY: dict[str, _Coster] = {
-    "TransposeWHProgramFactory": turned_cycles,
-    "TransposeWHShardedProgramFactory": turned_cycles,
-    "TransposeWHShardedRMProgramFactory": turned_cycles,
-    "TransposeWHRMProgramFactory": turned_cycles,
-    "MultiCoreBlockedGeneric": turned_cycles,
-    "ReshapeViewTiledProgramFactory": face_rows_cycles,
 }
 
 
@@ -83,5 +48,4 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
 
 
 def untyped_cycles(step: Step, figures: Figures) -> Cycles:
-    coster = _BY_FACTORY.get(step.factory) or _COSTERS.get(step.op, pages_cycles)
-    return coster(step, figures)
+    return _COSTERS[step.op](step, figures)

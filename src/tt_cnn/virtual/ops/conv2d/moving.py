@@ -7,15 +7,11 @@ from tt_cnn.virtual.ops.eltwise.activations import kernel_of
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
 from tt_cnn.virtual.ops.eltwise.kinds import ADD
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
-from tt_cnn.virtual.ops.layout.copy import same_memory_program
-from tt_cnn.virtual.ops.layout.move import APART, OVERLAP
-from tt_cnn.virtual.ops.layout.relayout import transfer
+from tt_cnn.virtual.ops.layout.move import APART, OVERLAP, bytes_a_bank, dispatch_move
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-from tt_cnn.virtual.ops.layout.work_split import split_work
-from tt_cnn.virtual.planning.plan import CircularBuffer, Free, Planner, Slot
+from tt_cnn.virtual.planning.plan import Free, Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
-from tt_cnn.virtual.types.geometry import div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -35,21 +31,7 @@ def is_freed(planner: Planner, slot: Slot) -> bool:
 
 def moved(planner: Planner, slot: Slot) -> Slot:
     """`ttnn.move` of a sharded tensor: free and allocate again, higher up where there is room now."""
-    spec = slot.spec
-    planner.free(slot)
-    output = planner.allocate(spec)
-    size = spec.shard_pages * round_up(spec.page_bytes, planner.card.l1_alignment)
-    planner.step(
-        "Move",
-        "MoveShardedProgramFactory",
-        spec.shard.grid,
-        [slot],
-        [output],
-        [CircularBuffer(size, spec.shard.grid, s) for s in (slot, output)],
-        work=transfer(spec, spec),
-        moves=True,
-    )
-    return output
+    return _reallocated(planner, slot, APART)
 
 
 def moved_up(planner: Planner, slot: Slot, freed: Slot) -> Slot:
@@ -57,25 +39,20 @@ def moved_up(planner: Planner, slot: Slot, freed: Slot) -> Slot:
 
     Without shards another program is needed where the old and the new place overlap.
     """
-    spec = slot.spec
-    if spec.is_sharded:
-        return moved(planner, slot)
-    planner.free(slot)
-    output = planner.allocate(spec)
     gone = {given.buffer: given.spec for given in [*planner.consumed, freed]}
-    here, above = _bytes_per_bank(planner, spec), sum(_bytes_per_bank(planner, one) for one in gone.values())
-    if here <= above:
-        cores, buffers = same_memory_program(planner, slot, output)
-    else:
-        cores, _ = split_work(planner.card, spec.num_pages)
-        buffers = [CircularBuffer(here, cores)]
-    factory = APART if here <= above else OVERLAP
-    planner.step("Move", factory, cores, [slot], [output], buffers, work=transfer(spec, spec), moves=True)
+    above = sum(_bytes_a_bank(planner, spec) for spec in gone.values())
+    return _reallocated(planner, slot, APART if _bytes_a_bank(planner, slot.spec) <= above else OVERLAP)
+
+
+def _reallocated(planner: Planner, slot: Slot, factory: str) -> Slot:
+    planner.free(slot)
+    output = planner.allocate(slot.spec)
+    dispatch_move(planner, slot, output, factory)
     return output
 
 
-def _bytes_per_bank(planner: Planner, spec: Spec) -> int:
-    return div_up(spec.num_pages, planner.card.cores) * round_up(spec.page_bytes, planner.card.l1_alignment)
+def _bytes_a_bank(planner: Planner, spec: Spec) -> int:
+    return bytes_a_bank(spec, planner.card.cores, planner.card.l1_alignment)
 
 
 def sharded(planner: Planner, slot: Slot, target: Spec) -> Slot:

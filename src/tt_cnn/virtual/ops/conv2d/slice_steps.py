@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from tt_cnn.virtual.ops.conv2d.slices import Part
-from tt_cnn.virtual.ops.layout.relayout import transfer
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -14,6 +17,26 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _ROWS_OF_TILES = 4
 """Rows of tiles that the tiled program has in flight."""
 _LARGEST_READ = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedSliceProgram(PagesProgram):
+    op: str = "PaddedSlice"
+    part: Part
+
+    def dram_bytes(self, step: Step) -> int:
+        """Of the shards alone: the input is the whole image."""
+        return super().dram_bytes(replace(step, inputs=step.outputs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceWriteProgram(PagesProgram):
+    op: str = "SliceWrite"
+    part: Part
+
+    def dram_bytes(self, step: Step) -> int:
+        """Of the part alone: the output is the whole image."""
+        return super().dram_bytes(replace(step, outputs=step.inputs))
 
 
 def plan_padded_slice(planner: Planner, source: Slot, part: Part, config: MemoryConfig) -> Slot:
@@ -31,30 +54,27 @@ def plan_padded_slice(planner: Planner, source: Slot, part: Part, config: Memory
     dtype = DataType.BFLOAT16 if spec.dtype is DataType.BFLOAT8_B else spec.dtype
     output = planner.allocate(Spec(Shape((1, 1, pixels, channels)), dtype, Layout.ROW_MAJOR, config))
     tiled = spec.layout is Layout.TILE
-    planner.step(
-        "PaddedSlice",
-        "PaddedSliceTileProgramFactory" if tiled else "PaddedSliceRMProgramFactory",
-        config.shard_spec.grid,
-        [source],
-        [output],
-        (_tiled_buffers if tiled else _row_buffers)(planner, spec, output),
-        {"part": part, "memory_config": config},
-        transfer(output.spec, output.spec),
+    program = PaddedSliceProgram(
+        factory="PaddedSliceTileProgramFactory" if tiled else "PaddedSliceRMProgramFactory",
+        cores=config.shard_spec.grid,
+        buffers=tuple(_tiled_buffers(spec, output) if tiled else _row_buffers(planner, spec, output)),
+        part=part,
     )
+    planner.dispatch(program, [source], [output])
     return output
 
 
-def _tiled_buffers(planner: Planner, source: Spec, output: Slot) -> list[CircularBuffer]:
+def _tiled_buffers(source: Spec, output: Slot) -> list[CircularBuffer]:
     shard, cores = output.spec.shard, output.spec.shard.grid
     width = shard.shape[1]
     parts = ParallelConfig.of(output.spec.memory_config).cores_c
     tiles = max(div_up((i + 1) * width, TILE_SIZE) - i * width // TILE_SIZE for i in range(parts))
     stick = width * output.spec.dtype.element_bytes
     return [
-        CircularBuffer(_ROWS_OF_TILES * tiles * source.dtype.tile_bytes, cores),
-        CircularBuffer(_ROWS_OF_TILES * tiles * output.spec.dtype.tile_bytes, cores),
-        CircularBuffer(shard.shape[0] * stick, cores, output),
-        CircularBuffer(stick, cores),
+        CircularBuffer(_ROWS_OF_TILES * tiles * source.dtype.tile_bytes, cores, name="input"),
+        CircularBuffer(_ROWS_OF_TILES * tiles * output.spec.dtype.tile_bytes, cores, name="rows"),
+        CircularBuffer(shard.shape[0] * stick, cores, output, name="output"),
+        CircularBuffer(stick, cores, name="padding"),
     ]
 
 
@@ -63,12 +83,12 @@ def _row_buffers(planner: Planner, source: Spec, output: Slot) -> list[CircularB
     element = output.spec.dtype.element_bytes
     stick = shard.shape[1] * element
     row = source.shape[3] * element
-    buffers = [CircularBuffer(shard.shape[0] * stick, cores, output)]
+    buffers = [CircularBuffer(shard.shape[0] * stick, cores, output, name="output")]
     if stick > row // ParallelConfig.of(output.spec.memory_config).cores_c:
-        buffers.append(CircularBuffer(stick, cores))
+        buffers.append(CircularBuffer(stick, cores, name="padding"))
     alignment = planner.card.dram_alignment
     if stick % alignment:
-        buffers.append(CircularBuffer(2 * (round_up(row, alignment) + alignment), cores))
+        buffers.append(CircularBuffer(2 * (round_up(row, alignment) + alignment), cores, name="unaligned rows"))
     return buffers
 
 
@@ -83,11 +103,12 @@ def plan_slice_write(planner: Planner, result: Slot, output: Slot, part: Part) -
         factory, buffers = "SliceWriteTiledShardedInputProgramFactory", _borrowed(result, cores)
     else:
         factory, buffers = "SliceWriteRMShardedInputProgramFactory", _borrowed(result, cores)
-    planner.step("SliceWrite", factory, cores, [result], [output], buffers, {"part": part}, transfer(spec, spec))
+    program = SliceWriteProgram(factory=factory, cores=cores, buffers=tuple(buffers), part=part)
+    planner.dispatch(program, [result], [output])
 
 
 def _borrowed(result: Slot, cores: CoreRangeSet) -> list[CircularBuffer]:
-    return [CircularBuffer(result.spec.shard_pages * result.spec.page_bytes, cores, result)]
+    return [CircularBuffer(result.spec.shard_pages * result.spec.page_bytes, cores, result, name="input")]
 
 
 def _interleaved_buffers(planner: Planner, spec: Spec, cores: CoreRangeSet) -> list[CircularBuffer]:
@@ -96,4 +117,4 @@ def _interleaved_buffers(planner: Planner, spec: Spec, cores: CoreRangeSet) -> l
     most = div_up(spec.physical[0], min(spec.physical[0], planner.card.cores))
     sticks = round_up(most, TILE_SIZE)
     at_once = max((n for n in range(1, _LARGEST_READ // page + 1) if sticks % n == 0), default=1)
-    return [CircularBuffer(2 * at_once * page, cores)]
+    return [CircularBuffer(2 * at_once * page, cores, name="rows")]

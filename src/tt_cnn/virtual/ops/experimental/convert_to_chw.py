@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.experimental.channels_last import ChannelsLastProgram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -31,12 +31,14 @@ class ConvertToCHW(Operation):
         cores = x.spec.shard.grid
         rows, pixels = output.spec.shard.shape
         buffers = (
-            CircularBuffer(x.spec.shard_pages * x.spec.page_bytes, cores, alias=x),
-            CircularBuffer(rows * pixels * dtype.element_bytes, cores, alias=output),
-            CircularBuffer(_TRANSPOSED_TILES * DataType.BFLOAT16.tile_bytes, cores),
+            CircularBuffer(x.spec.shard_pages * x.spec.page_bytes, cores, alias=x, name="input"),
+            CircularBuffer(rows * pixels * dtype.element_bytes, cores, alias=output, name="output"),
+            CircularBuffer(_TRANSPOSED_TILES * DataType.BFLOAT16.tile_bytes, cores, name="transposed"),
         )
-        work = traffic([x.spec], [output.spec], vector_ops=0)
-        planner.step("ConvertToCHW", "ConvertToCHWProgramFactory", cores, [x], [output], buffers, None, work)
+        program = ChannelsLastProgram(
+            op="ConvertToCHW", factory="ConvertToCHWProgramFactory", cores=cores, buffers=buffers
+        )
+        planner.dispatch(program, [x], [output])
         return [output]
 
     def numbers(self, context: Context, x: torch.Tensor, dtype: DataType) -> list[torch.Tensor]:

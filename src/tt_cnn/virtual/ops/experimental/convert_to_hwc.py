@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.experimental.channels_last import ChannelsLastProgram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -17,7 +17,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _ROW_BYTES = 16
 """A pixel's channels fill whole transfers of this size."""
-_TRANSPOSING = 3
+_TRANSPOSING = ("tiles", "transposed", "transposed 2")
 """Buffers between the kernels: tiles before, and two halves of them after the transposition."""
 
 
@@ -39,14 +39,17 @@ class ConvertToHWC(Operation):
         channels, element = x.spec.shape[-2], x.spec.dtype.element_bytes
         in_dram = x.spec.memory_config.is_dram()
         held = (channels if in_dram else x.spec.shard.shape[0]) * x.spec.shard.shape[1] * element
+        half = rows // TILE_SIZE * DataType.BFLOAT16.tile_bytes
         buffers = (
-            CircularBuffer(held, cores, alias=None if in_dram else x),
-            CircularBuffer(channels * rows * element, cores),
-            *(CircularBuffer(rows // TILE_SIZE * DataType.BFLOAT16.tile_bytes, cores) for _ in range(_TRANSPOSING)),
-            CircularBuffer(rows * output.spec.shard.shape[1] * dtype.element_bytes, cores, alias=output),
+            CircularBuffer(held, cores, alias=None if in_dram else x, name="input"),
+            CircularBuffer(channels * rows * element, cores, name="rows"),
+            *(CircularBuffer(half, cores, name=name) for name in _TRANSPOSING),
+            CircularBuffer(rows * output.spec.shard.shape[1] * dtype.element_bytes, cores, alias=output, name="output"),
         )
-        work = traffic([x.spec], [output.spec], vector_ops=0)
-        planner.step("ConvertToHWC", "ConvertToHWCProgramFactory", cores, [x], [output], buffers, None, work)
+        program = ChannelsLastProgram(
+            op="ConvertToHWC", factory="ConvertToHWCProgramFactory", cores=cores, buffers=buffers
+        )
+        planner.dispatch(program, [x], [output])
         return [output]
 
     def numbers(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.work_split import grid_cores
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape.programs import cores_for
@@ -20,6 +21,11 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _DOUBLE_BUFFERED = 2
 _ROW_MAJOR = "Input tensor layout must be TILE but got Layout::ROW_MAJOR"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsProgram(PagesProgram):
+    """Tiles of heads, one by one, to or from the places they have side by side."""
 
 
 def plan_concat_heads(planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> Slot:
@@ -35,9 +41,14 @@ def plan_concat_heads(planner: Planner, x: Slot, memory_config: MemoryConfig | N
     tiles = heads * (padded_width // TILE_SIZE)
     blocks = batch * heads * (padded_rows // TILE_SIZE)
     cores = cores_to_ranges(grid_cores(planner.card, None)[:blocks])
-    buffer = CircularBuffer(_DOUBLE_BUFFERED * tiles * spec.dtype.tile_bytes, cores, dataflow=True)
-    work = traffic([spec], [output.spec], vector_ops=0)
-    planner.step("NLPConcatHeads", "NLPConcatHeadsProgramFactory", cores, [x], [output], [buffer], None, work)
+    size = _DOUBLE_BUFFERED * tiles * spec.dtype.tile_bytes
+    program = HeadsProgram(
+        op="NLPConcatHeads",
+        factory="NLPConcatHeadsProgramFactory",
+        cores=cores,
+        buffers=(CircularBuffer(size, cores, dataflow=True, name="tiles"),),
+    )
+    planner.dispatch(program, [x], [output])
     return output
 
 
@@ -108,9 +119,13 @@ class NlpCreateQkvHeadsSegformer(Operation):
         outputs = [planner.allocate(Spec(shape, spec.dtype, Layout.TILE, config)) for _ in range(3)]
         _check_query(spec)
         cores = cores_for(planner.card, batch * spec.shape[1] * rows // TILE_SIZE)
-        buffer = CircularBuffer(_DOUBLE_BUFFERED * heads * spec.dtype.tile_bytes, cores)
-        work = traffic([spec], [output.spec for output in outputs], vector_ops=0)
-        planner.step("NlpCreateHeadsSegformer", "DirectDescriptorFactory", cores, [x], outputs, [buffer], None, work)
+        program = HeadsProgram(
+            op="NlpCreateHeadsSegformer",
+            factory="DirectDescriptorFactory",
+            cores=cores,
+            buffers=(CircularBuffer(_DOUBLE_BUFFERED * heads * spec.dtype.tile_bytes, cores, name="tiles"),),
+        )
+        planner.dispatch(program, [x], outputs)
         return outputs
 
     def results(self, outputs: list[Tensor], call: Call) -> tuple[Tensor, ...]:

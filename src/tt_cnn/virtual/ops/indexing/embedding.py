@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.indexing.indices import checked_indices
-from tt_cnn.virtual.ops.layout.relayout import scratchpad
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
+from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, tiles
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, EmbeddingsType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
@@ -23,6 +25,19 @@ _INDICES, _INDICES_OF_TILES = 256, 128
 """Bytes of indices that a kernel reads at a time (recorded)."""
 _ROWS_KEPT = {EmbeddingsType.GENERIC: 0, EmbeddingsType.PADDED: 1, EmbeddingsType.BINARY: 2}
 """Rows of the table that a kernel keeps beside it. The values are the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingProgram(PagesProgram):
+    """Row by row of the table; rows become tiles on the way where tiles are wanted."""
+
+    op: str = "Embeddings"
+    kind: EmbeddingsType
+    token: int | None
+
+    def dram_bytes(self, step: Step) -> int:
+        """Without the table, of which a few rows are read."""
+        return super().dram_bytes(replace(step, inputs=step.inputs[:1]))
 
 
 @op("embedding")
@@ -75,23 +90,22 @@ class Embedding(Operation):
         if target is Layout.TILE:
             columns = tiles(out.spec)[2]
             cores = dealt(planner, max(1, rows // TILE_SIZE))
-            sizes = [2 * columns * table.spec.dtype.tile_bytes, 2 * columns * out.spec.dtype.tile_bytes]
+            sizes = {
+                "rows": 2 * columns * table.spec.dtype.tile_bytes,
+                "output": 2 * columns * out.spec.dtype.tile_bytes,
+            }
             factory, indices = "EmbeddingsFusedProgramFactory", _INDICES_OF_TILES
         else:
             cores = dealt(planner, rows)
-            sizes = [row * (2 if rows > planner.card.cores else 1)]
+            sizes = {"rows": row * (2 if rows > planner.card.cores else 1)}
             factory, indices = "EmbeddingsRMProgramFactory", _INDICES
-        private = [indices, _ROWS_KEPT[kind] * row]
-        planner.step(
-            "Embeddings",
-            factory,
-            cores,
-            [x, table],
-            [out],
-            [*staging(planner, sizes, cores), *(scratchpad(size, cores) for size in private if size)],
-            {"kind": kind, "token": token},
-            traffic([x.spec], [out.spec], 0),
+        private = {"indices": indices, "kept rows": _ROWS_KEPT[kind] * row}
+        buffers = (
+            *(staging(size, cores, name=name) for name, size in sizes.items()),
+            *(scratchpad(size, cores, name) for name, size in private.items() if size),
         )
+        program = EmbeddingProgram(factory=factory, cores=cores, buffers=buffers, kind=kind, token=token)
+        planner.dispatch(program, [x, table], [out])
         return [out]
 
     def numbers(

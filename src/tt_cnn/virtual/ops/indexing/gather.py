@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.arguments.refusals import refuse_unfollowed, warn_unwritten
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.unary_plan import traffic
 from tt_cnn.virtual.ops.indexing.indices import checked_indices
-from tt_cnn.virtual.ops.layout.relayout import scratchpad
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
+from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import dealt, staging, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -25,6 +26,18 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _STAGED = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatherProgram(MovingPagesProgram):
+    op: str = "GatherCodegen"
+    dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterProgram(GatherProgram):
+    op: str = "Scatter"
+    factory: str = "ScatterProgramFactory"
 
 
 def _axis(dim: int, rank: int) -> int:
@@ -91,17 +104,17 @@ class Gather(Operation):
         tiled = wide > 1 and matrices * rows < (planner.grid if cores is None else cores).num_cores()
         used = dealt(planner, matrices * rows * (wide if tiled else 1), grid=cores)
         tile = x.spec.dtype.tile_bytes
-        sizes = (columns * tile, index.spec.dtype.tile_bytes, max(_STAGED, wide) * tile)
-        planner.step(
-            "GatherCodegen",
-            f"GatherCodegenProgramFactory{'Tiled' if tiled else 'Interleaved'}",
-            used,
-            [x, index],
-            [result],
-            [CircularBuffer(size, used) for size in sizes],
-            {"dim": axis},
-            traffic([x.spec, index.spec], [result.spec], 0),
+        program = GatherProgram(
+            factory=f"GatherCodegenProgramFactory{'Tiled' if tiled else 'Interleaved'}",
+            cores=used,
+            buffers=(
+                CircularBuffer(columns * tile, used, name="input"),
+                CircularBuffer(index.spec.dtype.tile_bytes, used, name="indices"),
+                CircularBuffer(max(_STAGED, wide) * tile, used, name="output"),
+            ),
+            dim=axis,
         )
+        planner.dispatch(program, [x, index], [result])
         if axis != rank - 1:
             scope.add(result)
             result = scope.add(plan_transpose(planner, result, axis, rank - 1, config))
@@ -176,19 +189,12 @@ class Scatter(Operation):
             x, index, source = (scope.add(plan_transpose(planner, slot, axis, rank - 1)) for slot in (x, index, source))
         out = planner.allocate(x.spec.with_(memory_config=config))
         cores = dealt(planner, x.spec.physical[0], grid=grid)
-        planner.step(
-            "Scatter",
-            "ScatterProgramFactory",
-            cores,
-            [x, index, source],
-            [out],
-            [
-                *staging(planner, [x.spec.page_bytes], cores),
-                *(scratchpad(slot.spec.page_bytes, cores) for slot in (x, index, source)),
-            ],
-            {"dim": axis},
-            traffic([x.spec, index.spec, source.spec], [out.spec], 0),
+        rows = {"input": x, "indices": index, "source": source}
+        buffers = (
+            staging(x.spec.page_bytes, cores, name="output"),
+            *(scratchpad(slot.spec.page_bytes, cores, name) for name, slot in rows.items()),
         )
+        planner.dispatch(ScatterProgram(cores=cores, buffers=buffers, dim=axis), list(rows.values()), [out])
         if axis != rank - 1:
             out = scope.add(plan_transpose(planner, scope.add(out), axis, rank - 1))
         if layout is Layout.TILE:

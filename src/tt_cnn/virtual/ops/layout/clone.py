@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, padded_as, staging, transfer
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
+from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment, check_grid, padded_as, staging
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloneProgram(MovingPagesProgram):
+    """Page by page, through another dtype where one is wanted."""
+
+    op: str = "Clone"
+    factory: str = "CloneProgramFactory"
+    compute: Compute | None
+
+    @property
+    def fidelity(self) -> MathFidelity | None:
+        return None if self.compute is None else self.compute.fidelity
 
 
 def plan_clone(
@@ -47,8 +62,7 @@ def plan_clone(
     )
     cores, buffers = _program(planner, x, out)
     check_grid(planner.card, cores)
-    attributes = {"memory_config": config, "dtype": dtype, "compute": compute}
-    planner.step("Clone", "CloneProgramFactory", cores, [x], [out], buffers, attributes, transfer(spec, out.spec))
+    planner.dispatch(CloneProgram(cores=cores, buffers=tuple(buffers), compute=compute), [x], [out])
     return out
 
 
@@ -60,11 +74,12 @@ def _program(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRangeSet, list[C
         width = spec.shape[-1]
         units = spec.volume // (TILE_SIZE * TILE_SIZE if spec.layout is Layout.TILE else width)
         cores, _ = split_work(planner.card, units)
-    source = x.spec.memory_config
-    alignment = planner.card.dram_alignment if source.is_dram() else planner.card.l1_alignment
     dtypes = [x.spec.dtype] if x.spec.dtype is spec.dtype else [x.spec.dtype, spec.dtype]
     units_bytes = [d.tile_bytes if spec.layout is Layout.TILE else width * d.element_bytes for d in dtypes]
-    return cores, [staging(2 * round_up(size, alignment), cores) for size in units_bytes]
+    named = zip(("input", "output"), units_bytes, strict=False)
+    return cores, [
+        staging(2 * round_up(size, alignment(planner.card, x.spec)), cores, name=name) for name, size in named
+    ]
 
 
 @op("clone")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import program_limit
-from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, scratchpad, staging, transfer
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
+from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment, extent, scratchpad, staging
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -21,6 +23,13 @@ _LARGEST_PART = 65536 * 4
 """Rows are copied in parts of at most this many bytes."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class CopyProgram(MovingPagesProgram):
+    """Page by page, or where the two tensors are divided differently, row by row or tile by tile."""
+
+    op: str = "Copy"
+
+
 def plan_copy(planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType | None, out: Slot | None = None) -> Slot:
     spec = x.spec
     dtype = dtype or spec.dtype
@@ -32,8 +41,7 @@ def plan_copy(planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType |
         factory, cores, buffers = "DefaultRowMajor", *_rows(planner, spec, result.spec)
     else:
         factory, cores, buffers = "DefaultTilized", *_tiles(planner, x, result)
-    attributes = {"memory_config": config, "dtype": dtype}
-    planner.step("Copy", factory, cores, [x], [result], buffers, attributes, transfer(spec, result.spec))
+    planner.dispatch(CopyProgram(factory=factory, cores=cores, buffers=tuple(buffers)), [x], [result])
     return result
 
 
@@ -62,10 +70,6 @@ def _validate(spec: Spec, config: MemoryConfig, dtype: DataType, out: Spec | Non
     fatal(spec.dtype is dtype or spec.layout is Layout.TILE, "Only tile layout supports dtype conversion")
 
 
-def _alignment(planner: Planner, spec: Spec) -> int:
-    return planner.card.dram_alignment if spec.memory_config.is_dram() else planner.card.l1_alignment
-
-
 def _unit(spec: Spec, dtype: DataType) -> int:
     """Bytes of a page of the input's form in a dtype: a tile, a row, or a row of a shard."""
     if spec.layout is Layout.TILE:
@@ -78,10 +82,10 @@ def _copies_pages(planner: Planner, spec: Spec, config: MemoryConfig, dtype: Dat
     """Page by page, where both tensors are divided alike and four pages fit L1."""
     if spec.memory_config != config:
         return False
-    alignment = _alignment(planner, spec)
-    total = 2 * round_up(_unit(spec, spec.dtype), alignment)
+    word = alignment(planner.card, spec)
+    total = 2 * round_up(_unit(spec, spec.dtype), word)
     if spec.dtype is not dtype:
-        total += 2 * round_up(_unit(spec, dtype), alignment)
+        total += 2 * round_up(_unit(spec, dtype), word)
     return total < program_limit(planner)
 
 
@@ -90,11 +94,17 @@ def same_memory_program(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRange
     spec = out.spec
     units = spec.volume // (TILE_SIZE * TILE_SIZE) if spec.layout is Layout.TILE else spec.physical[0]
     cores, _ = split_work(planner.card, units)
-    slots = [x] if x.spec.dtype is spec.dtype else [x, out]
     return cores, [
-        CircularBuffer(2 * round_up(_unit(slot.spec, slot.spec.dtype), _alignment(planner, slot.spec)), cores)
-        for slot in slots
+        CircularBuffer(
+            2 * round_up(_unit(slot.spec, slot.spec.dtype), alignment(planner.card, slot.spec)), cores, name=name
+        )
+        for name, slot in _staged(x, out)
     ]
+
+
+def _staged(x: Slot, out: Slot) -> list[tuple[str, Slot]]:
+    """A conversion needs a buffer for each side; a copy needs one."""
+    return [("input", x)] if x.spec.dtype is out.spec.dtype else [("input", x), ("output", out)]
 
 
 def _page_elements(spec: Spec) -> int:
@@ -108,18 +118,18 @@ def _page_elements(spec: Spec) -> int:
 def _rows(planner: Planner, spec: Spec, out: Spec) -> tuple[CoreRangeSet, list[CircularBuffer]]:
     width, rows, element = spec.shape[-1], spec.logical_2d[0], spec.dtype.element_bytes
     common = gcd(_page_elements(spec), _page_elements(out))
-    alignment = max(_alignment(planner, spec), _alignment(planner, out))
+    word = max(alignment(planner.card, spec), alignment(planner.card, out))
     if (
         rows < planner.card.cores
         and common < width
         and common * element <= _LARGEST_PART
-        and common * element % alignment == 0
+        and common * element % word == 0
     ):
         cores, _ = split_work(planner.card, rows * div_up(width, common))
-        return cores, [staging(2 * common * element, cores)]
+        return cores, [staging(2 * common * element, cores, name="rows")]
     cores, _ = split_work(planner.card, rows)
-    page = min(round_up(out.page_bytes, _alignment(planner, out)), _LARGEST_PART)
-    return cores, [staging(2 * page, cores), scratchpad(min(spec.page_bytes, _LARGEST_PART), cores)]
+    page = min(round_up(out.page_bytes, alignment(planner.card, out)), _LARGEST_PART)
+    return cores, [staging(2 * page, cores, name="rows"), scratchpad(min(spec.page_bytes, _LARGEST_PART), cores)]
 
 
 def _tiles(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRangeSet, list[CircularBuffer]]:
@@ -127,8 +137,10 @@ def _tiles(planner: Planner, x: Slot, out: Slot) -> tuple[CoreRangeSet, list[Cir
     outer = prod(tuple(shape)[:-2]) if len(shape) > 2 else 1
     tiles = outer * div_up(extent(shape, 2), TILE_SIZE) * div_up(extent(shape, 1), TILE_SIZE)
     cores, _ = split_work(planner.card, tiles)
-    slots = [x] if x.spec.dtype is out.spec.dtype else [x, out]
-    return cores, [staging(2 * round_up(slot.spec.page_bytes, _alignment(planner, slot.spec)), cores) for slot in slots]
+    return cores, [
+        staging(2 * round_up(slot.spec.page_bytes, alignment(planner.card, slot.spec)), cores, name=name)
+        for name, slot in _staged(x, out)
+    ]
 
 
 @op("copy")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn.virtual.arguments.typed import takes
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.relayout import Relayout, scratchpad, staging, transfer
+from tt_cnn.virtual.ops.layout.relayout import Relayout, scratchpad, staging
+from tt_cnn.virtual.ops.layout.time import conversion_cycles, core_bytes, moving_parts, through_pages
 from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
@@ -26,6 +31,23 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _TRANSACTIONS = 4
 """Reads in flight, each with a page of scratch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterleavedToShardedProgram(Program):
+    """Each core reads the pages of its shard; a shard of another format is converted."""
+
+    op: str = "InterleavedToSharded"
+    factory: str = "InterleavedToShardedProgramFactory"
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        source, output = step.inputs[0].spec, step.outputs[0].spec
+        cores = self.cores.num_cores()
+        size = core_bytes(output, cores) * source.page_bytes / max(1, output.page_bytes)
+        width = max(1, output.shard.shape[1] // source.page_shape[1]) if output.is_sharded else 1
+        at_once = width * (TILE_SIZE if source.layout is Layout.ROW_MAJOR else 1)
+        total = through_pages(source, size, cores, figures, True, at_once)
+        return moving_parts(total, source, conversion_cycles(step, figures))
 
 
 def refusal(planner: Planner, spec: Spec, config: MemoryConfig, dtype: DataType, out: Spec | None) -> str | None:
@@ -94,31 +116,23 @@ def plan_interleaved_to_sharded(
     problem = refusal(planner, spec, config, dtype, out.spec if out else None)
     fatal(problem is None, problem or "")
     cores = workers_of(planner.card, result.spec)
-    planner.step(
-        "InterleavedToSharded",
-        "InterleavedToShardedProgramFactory",
-        cores,
-        [x],
-        [result],
-        _buffers(planner, x, result, cores),
-        {"memory_config": config, "dtype": dtype},
-        transfer(spec, result.spec),
-    )
+    program = InterleavedToShardedProgram(cores=cores, buffers=_buffers(planner, x, result, cores))
+    planner.dispatch(program, [x], [result])
     return result
 
 
-def _buffers(planner: Planner, x: Slot, out: Slot, cores: CoreRangeSet) -> list[CircularBuffer]:
+def _buffers(planner: Planner, x: Slot, out: Slot, cores: CoreRangeSet) -> tuple[CircularBuffer, ...]:
     spec, shard = x.spec, out.spec.shard
     units, config = _units(spec, shard), out.spec.memory_config
     page = round_up(_unit_bytes(spec, shard, out.spec.dtype), _alignment(planner, config))
-    buffers = [staging(units * page, cores, None if config.is_dram() else out)]
+    buffers = [staging(units * page, cores, None if config.is_dram() else out, "output")]
     source = _unit_bytes(spec, shard, spec.dtype)
     if spec.dtype is not out.spec.dtype:
-        buffers.append(staging(units * round_up(source, _alignment(planner, spec.memory_config)), cores))
+        buffers.append(staging(units * round_up(source, _alignment(planner, spec.memory_config)), cores, name="input"))
     if spec.layout is Layout.ROW_MAJOR:
         page = round_up(source + planner.card.dram_alignment, planner.card.dram_alignment)
         buffers.append(scratchpad(page * _TRANSACTIONS, cores))
-    return buffers
+    return tuple(buffers)
 
 
 def config_of(

@@ -5,13 +5,20 @@ Which program moves the values depends on where the new memory lies: one that ov
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.ops.layout.copy import same_memory_program
-from tt_cnn.virtual.ops.layout.relayout import Relayout, transfer
+from tt_cnn.virtual.ops.layout.moving import MovingProgram
+from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment
+from tt_cnn.virtual.ops.layout.time import core_bytes, moving_parts
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.storage import Buffer
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout
@@ -20,6 +27,18 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 OVERLAP, APART = "MoveOverlapProgramFactory", "MoveProgramFactory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveProgram(MovingProgram):
+    """Each core copies its part within its own memory."""
+
+    op: str = "Move"
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        spec = step.inputs[0].spec
+        size = core_bytes(spec, self.cores.num_cores())
+        return moving_parts(size / figures.local_bytes_per_cycle + figures.local_latency_cycles, spec)
 
 
 def moved_spec(spec: Spec, config: MemoryConfig | None) -> Spec:
@@ -34,37 +53,38 @@ def moved_spec(spec: Spec, config: MemoryConfig | None) -> Spec:
 
 def plan_move(planner: Planner, x: Slot, config: MemoryConfig | None, factory: str = APART) -> Slot:
     """Give back, allocate, and move the values unless the memory is the same. `factory` matters without shards."""
-    spec = x.spec
     planner.consume(x)
-    out = planner.allocate(moved_spec(spec, config))
+    out = planner.allocate(moved_spec(x.spec, config))
+    dispatch_move(planner, x, out, factory)
+    return out
+
+
+def dispatch_move(planner: Planner, x: Slot, out: Slot, factory: str) -> None:
+    """Values to their new memory; where it turns out to be the old one, nothing is dispatched."""
+    spec = x.spec
     if spec.is_sharded:
         cores = spec.shard.grid
-        bytes_ = spec.shard_pages * round_up(spec.page_bytes, _alignment(planner, spec))
+        bytes_ = spec.shard_pages * round_up(spec.page_bytes, alignment(planner.card, spec))
         factory = "MoveShardedProgramFactory"
-        buffers = [CircularBuffer(bytes_, cores, slot) for slot in (x, out)]
+        buffers = [CircularBuffer(bytes_, cores, slot, name=name) for name, slot in (("input", x), ("output", out))]
     elif factory == OVERLAP:
         units = spec.volume // (TILE_SIZE * TILE_SIZE) if spec.layout is Layout.TILE else spec.physical[0]
         cores, _ = split_work(planner.card, units)
-        buffers = [CircularBuffer(_spread(out.spec, planner.card.cores, planner.card.l1_alignment), cores)]
+        size = bytes_a_bank(out.spec, planner.card.cores, planner.card.l1_alignment)
+        buffers = [CircularBuffer(size, cores, name="pages")]
     else:
         cores, buffers = same_memory_program(planner, x, out)
-    attributes = {"memory_config": out.spec.memory_config}
-    work = transfer(spec, out.spec)
-    planner.step("Move", factory, cores, [x], [out], buffers, attributes, work, moves=_same_memory(spec, out.spec))
-    return out
+    program = MoveProgram(factory=factory, cores=cores, buffers=tuple(buffers))
+    planner.dispatch(program, [x], [out], moves=_same_memory(spec, out.spec))
 
 
 def _same_memory(spec: Spec, out: Spec) -> bool:
     return spec.memory_config.buffer_type is out.memory_config.buffer_type
 
 
-def _alignment(planner: Planner, spec: Spec) -> int:
-    return planner.card.dram_alignment if spec.memory_config.is_dram() else planner.card.l1_alignment
-
-
-def _spread(spec: Spec, banks: int, alignment: int) -> int:
+def bytes_a_bank(spec: Spec, banks: int, word: int) -> int:
     """Bytes a bank of the tensor's pages dealt out to a number of banks."""
-    return div_up(spec.num_pages, banks) * round_up(spec.page_bytes, alignment)
+    return div_up(spec.num_pages, banks) * round_up(spec.page_bytes, word)
 
 
 @op("move")
@@ -106,10 +126,10 @@ class Move(Relayout):
         if kind is not here.buffer_type or x.is_sharded():
             return APART
         region = memory.regions[kind]
-        size = _spread(spec, region.banks, memory.page_alignment(kind))
+        size = bytes_a_bank(spec, region.banks, memory.page_alignment(kind))
         apart = address + size <= here.address if region.bottom_up else here.address + size <= address
         top = address if spec.memory_config.is_l1() else card.l1_size
-        fits = card.l1_base + _spread(spec, card.cores, card.l1_alignment) <= top
+        fits = card.l1_base + bytes_a_bank(spec, card.cores, card.l1_alignment) <= top
         return OVERLAP if not apart and fits else APART
 
     def plan(self, planner: Planner, x: Slot, *, memory_config: MemoryConfig | None, factory: str) -> list[Slot]:

@@ -48,13 +48,18 @@ def padded_as(shape: Shape, dtype: DataType, layout: Layout, config: MemoryConfi
     return Spec(shape, dtype, layout, config, tuple(padded)[-2:])
 
 
-def staging(bytes_: int, cores: CoreRangeSet, alias: Slot | None = None) -> CircularBuffer:
+def alignment(card: Card, spec: Spec) -> int:
+    """Bytes that pages of the tensor's memory start at multiples of."""
+    return card.dram_alignment if spec.memory_config.is_dram() else card.l1_alignment
+
+
+def staging(bytes_: int, cores: CoreRangeSet, alias: Slot | None = None, name: str = "") -> CircularBuffer:
     """A dataflow buffer, perhaps on a tensor's own memory."""
-    return CircularBuffer(bytes_, rejoined(cores), alias, dataflow=True)
+    return CircularBuffer(bytes_, rejoined(cores), alias, dataflow=True, name=name)
 
 
-def scratchpad(bytes_: int, cores: CoreRangeSet) -> CircularBuffer:
-    return CircularBuffer(bytes_, rejoined(cores), dataflow=True, scratch=True)
+def scratchpad(bytes_: int, cores: CoreRangeSet, name: str = "scratch") -> CircularBuffer:
+    return CircularBuffer(bytes_, rejoined(cores), dataflow=True, scratch=True, name=name)
 
 
 @lru_cache(maxsize=4096)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.network import Way, transaction_cycles
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.relayout import Relayout, staging, transfer
+from tt_cnn.virtual.ops.layout.moving import MovingProgram
+from tt_cnn.virtual.ops.layout.relayout import Relayout, staging
+from tt_cnn.virtual.ops.layout.time import PROCESSORS, conversion_cycles, core_bytes, moving_parts
 from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, cores_to_ranges, round_up
@@ -18,6 +26,21 @@ _HEIGHT, _WIDTH, _BLOCK = (
     TensorMemoryLayout.WIDTH_SHARDED,
     TensorMemoryLayout.BLOCK_SHARDED,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshardProgram(MovingProgram):
+    """Cores fetch (or send) runs of pages that stay together; both processors of a core share them."""
+
+    op: str = "Reshard"
+    core_bytes: float
+    run_bytes: float
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        runs = self.core_bytes / self.run_bytes * transaction_cycles(figures, Way.L1_READ, self.run_bytes)
+        crowded = self.core_bytes * self.cores.num_cores() / figures.network_total_bytes_per_cycle
+        total = max(runs / PROCESSORS, crowded) + figures.l1_latency_cycles
+        return moving_parts(total, step.outputs[0].spec, conversion_cycles(step, figures))
 
 
 def _moves_shards(spec: Spec, config: MemoryConfig) -> bool:
@@ -128,17 +151,29 @@ def plan_reshard(planner: Planner, x: Slot, config: MemoryConfig, out: Slot | No
     problem = refusal(planner, x.spec, config, out.spec if out else None)
     fatal(problem is None, problem or "")
     factory, cores, buffers = _program(planner, x, result)
-    planner.step(
-        "Reshard",
-        factory,
-        cores,
-        [x],
-        [result],
-        buffers,
-        {"memory_config": result.spec.memory_config},
-        transfer(x.spec, result.spec),
+    size = _moved_bytes(x.spec, result.spec, cores.num_cores())
+    run = size if _keeps_width(x.spec, result.spec) else min(_run_bytes(x.spec, result.spec), size)
+    program = ReshardProgram(
+        factory=factory, cores=cores, buffers=tuple(buffers), core_bytes=size, run_bytes=max(1.0, run)
     )
+    planner.dispatch(program, [x], [result])
     return result
+
+
+def _moved_bytes(spec: Spec, out: Spec, cores: int) -> float:
+    size = core_bytes(out, cores)
+    return max(size, core_bytes(spec, cores)) if out.memory_config.is_dram() else size
+
+
+def _run_bytes(spec: Spec, out: Spec) -> float:
+    """A row of the narrower shards."""
+    return min(one.shard.shape[1] for one in (spec, out)) / spec.page_shape[1] * spec.page_bytes
+
+
+def _keeps_width(spec: Spec, out: Spec) -> bool:
+    """Height shards to height shards: rows that follow each other are one run."""
+    source, target = spec.memory_config, out.memory_config
+    return _moves_shards(spec, target) and source.memory_layout is _HEIGHT and target.memory_layout is _HEIGHT
 
 
 def _program(planner: Planner, x: Slot, out: Slot) -> tuple[str, CoreRangeSet, list[CircularBuffer]]:
@@ -147,7 +182,7 @@ def _program(planner: Planner, x: Slot, out: Slot) -> tuple[str, CoreRangeSet, l
         from_output = target.is_l1()
         local, remote = (out, x) if from_output else (x, out)
         side = "true" if from_output else "false"
-        if source.memory_layout is _HEIGHT and target.memory_layout is _HEIGHT:
+        if _keeps_width(x.spec, out.spec):
             return f"ReshardSameWidthFactory<{side}>", *_same_width(planner, local, remote, from_output)
         both_width = source.memory_layout is _WIDTH and target.memory_layout is _WIDTH
         if x.spec.layout is Layout.ROW_MAJOR and both_width and not (from_output and _has_padding(x.spec, out.spec)):
@@ -158,7 +193,7 @@ def _program(planner: Planner, x: Slot, out: Slot) -> tuple[str, CoreRangeSet, l
             return "ReshardGenericFactory", *_generic(planner, out)
     if source.is_dram() and target.is_dram():
         page = round_up(x.spec.page_bytes, planner.card.dram_alignment)
-        return "NdReshardCopyPagesFactory", planner.grid, [staging(page, planner.grid)]
+        return "NdReshardCopyPagesFactory", planner.grid, [staging(page, planner.grid, name="pages")]
     local_is_input = not source.is_dram()
     local = x if local_is_input else out
     cores = cores_to_ranges(local.spec.cores_with_data.cores())
@@ -180,7 +215,7 @@ def _borrowed(slot: Slot, total: int, entry: int, cores: CoreRangeSet, name: str
     """A shard's own memory as a buffer, but no more than the whole tensor's pages without padding."""
     entries = min(total, slot.spec.num_pages * slot.spec.page_bytes) // entry
     fatal(entries, f"DataflowBufferSpec '{name}' has num_entries = 0. num_entries must be set to a non-zero value.")
-    return staging(entries * entry, cores, slot)
+    return staging(entries * entry, cores, slot, name.replace("_", " "))
 
 
 def _same_width(
@@ -192,7 +227,8 @@ def _same_width(
     sizes = [round_up(unit, _alignment(planner, s.spec.memory_config.is_dram())) for s in (local, remote)]
     buffers = [_borrowed(local, _units(local.spec, shard) * sizes[0], sizes[0], cores, "shard")]
     if from_output and sizes != [unit, unit]:
-        buffers.append(staging(2 * _units(local.spec, remote.spec.shard.shape) * sizes[1], cores))
+        size = 2 * _units(local.spec, remote.spec.shard.shape) * sizes[1]
+        buffers.append(staging(size, cores, name="remote shard"))
     return cores, buffers
 
 

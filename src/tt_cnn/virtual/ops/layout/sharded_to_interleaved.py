@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.relayout import Relayout, padded_as, staging, transfer
+from tt_cnn.virtual.ops.layout.moving import MovingProgram
+from tt_cnn.virtual.ops.layout.relayout import Relayout, padded_as, staging
+from tt_cnn.virtual.ops.layout.time import conversion_cycles, core_bytes, moving_parts, through_pages
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
@@ -19,6 +26,21 @@ from tt_cnn.virtual.types.geometry import (
 )
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardedToInterleavedProgram(MovingProgram):
+    """Each core writes the pages of its shard to where they belong."""
+
+    op: str = "ShardedToInterleaved"
+    factory: str = "ShardedToInterleavedProgramFactory"
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        source, output = step.inputs[0].spec, step.outputs[0].spec
+        cores = self.cores.num_cores()
+        size = core_bytes(source, cores) * output.page_bytes / max(1, source.page_bytes)
+        total = through_pages(output, size, cores, figures, False, max(1, size / max(1, output.page_bytes)))
+        return moving_parts(total, output, conversion_cycles(step, figures))
 
 
 def refusal(planner: Planner, spec: Spec, config: MemoryConfig, dtype: DataType, out: Spec | None) -> str | None:
@@ -93,19 +115,11 @@ def plan_sharded_to_interleaved(
         units, page = shard.shape[0] * shard.shape[1] // (TILE_SIZE * TILE_SIZE), spec.dtype.tile_bytes
     else:
         units, page = shard.shape[0], shard.shape[1] * spec.dtype.element_bytes
-    buffers = [staging(units * round_up(page, planner.card.l1_alignment), cores, x)]
+    buffers = [staging(units * round_up(page, planner.card.l1_alignment), cores, x, "input")]
     if spec.dtype is not dtype:
-        buffers.append(staging(_converted_bytes(planner, spec, result.spec.memory_config, dtype), cores))
-    planner.step(
-        "ShardedToInterleaved",
-        "ShardedToInterleavedProgramFactory",
-        cores,
-        [x],
-        [result],
-        buffers,
-        {"memory_config": config, "dtype": dtype},
-        transfer(spec, result.spec),
-    )
+        size = _converted_bytes(planner, spec, result.spec.memory_config, dtype)
+        buffers.append(staging(size, cores, name="output"))
+    planner.dispatch(ShardedToInterleavedProgram(cores=cores, buffers=tuple(buffers)), [x], [result])
     return result
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import block_width_limit, half_limit, pending_output, row_fits
-from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging, transfer
+from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, to_four
+from tt_cnn.virtual.ops.layout.time import tilize_cycles
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.work_split import (
     SINGLE_CORE,
     block_sets,
@@ -16,6 +22,7 @@ from tt_cnn.virtual.ops.layout.work_split import (
 )
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Arch, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Tile, div_up
@@ -39,6 +46,30 @@ WIDE_ROW = 32
 """Rows of more tiles than this may be cut into square blocks, where that employs more cores."""
 
 
+@dataclass(frozen=True)
+class Manner:
+    """How rows become tiles, or tiles rows: what L1 allows and what the call asks for."""
+
+    fits: bool
+    """A row of tiles fits into L1."""
+    multicore: bool = True
+    grid: CoreRangeSet | None = None
+    """The cores that the call leaves to the op."""
+    low_perf: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TilizeProgram(Program):
+    """Rows to tiles: within shards, a row of tiles at a time, or in blocks of a few tiles' width."""
+
+    op: str = "Tilize"
+    memory_config: MemoryConfig
+    manner: Manner
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return tilize_cycles(step, figures)
+
+
 def plan_tilize(
     planner: Planner,
     x: Slot,
@@ -56,32 +87,17 @@ def plan_tilize(
     pending = pending_output(planner, spec.padded_shape, target, out_dtype, Layout.TILE)
     tiles = spec.physical[1] // TILE_SIZE
     fits = row_fits(planner, spec.dtype, out_dtype, tiles, pending, stages_rows=True)
+    manner = Manner(fits, use_multicore, grid, use_low_perf)
     four = to_four(planner, x)
     target = config or four.spec.memory_config
-    if spec.is_sharded and not fits:
-        return back_to(
-            planner, _through_dram(planner, four, target, dtype, use_multicore, use_low_perf, grid), spec.shape
-        )
-    made = _dispatch(planner, four, target, out_dtype, use_multicore, fits, use_low_perf, grid)
-    return back_to(planner, made, spec.shape)
+    way = _through_dram if spec.is_sharded and not fits else _dispatch
+    return back_to(planner, way(planner, four, target, out_dtype, manner), spec.shape)
 
 
-def _through_dram(
-    planner: Planner,
-    x: Slot,
-    config: MemoryConfig,
-    dtype: DataType | None,
-    use_multicore: bool,
-    use_low_perf: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _through_dram(planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType, manner: Manner) -> Slot:
     """Rows of shards too wide for the L1 of a core are tilized in blocks, from DRAM to DRAM."""
-    from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-
     rows = plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG, None)
-    tiles = _dispatch(
-        planner, rows, DRAM_MEMORY_CONFIG, dtype or x.spec.dtype, use_multicore, False, use_low_perf, grid
-    )
+    tiles = _dispatch(planner, rows, DRAM_MEMORY_CONFIG, dtype, manner)
     result = plan_to_memory_config(planner, tiles, config, None)
     planner.free(*(slot for slot in (tiles, rows) if slot.buffer not in (x.buffer, result.buffer)))
     return result
@@ -133,26 +149,20 @@ def _output_spec(
     return Spec(spec.shape, dtype, Layout.TILE, config)
 
 
-def _dispatch(
-    planner: Planner,
-    x: Slot,
-    config: MemoryConfig,
-    dtype: DataType,
-    use_multicore: bool,
-    fits: bool,
-    use_low_perf: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _dispatch(planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType, manner: Manner) -> Slot:
     spec = x.spec
-    out = planner.allocate(_output_spec(planner, spec, config, dtype, grid))
-    _validate(planner, spec, use_multicore)
-    factory = _factory(planner, spec, config, use_multicore, fits, use_low_perf, grid)
-    buffers = _BUFFERS[factory](planner, x, out, grid, use_low_perf)
-    cores = all_cores(buffers)
-    attributes = {"memory_config": config, "dtype": dtype, "fits": fits, "multicore": use_multicore, "grid": grid}
-    planner.step(
-        "Tilize", f"Tilize{factory}ProgramFactory", cores, [x], [out], buffers, attributes, transfer(spec, out.spec)
+    out = planner.allocate(_output_spec(planner, spec, config, dtype, manner.grid))
+    _validate(planner, spec, manner.multicore)
+    factory = _factory(planner, spec, config, manner)
+    buffers = _BUFFERS[factory](planner, x, out, manner)
+    program = TilizeProgram(
+        factory=f"Tilize{factory}ProgramFactory",
+        cores=all_cores(buffers),
+        buffers=tuple(buffers),
+        memory_config=config,
+        manner=manner,
     )
+    planner.dispatch(program, [x], [out])
     return out
 
 
@@ -164,22 +174,15 @@ def all_cores(buffers: list[CircularBuffer]) -> CoreRangeSet:
     return first
 
 
-def _factory(
-    planner: Planner,
-    spec: Spec,
-    config: MemoryConfig,
-    use_multicore: bool,
-    fits: bool,
-    use_low_perf: bool,
-    grid: CoreRangeSet | None,
-) -> str:
+def _factory(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> str:
+    grid = manner.grid
     if planner.card.arch is Arch.BLACKHOLE and spec.dtype is DataType.UINT8 and not spec.is_sharded:
         return "MultiCoreBlock"
-    if use_low_perf or not use_multicore or (grid is not None and grid.num_cores() < 2):
+    if manner.low_perf or not manner.multicore or (grid is not None and grid.num_cores() < 2):
         return "SingleCore"
     if spec.is_sharded:
         return "MultiCoreSharded" if tilizes_in_shards(planner, spec, config, grid) else "MultiCoreDefault"
-    if not fits:
+    if not manner.fits:
         return "MultiCoreBlock"
     width, height = extent(spec.padded_shape, 1) // TILE_SIZE, extent(spec.padded_shape, 2) // TILE_SIZE
     area = grid.num_cores() if grid is not None else planner.card.cores
@@ -194,20 +197,28 @@ def blocks_employ_more(area: int, rows: int, width: int, height: int, tiles: int
     return cores_and_share(area, rows)[0] < square_blocks(area, width, height, tiles).cores
 
 
-def _sharded(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
+def _sharded(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
     shard = x.spec.shard
     tiles = shard.shape[0] * shard.shape[1] // (TILE_SIZE * TILE_SIZE)
-    source = staging(tiles * x.spec.dtype.tile_bytes, shard.grid, x)
+    source = staging(tiles * x.spec.dtype.tile_bytes, shard.grid, x, "input")
     if out.spec.is_sharded:
-        return [source, staging(tiles * out.spec.dtype.tile_bytes, shard.grid, out)]
+        return [source, staging(tiles * out.spec.dtype.tile_bytes, shard.grid, out, "output")]
     row = shard.shape[1] // TILE_SIZE
-    return [source, staging(row * out.spec.dtype.tile_bytes, shard.grid)]
+    return [source, staging(row * out.spec.dtype.tile_bytes, shard.grid, name="output")]
 
 
-def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
+def _rows(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
     row = div_up(extent(x.spec.shape, 1), TILE_SIZE)
-    cores, _ = split_blocks(planner.card, div_up(out.spec.num_pages, row), grid)
-    return [staging(row * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    cores, _ = split_blocks(planner.card, div_up(out.spec.num_pages, row), manner.grid)
+    return tile_pair(x, out, row, cores)
+
+
+def tile_pair(x: Slot, out: Slot, tiles: int, cores: CoreRangeSet, suffix: str = "") -> list[CircularBuffer]:
+    """As many tiles of the input as of the output."""
+    return [
+        staging(tiles * slot.spec.dtype.tile_bytes, cores, name=name + suffix)
+        for name, slot in (("input", x), ("output", out))
+    ]
 
 
 def block_buffers(
@@ -218,16 +229,17 @@ def block_buffers(
     limit = block_width_limit(planner, x.spec.dtype, out.spec.dtype, stages_rows=tilizes)
     width, height = extent(shape, 1) // TILE_SIZE, extent(shape, 2) // TILE_SIZE
     buffers = []
-    for blocks in block_sets(planner.card, width, height, limit, grid, row_wise):
-        buffers += [staging(blocks.tiles * slot.spec.dtype.tile_bytes, blocks.cores) for slot in (x, out)]
+    for i, blocks in enumerate(block_sets(planner.card, width, height, limit, grid, row_wise)):
+        suffix = f" {i + 1}" if i else ""
+        buffers += tile_pair(x, out, blocks.tiles, blocks.cores, suffix)
         if tilizes:
             row = x.spec.dtype.tile_bytes // TILE_SIZE * blocks.tiles
-            buffers.append(scratchpad(row + 2 * planner.card.dram_alignment, blocks.cores))
+            buffers.append(scratchpad(row + 2 * planner.card.dram_alignment, blocks.cores, "staged row" + suffix))
     return buffers
 
 
-def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, grid, tilizes=True)
+def _blocks(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
+    return block_buffers(planner, x, out, manner.grid, tilizes=True)
 
 
 def one_core(planner: Planner, grid: CoreRangeSet | None) -> CoreRangeSet:
@@ -244,13 +256,12 @@ def tiles_a_block(tiles: int, limit: int) -> int:
     return next((n for n in range(limit, 0, -1) if tiles % n == 0), 1)
 
 
-def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, low_perf: bool) -> list[CircularBuffer]:
+def _single(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
     tiles = 1
-    if not low_perf:
+    if not manner.low_perf:
         limit = half_limit(planner) // (x.spec.dtype.tile_bytes + out.spec.dtype.tile_bytes)
         tiles = tiles_a_block(x.spec.physical[1] // TILE_SIZE, limit)
-    cores = one_core(planner, grid)
-    return [staging(tiles * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, tiles, one_core(planner, manner.grid))
 
 
 _BUFFERS = {"MultiCoreSharded": _sharded, "MultiCoreDefault": _rows, "MultiCoreBlock": _blocks, "SingleCore": _single}

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
-from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging, transfer
+from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
-from tt_cnn.virtual.ops.layout.tilize import all_cores, block_buffers, blocks_employ_more, one_core, tiles_a_block
+from tt_cnn.virtual.ops.layout.tilize import (
+    Manner,
+    TilizeProgram,
+    all_cores,
+    block_buffers,
+    blocks_employ_more,
+    one_core,
+    tile_pair,
+    tiles_a_block,
+)
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -21,6 +32,12 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _WIDTH = TensorMemoryLayout.WIDTH_SHARDED
 _TILIZABLE = (DataType.BFLOAT16, DataType.INT32, DataType.UINT32, DataType.FLOAT32, DataType.UINT16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TilizeWithValPaddingProgram(TilizeProgram):
+    op: str = "TilizeWithValPadding"
+    padded: Shape
 
 
 def plan_tilize_with_padding(
@@ -42,28 +59,19 @@ def plan_tilize_with_padding(
     pending = pending_output(planner, padded, target, out_dtype, Layout.TILE)
     tiles = extent(padded, 1) // TILE_SIZE
     fits = row_fits(planner, spec.dtype, out_dtype, tiles, pending, stages_rows=True)
+    manner = Manner(fits, use_multicore, grid)
     four, four_padded = to_four(planner, x), four_dims(padded)
     target = config or four.spec.memory_config
-    if spec.is_sharded and not fits and not _pads_in_shards(four.spec, four_padded, target, grid):
-        made = _through_dram(planner, four, four_padded, target, out_dtype, use_multicore, grid)
-    else:
-        made = _dispatch(planner, four, four_padded, target, out_dtype, use_multicore, fits, grid)
-    return back_to(planner, made, spec.shape)
+    staged = spec.is_sharded and not fits and not _pads_in_shards(four.spec, four_padded, target, grid)
+    way = _through_dram if staged else _dispatch
+    return back_to(planner, way(planner, four, four_padded, target, out_dtype, manner), spec.shape)
 
 
 def _through_dram(
-    planner: Planner,
-    x: Slot,
-    padded: Shape,
-    config: MemoryConfig,
-    dtype: DataType,
-    use_multicore: bool,
-    grid: CoreRangeSet | None,
+    planner: Planner, x: Slot, padded: Shape, config: MemoryConfig, dtype: DataType, manner: Manner
 ) -> Slot:
-    from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-
     rows = plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG, None)
-    tiles = _dispatch(planner, rows, padded, DRAM_MEMORY_CONFIG, dtype, use_multicore, False, grid)
+    tiles = _dispatch(planner, rows, padded, DRAM_MEMORY_CONFIG, dtype, manner)
     planner.free(*(s for s in [rows] if s.buffer != x.buffer))
     result = plan_to_memory_config(planner, tiles, config, None)
     planner.free(*(s for s in [tiles] if s.buffer != result.buffer))
@@ -118,49 +126,31 @@ def _output_spec(spec: Spec, padded: Shape, config: MemoryConfig, dtype: DataTyp
     return padded_as(spec.shape, dtype, Layout.TILE, config, padded)
 
 
-def _dispatch(
-    planner: Planner,
-    x: Slot,
-    padded: Shape,
-    config: MemoryConfig,
-    dtype: DataType,
-    use_multicore: bool,
-    fits: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _dispatch(planner: Planner, x: Slot, padded: Shape, config: MemoryConfig, dtype: DataType, manner: Manner) -> Slot:
     spec = x.spec
-    out = planner.allocate(_output_spec(spec, padded, config, dtype, grid))
+    out = planner.allocate(_output_spec(spec, padded, config, dtype, manner.grid))
     _validate(planner, spec, padded)
-    factory = _factory(planner, spec, padded, config, use_multicore, fits, grid)
-    buffers = _BUFFERS[factory](planner, x, out, grid)
-    attributes = {"padded": padded, "memory_config": config, "dtype": dtype, "fits": fits, "multicore": use_multicore}
-    planner.step(
-        "TilizeWithValPadding",
-        f"TilizeWithValPadding{factory}Factory",
-        all_cores(buffers),
-        [x],
-        [out],
-        buffers,
-        attributes | {"grid": grid},
-        transfer(spec, out.spec),
+    factory = _factory(planner, spec, padded, config, manner)
+    buffers = _BUFFERS[factory](planner, x, out, manner.grid)
+    program = TilizeWithValPaddingProgram(
+        factory=f"TilizeWithValPadding{factory}Factory",
+        cores=all_cores(buffers),
+        buffers=tuple(buffers),
+        padded=padded,
+        memory_config=config,
+        manner=manner,
     )
+    planner.dispatch(program, [x], [out])
     return out
 
 
-def _factory(
-    planner: Planner,
-    spec: Spec,
-    padded: Shape,
-    config: MemoryConfig,
-    use_multicore: bool,
-    fits: bool,
-    grid: CoreRangeSet | None,
-) -> str:
+def _factory(planner: Planner, spec: Spec, padded: Shape, config: MemoryConfig, manner: Manner) -> str:
+    grid = manner.grid
     if spec.is_sharded:
         return "MultiCoreSharded" if _pads_in_shards(spec, padded, config, grid) else "MultiCoreDefault"
-    if not fits:
+    if not manner.fits:
         return "MultiCoreBlockInterleaved"
-    if not use_multicore:
+    if not manner.multicore:
         return "SingleCore"
     width, height = extent(padded, 1) // TILE_SIZE, extent(padded, 2) // TILE_SIZE
     area = grid.num_cores() if grid is not None else planner.card.cores
@@ -175,8 +165,8 @@ def _in_shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) 
     padded = out.spec.padded_shape
     batches = out.spec.volume // (extent(padded, 2) * extent(padded, 1))
     return [
-        staging(tiles // batches * 2 * x.spec.dtype.tile_bytes, cores),
-        staging(tiles * out.spec.dtype.tile_bytes, cores, out),
+        staging(tiles // batches * 2 * x.spec.dtype.tile_bytes, cores, name="input"),
+        staging(tiles * out.spec.dtype.tile_bytes, cores, out, "output"),
         scratchpad(x.spec.shard.shape[1] * x.spec.dtype.element_bytes, cores),
     ]
 
@@ -184,7 +174,7 @@ def _in_shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) 
 def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
     rows, width = out.spec.physical
     cores, _ = split_blocks(planner.card, rows // TILE_SIZE, grid)
-    return [staging(width // TILE_SIZE * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, width // TILE_SIZE, cores)
 
 
 def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
@@ -195,8 +185,7 @@ def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     element = x.spec.dtype.element_bytes
     limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
     tiles = tiles_a_block(out.spec.physical[1] // TILE_SIZE, limit)
-    cores = one_core(planner, grid)
-    return [staging(tiles * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, tiles, one_core(planner, grid))
 
 
 _BUFFERS = {

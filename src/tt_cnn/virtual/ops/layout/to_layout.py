@@ -9,6 +9,7 @@ from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_p
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
 from tt_cnn.virtual.ops.operation import Call, op
+from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
 from tt_cnn.virtual.tensors.storage import HostStorage
@@ -91,8 +92,6 @@ def _pad_and_tilize(
     grid: CoreRangeSet | None,
     pad_value: float,
 ) -> Slot:
-    from tt_cnn.virtual.ops.shape.pad.pad import plan_pad  # its own stages need to_layout
-
     fatal(grid is None, "Pad OP does not currently support sub core grid")
     missing = [(0, want - have) for have, want in zip(x.spec.shape, tiled(x.spec.shape), strict=True)]
     padded = plan_pad(planner, x, missing, pad_value)

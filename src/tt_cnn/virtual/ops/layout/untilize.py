@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
-from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, staging, transfer
+from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, staging
 from tt_cnn.virtual.ops.layout.squeezing import to_four, viewed_as
-from tt_cnn.virtual.ops.layout.tilize import all_cores, block_buffers, blocks_employ_more, tiles_a_block
+from tt_cnn.virtual.ops.layout.tilize import (
+    Manner,
+    all_cores,
+    block_buffers,
+    blocks_employ_more,
+    tile_pair,
+    tiles_a_block,
+)
 from tt_cnn.virtual.ops.layout.untilize_codegen import is_generated, plan_generated, untilized_dtype
+from tt_cnn.virtual.ops.layout.untilize_program import UntilizeProgram
+from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE, cores_and_share, largest_divisor, split_blocks
 from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
@@ -50,32 +59,33 @@ def _native(
 ) -> Slot:
     spec = x.spec
     if not spec.is_sharded and spec.shape != spec.padded_shape:
-        from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
-
         ends = tuple(d - 1 for d in spec.shape)
         return plan_untilize_with_unpadding(planner, x, ends, config, use_multicore=use_multicore, grid=grid)
     target, dtype = config or spec.memory_config, untilized_dtype(spec.dtype)
     pending = pending_output(planner, spec.padded_shape, target, dtype, Layout.ROW_MAJOR)
     fits = row_fits(planner, spec.dtype, dtype, spec.physical[1] // TILE_SIZE, pending)
     out = planner.allocate(padded_as(spec.shape, dtype, Layout.ROW_MAJOR, target, spec.padded_shape))
-    _validate(planner, spec, target, use_multicore, grid)
+    manner = Manner(fits, use_multicore, grid)
+    _validate(planner, spec, target, manner)
     if not spec.shape.volume():
         return out
-    factory = _factory(planner, spec, target, use_multicore, fits, grid)
+    factory = _factory(planner, spec, target, manner)
     buffers = _BUFFERS[factory](planner, x, out, grid)
-    attributes = {"memory_config": target, "multicore": use_multicore, "fits": fits, "grid": grid}
-    name = f"Untilize{factory}ProgramFactory"
-    planner.step("Untilize", name, all_cores(buffers), [x], [out], buffers, attributes, transfer(spec, out.spec))
+    program = UntilizeProgram(
+        factory=f"Untilize{factory}ProgramFactory",
+        cores=all_cores(buffers),
+        buffers=tuple(buffers),
+        manner=manner,
+    )
+    planner.dispatch(program, [x], [out])
     return out
 
 
-def _validate(
-    planner: Planner, spec: Spec, config: MemoryConfig, use_multicore: bool, grid: CoreRangeSet | None
-) -> None:
+def _validate(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> None:
     height, width = spec.physical
     fatal(spec.layout is Layout.TILE, "Can only untilize tile major data")
-    if grid is not None:
-        _validate_sub_grid(spec, config, use_multicore)
+    if manner.grid is not None:
+        _validate_sub_grid(spec, config, manner.multicore)
     out_shard = config.shard_spec
     if config.is_sharded():
         fatal(out_shard is not None, "Output memory config is sharded but no shard spec or nd shard spec is provided")
@@ -86,7 +96,7 @@ def _validate(
             row % alignment == 0,
             f"Output shard row size {row} bytes must be aligned to {alignment} bytes buffer alignment requirement",
         )
-    if not use_multicore:
+    if not manner.multicore:
         if out_shard is not None:
             fatal(
                 out_shard.shape[1] % TILE_SIZE == 0,
@@ -116,15 +126,13 @@ def _validate_sub_grid(spec: Spec, config: MemoryConfig, use_multicore: bool) ->
     )
 
 
-def _factory(
-    planner: Planner, spec: Spec, config: MemoryConfig, use_multicore: bool, fits: bool, grid: CoreRangeSet | None
-) -> str:
-    if not use_multicore:
+def _factory(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> str:
+    if not manner.multicore:
         return "SingleCore"
-    if grid is not None:
+    if manner.grid is not None:
         return "MultiCoreSubCoreGrids"
     interleaved = not spec.is_sharded and not config.is_sharded()
-    if interleaved and not fits:
+    if interleaved and not manner.fits:
         return "MultiCoreBlock"
     source = spec.memory_config
     if (
@@ -147,7 +155,10 @@ def _factory(
 def _identical(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
     shard = x.spec.shard
     tiles = (shard.shape[1] // TILE_SIZE) * (shard.shape[0] // TILE_SIZE)
-    return [staging(tiles * slot.spec.dtype.tile_bytes, shard.grid, slot) for slot in (x, out)]
+    return [
+        staging(tiles * slot.spec.dtype.tile_bytes, shard.grid, slot, name)
+        for name, slot in (("input", x), ("output", out))
+    ]
 
 
 def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
@@ -159,15 +170,13 @@ def _columns(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) ->
     x_cores = largest_divisor(tiles, planner.card.grid[0])
     y_cores = largest_divisor(tiles, planner.card.grid[1], x_cores)
     count, _ = cores_and_share(x_cores * y_cores, tiles)
-    cores = num_cores_to_corerangeset(count, CoreCoord(x_cores, y_cores), row_wise=True)
-    return [staging(2 * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, 2, num_cores_to_corerangeset(count, CoreCoord(x_cores, y_cores), row_wise=True))
 
 
 def _sub_grid(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
     assert grid is not None
     tiles = x.spec.volume // (TILE_SIZE * TILE_SIZE)
-    cores = first_cores(grid, largest_divisor(tiles, grid.num_cores()))
-    return [staging(2 * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, 2, first_cores(grid, largest_divisor(tiles, grid.num_cores())))
 
 
 def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
@@ -176,8 +185,7 @@ def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     if config.memory_layout in _ROW_CUTTING:
         width //= width // out.spec.shard.shape[1]
     limit = half_limit(planner) // (x.spec.dtype.tile_bytes + out.spec.dtype.tile_bytes)
-    tiles = tiles_a_block(width // TILE_SIZE, limit)
-    return [staging(tiles * slot.spec.dtype.tile_bytes, SINGLE_CORE) for slot in (x, out)]
+    return tile_pair(x, out, tiles_a_block(width // TILE_SIZE, limit), SINGLE_CORE)
 
 
 def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
@@ -186,18 +194,18 @@ def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> li
     if not spec.is_sharded:
         cores, share = split_blocks(planner.card, height // TILE_SIZE, None, row_wise=True)
         depth = (width // TILE_SIZE) * (1 if share == 1 else 2)
-        return [staging(depth * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+        return tile_pair(x, out, depth, cores)
     shard = spec.shard
     cores = workers_of(planner.card, spec)
     row, rows = shard.shape[1] // TILE_SIZE, shard.shape[0] // TILE_SIZE
     depth = row if rows == 1 else 2 * row
     streams = height % shard.shape[0] or width % shard.shape[1] or spec.memory_config.is_dram()
     source = (
-        staging(depth * spec.dtype.tile_bytes, cores)
+        staging(depth * spec.dtype.tile_bytes, cores, name="input")
         if streams
-        else staging(row * rows * spec.dtype.tile_bytes, cores, x)
+        else staging(row * rows * spec.dtype.tile_bytes, cores, x, "input")
     )
-    return [source, staging(depth * out.spec.dtype.tile_bytes, cores)]
+    return [source, staging(depth * out.spec.dtype.tile_bytes, cores, name="output")]
 
 
 _BUFFERS = {

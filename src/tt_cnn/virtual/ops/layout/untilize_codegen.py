@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tt_cnn.virtual.ops.layout.capacity import pending_output, program_limit
-from tt_cnn.virtual.ops.layout.relayout import extent, padded_as, transfer
+from tt_cnn.virtual.ops.layout.relayout import extent, padded_as
+from tt_cnn.virtual.ops.layout.untilize_program import UntilizeCodegenProgram
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -101,16 +102,7 @@ def plan_generated(planner: Planner, x: Slot, config: MemoryConfig) -> Slot:
     depths = _depths(planner, planner.program_l1(), tiles, x.spec.dtype, out.spec.dtype)
     assert depths is not None, "is_generated has reserved the output"
     pages = [round_up(slot.spec.dtype.tile_bytes, planner.card.dram_alignment) for slot in (x, out)]
-    buffers = [CircularBuffer(depth * page, cores) for depth, page in zip(depths, pages, strict=True)]
-    attributes = {"memory_config": config, "depths": depths}
-    planner.step(
-        "UntilizeCodegen",
-        "UntilizeCodegenProgramFactory",
-        cores,
-        [x],
-        [out],
-        buffers,
-        attributes,
-        transfer(x.spec, out.spec),
-    )
+    named = zip(("input", "output"), depths, pages, strict=True)
+    buffers = tuple(CircularBuffer(depth * page, cores, name=name) for name, depth, page in named)
+    planner.dispatch(UntilizeCodegenProgram(cores=cores, buffers=buffers, depths=depths), [x], [out])
     return out

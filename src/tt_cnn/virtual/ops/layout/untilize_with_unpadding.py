@@ -7,11 +7,20 @@ from math import prod
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
-from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, extent, staging, transfer
+from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, extent, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
-from tt_cnn.virtual.ops.layout.tilize import all_cores, block_buffers, blocks_employ_more, one_core, tiles_a_block
+from tt_cnn.virtual.ops.layout.tilize import (
+    Manner,
+    all_cores,
+    block_buffers,
+    blocks_employ_more,
+    one_core,
+    tile_pair,
+    tiles_a_block,
+)
 from tt_cnn.virtual.ops.layout.unpadding_rules import validate_shards
 from tt_cnn.virtual.ops.layout.untilize_codegen import untilized_dtype
+from tt_cnn.virtual.ops.layout.untilize_program import UntilizeWithUnpaddingProgram
 from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -43,19 +52,11 @@ def plan_untilize_with_unpadding(
     four, four_shape = to_four(planner, x), four_dims(shape)
     pending = pending_output(planner, four_shape, target, dtype, Layout.ROW_MAJOR)
     fits = row_fits(planner, spec.dtype, dtype, extent(spec.padded_shape, 1) // TILE_SIZE, pending)
-    made = _dispatch(planner, four, four_shape, target, use_multicore, fits, grid)
+    made = _dispatch(planner, four, four_shape, target, Manner(fits, use_multicore, grid))
     return back_to(planner, made, shape)
 
 
-def _dispatch(
-    planner: Planner,
-    x: Slot,
-    shape: Shape,
-    config: MemoryConfig,
-    use_multicore: bool,
-    fits: bool,
-    grid: CoreRangeSet | None,
-) -> Slot:
+def _dispatch(planner: Planner, x: Slot, shape: Shape, config: MemoryConfig, manner: Manner) -> Slot:
     spec = x.spec
     out = planner.allocate(output_spec(spec, shape, config))
     fatal(spec.layout is Layout.TILE, "Can only untilize tile major data")
@@ -65,19 +66,16 @@ def _dispatch(
         fatal(config.shard_spec is not None, "Output memory config is sharded but no shard spec is provided")
     if not spec.shape.volume():
         return out
-    factory = _factory(planner, spec, config, use_multicore, fits, grid)
-    buffers = _BUFFERS[factory](planner, x, out, grid)
-    attributes = {"shape": shape, "memory_config": config, "multicore": use_multicore, "fits": fits, "grid": grid}
-    planner.step(
-        "UntilizeWithUnpadding",
-        f"UntilizeWithUnpadding{factory}ProgramFactory",
-        all_cores(buffers),
-        [x],
-        [out],
-        buffers,
-        attributes,
-        transfer(spec, out.spec),
+    factory = _factory(planner, spec, config, manner)
+    buffers = _BUFFERS[factory](planner, x, out, manner.grid)
+    program = UntilizeWithUnpaddingProgram(
+        factory=f"UntilizeWithUnpadding{factory}ProgramFactory",
+        cores=all_cores(buffers),
+        buffers=tuple(buffers),
+        memory_config=config,
+        manner=manner,
     )
+    planner.dispatch(program, [x], [out])
     return out
 
 
@@ -127,17 +125,16 @@ def matrices_a_shard(spec: Spec) -> int:
     return max(1, shard.shape[0] * shard.shape[1] // max(1, extent(padded, 2) * extent(padded, 1)))
 
 
-def _factory(
-    planner: Planner, spec: Spec, config: MemoryConfig, use_multicore: bool, fits: bool, grid: CoreRangeSet | None
-) -> str:
+def _factory(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner) -> str:
+    grid = manner.grid
     if spec.is_sharded:
         fatal(grid is None, "Sharded untilize does not support sub core grid specification")
         return "MultiCoreSharded"
     if config.is_sharded():
         return "MultiCoreInterleaved"
-    if not use_multicore:
+    if not manner.multicore:
         return "SingleCore"
-    if not fits:
+    if not manner.fits:
         return "MultiCoreBlockInterleaved"
     padded = spec.padded_shape
     width, height = extent(padded, 1) // TILE_SIZE, extent(padded, 2) // TILE_SIZE
@@ -160,24 +157,24 @@ def _shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     batches = spec.volume // (extent(padded, 2) * extent(padded, 1))
     matrices = matrices_a_shard(spec) if layout is _HEIGHT else batches
     tile = out.spec.dtype.tile_bytes
-    buffers = [staging(row * rows * spec.dtype.tile_bytes, cores, x)]
+    buffers = [staging(row * rows * spec.dtype.tile_bytes, cores, x, "input")]
     if not out.spec.is_sharded:
-        return [*buffers, staging(2 * row * tile, cores)]
+        return [*buffers, staging(2 * row * tile, cores, name="rows")]
     stays = out.spec.memory_config.memory_layout is layout
     faces_only = stays and out.spec.physical[1] == 16 and extent(out.spec.padded_shape, 2) % TILE_SIZE == 0
-    buffers.append(staging((16 if faces_only else row * rows // matrices * 2) * tile, cores))
+    buffers.append(staging((16 if faces_only else row * rows // matrices * 2) * tile, cores, name="rows"))
     if stays:
         alignment = planner.card.dram_alignment if out.spec.memory_config.is_dram() else planner.card.l1_alignment
         height = out.spec.shard.shape[0]
         last = height - (round_up(out.spec.physical[0], height) - out.spec.physical[0])
-        buffers.append(staging(last * round_up(out.spec.page_bytes, alignment), cores, out))
+        buffers.append(staging(last * round_up(out.spec.page_bytes, alignment), cores, out, "output"))
     return buffers
 
 
 def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
     height, width = x.spec.physical
     cores, _ = split_blocks(planner.card, height // TILE_SIZE, grid)
-    return [staging(width // TILE_SIZE * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, width // TILE_SIZE, cores)
 
 
 def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
@@ -188,8 +185,7 @@ def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     element = out.spec.dtype.element_bytes
     limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
     tiles = tiles_a_block(x.spec.physical[1] // TILE_SIZE, limit)
-    cores = one_core(planner, grid)
-    return [staging(tiles * slot.spec.dtype.tile_bytes, cores) for slot in (x, out)]
+    return tile_pair(x, out, tiles, one_core(planner, grid))
 
 
 _BUFFERS = {

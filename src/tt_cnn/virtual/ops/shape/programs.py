@@ -7,12 +7,13 @@ from functools import lru_cache
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.relayout import alignment
 from tt_cnn.virtual.ops.layout.work_split import cores_and_share, dealt_among, grid_cores, split_work
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+CoresAndBuffers = tuple[CoreRangeSet, list[CircularBuffer]]
 MAX_CIRCULAR_BUFFER_PAGES = 65535
 
 
@@ -34,11 +35,6 @@ def band_cores(card: Card, bands: int) -> CoreRangeSet:
     return CoreRangeSet([CoreRange(core) for core in grid_cores(card, None)[:used]])
 
 
-def alignment(card: Card, spec: Spec) -> int:
-    """Bytes that pages of the tensor's memory start at multiples of."""
-    return card.dram_alignment if spec.memory_config.buffer_type is BufferType.DRAM else card.l1_alignment
-
-
 def aligned_page(card: Card, spec: Spec) -> int:
     return round_up(spec.page_bytes, alignment(card, spec))
 
@@ -46,7 +42,10 @@ def aligned_page(card: Card, spec: Spec) -> int:
 def borrowed(
     planner: Planner, name: str, entry: int, count: int, cores: CoreRangeSet, tensor: Slot, parameter: str
 ) -> CircularBuffer:
-    """A dataflow buffer over a tensor's shard; it must fit into what a bank holds of it."""
+    """A dataflow buffer over a tensor's shard; it must fit into what a bank holds of it.
+
+    `name` and `parameter` are TT-NN's; the program knows the buffer by the parameter.
+    """
     spec = tensor.spec
     held = spec.shard_pages * aligned_page(planner.card, spec)
     fatal(
@@ -54,18 +53,17 @@ def borrowed(
         f"DFB '{name}' (entry_size {entry} * num_entries {count} = {entry * count} bytes) is larger than the per-bank "
         f"allocation of its borrowed TensorParameter '{parameter}' ({held} bytes).",
     )
-    return CircularBuffer(entry * count, cores, alias=tensor, dataflow=True)
+    return CircularBuffer(entry * count, cores, alias=tensor, dataflow=True, name=parameter.replace("_", " "))
 
 
-def circular(index: int, page: int, pages: int, cores: CoreRangeSet, tensor: Slot | None = None) -> CircularBuffer:
-    """A circular buffer of the older kind, over a tensor's shard where one is given."""
+def circular(name: str, index: int, page: int, pages: int, cores: CoreRangeSet, tensor: Slot) -> CircularBuffer:
+    """A circular buffer of the older kind, over a tensor's shard."""
     fatal(
         pages <= MAX_CIRCULAR_BUFFER_PAGES,
         f"For buffer index {index}, number of CB pages {pages} is greater than {MAX_CIRCULAR_BUFFER_PAGES}. Would "
-        "cause "
-        "wraparound in the CB calculations.",
+        "cause wraparound in the CB calculations.",
     )
-    return CircularBuffer(page * pages, cores, alias=tensor)
+    return CircularBuffer(page * pages, cores, alias=tensor, name=name)
 
 
 class Temporaries:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.tilize import plan_tilize
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -22,6 +24,16 @@ from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollProgram(MovingPagesProgram):
+    """Cores fetch their new rows and columns from each other."""
+
+    op: str = "Roll"
+    factory: str = "RollShardedProgramFactory"
+    shift: int
+    dim: int
 
 
 def plan_roll(
@@ -83,7 +95,7 @@ def _cuts_tiles(spec: Spec, shifts: Sequence[int], dims: Sequence[int]) -> bool:
 
 
 def _rolled_shards(planner: Planner, x: Slot, shift: int, dim: int) -> Slot:
-    """Cores fetch their new rows and columns from each other (shards in L1; those in DRAM are staged otherwise)."""
+    """For shards in L1; those in DRAM are staged otherwise."""
     spec = x.spec
     output = planner.allocate(Spec(spec.shape, spec.dtype, spec.layout, spec.memory_config))
     shard = spec.shard
@@ -98,13 +110,12 @@ def _rolled_shards(planner: Planner, x: Slot, shift: int, dim: int) -> Slot:
     else:
         row = round_up(shard.shape[1] * spec.dtype.element_bytes, word)
         held = shard.shape[0] * row
-    buffers = [
-        CircularBuffer(held, shard.grid, alias=x),
-        CircularBuffer(held, shard.grid, alias=output),
-        CircularBuffer(2 * (row + 2 * word), shard.grid),
-    ]
-    attributes = {"shift": shift, "dim": dim}
-    planner.step("Roll", "RollShardedProgramFactory", shard.grid, [x], [output], buffers, attributes)
+    buffers = (
+        CircularBuffer(held, shard.grid, alias=x, name="input"),
+        CircularBuffer(held, shard.grid, alias=output, name="output"),
+        CircularBuffer(2 * (row + 2 * word), shard.grid, name="rows"),
+    )
+    planner.dispatch(RollProgram(cores=shard.grid, buffers=buffers, shift=shift, dim=dim), [x], [output])
     return output
 
 

@@ -1,4 +1,7 @@
-"""Steps of other ops that the composite ops of this package are made of, with the arguments these need."""
+"""Steps of other ops that the composite ops of this package are made of, with the arguments these need.
+
+`to_layout` is not among them: it pads, and so stands above this package's pad.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,16 @@ from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.layout.interleaved_to_sharded import plan_interleaved_to_sharded
 from tt_cnn.virtual.ops.layout.sharded_to_interleaved import plan_sharded_to_interleaved
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding
-from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
 def to_memory_config(planner: Planner, x: Slot, config: MemoryConfig, out: Slot | None = None) -> Slot:
     return plan_to_memory_config(planner, x, config, None, out)
-
-
-def to_layout(planner: Planner, x: Slot, layout: Layout, config: MemoryConfig | None = None) -> Slot:
-    return plan_to_layout(planner, x, layout, None, config)
 
 
 def untilize_with_unpadding(planner: Planner, x: Slot, shape: Shape) -> Slot:
@@ -52,8 +50,3 @@ def interleaved_to_sharded(planner: Planner, x: Slot, config: MemoryConfig) -> S
 
 def typecast(planner: Planner, x: Slot, dtype: DataType) -> Slot:
     return plan_typecast(planner, x, dtype)
-
-
-def to_layout_as(planner: Planner, x: Slot, layout: Layout, dtype: DataType) -> Slot:
-    """Another layout and, on the way, another dtype (block formats are tiled again)."""
-    return plan_to_layout(planner, x, layout, dtype, None)

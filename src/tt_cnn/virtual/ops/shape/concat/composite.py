@@ -9,15 +9,17 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat.program import fatal_groups_in_dram, plan_concat_device, works_in_shards
 from tt_cnn.virtual.ops.shape.concat.shared import height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.unaligned import takes_unaligned_tiles
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment, normalized
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view, tile_padded
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType, Layout
@@ -91,8 +93,6 @@ def _in_chunks(
     groups: int,
     grid: CoreRangeSet | None,
 ) -> Slot:
-    from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
-
     first = inputs[0].spec
     rank = len(first.shape)
     room = planner.card.l1_size - planner.card.l1_base
@@ -211,7 +211,7 @@ def _plan_formatted(
         )
     scope = Temporaries(planner)
     layout = _common_layout(inputs)
-    current = [x if x.spec.layout is layout else scope.add(stages.to_layout(planner, x, layout)) for x in inputs]
+    current = [scope.add(plan_to_layout(planner, x, layout, None, None)) for x in inputs]
     if target.is_sharded() and layout is Layout.ROW_MAJOR and target.memory_layout is not HEIGHT:
         joined = scope.add(plan_concat_device(planner, current, dim, groups, DRAM_MEMORY_CONFIG, grid))
         result = stages.to_memory_config(planner, joined, target)

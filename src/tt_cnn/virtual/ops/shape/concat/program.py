@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.ideal_moves import IdealMove
+from tt_cnn.virtual.cost.network import Way, in_l1_shards, transaction_cycles
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import MovingProgram
+from tt_cnn.virtual.ops.layout.time import PROCESSORS, core_bytes, moving_parts, through_pages
 from tt_cnn.virtual.ops.shape.concat import programs
 from tt_cnn.virtual.ops.shape.concat.shared import Concat, height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.unaligned import takes_unaligned_tiles, unaligned_tiles
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import BufferType, Layout
 from tt_cnn.virtual.types.geometry import CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 MAX_BLOCK_SHARDED_INPUTS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcatProgram(MovingProgram):
+    op: str = "Concat"
+    dim: int
+    groups: int
+    shared: tuple[int, ...]
+    """For each input the first that is the same tensor: programs are cached apart by that."""
+    grid: CoreRangeSet | None
+    """The cores that the call leaves to the op."""
+
+    fetches: bool = False
+    """Cores get their part of the output from others, and do not only join what they hold."""
+    turns_tiles: bool = False
+    """Tiles are transposed before they are joined, and back after that."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        output = step.outputs[0].spec
+        cores = self.cores.num_cores()
+        if not in_l1_shards(output):
+            size = core_bytes(output, cores)
+            read = through_pages(step.inputs[0].spec, size, cores, figures, True, 1)
+            return moving_parts(max(read, through_pages(output, size, cores, figures, False, 1)), output)
+        way = Way.L1_READ if self.fetches else Way.LOCAL
+        copying = 0.0
+        for spec in (slot.spec for slot in step.inputs):
+            run = spec.shard.shape[1] / spec.page_shape[1] * spec.page_bytes
+            copying += spec.shard_pages * spec.page_bytes / run * transaction_cycles(figures, way, run)
+        turning = 2 * output.shard_pages * figures.transpose_cycles if self.turns_tiles else 0.0
+        return moving_parts(copying / PROCESSORS + figures.l1_latency_cycles, output, turning)
+
+    def ideal_move(self, step: Step) -> IdealMove:
+        """Upstream takes the output's shape for the input's too."""
+        output = step.outputs[0].spec
+        return IdealMove.between(step.inputs[0].spec, output, read=output.padded_shape)
 
 
 def works_in_shards(inputs: Sequence[Slot], config: MemoryConfig) -> bool:
@@ -42,22 +86,29 @@ def plan_concat_device(
     output = planner.allocate(Spec(Shape(shape), first.dtype, first.layout, config))
     call = Concat(planner, tuple(inputs), output, dim, groups, grid)
     _validate(call, config)
-    factory, program = _program(call, config)
-    cores, buffers = program(call)
-    attributes: dict[str, Any] = {"dim": dim, "groups": groups, "shared": _shared(inputs), "grid": grid}
-    planner.step("Concat", factory, cores, inputs, [output], buffers, attributes)
+    factory, buffers_of = _factory(call, config)
+    cores, buffers = buffers_of(call)
+    program = ConcatProgram(
+        factory=factory,
+        cores=cores,
+        buffers=tuple(buffers),
+        dim=dim,
+        groups=groups,
+        shared=_shared(inputs),
+        grid=grid,
+        fetches=buffers_of is programs.blocks,
+        turns_tiles=buffers_of is programs.two_tiled_shards,
+    )
+    planner.dispatch(program, inputs, [output])
     return output
 
 
 def _shared(inputs: Sequence[Slot]) -> tuple[int, ...]:
-    """Which inputs are the same tensor: programs are cached apart by that."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(x.buffer, i) for i, x in enumerate(inputs))
 
 
-def _program(
-    call: Concat, config: MemoryConfig
-) -> tuple[str, Callable[[Concat], tuple[CoreRangeSet, list[CircularBuffer]]]]:
+def _factory(call: Concat, config: MemoryConfig) -> tuple[str, Callable[[Concat], CoresAndBuffers]]:
     first = call.inputs[0].spec
     generic = "ConcatProgramFactory", programs.pages
     if not works_in_shards(call.inputs, config):
@@ -114,8 +165,7 @@ def fatal_groups_in_dram(groups: int) -> None:
     fatal(
         groups == 1,
         f"Groups > 1 is not supported for DRAM-sharded concat (groups={groups} was provided). Move the inputs and "
-        "output "
-        "to L1 sharding, or unshard them first.",
+        "output to L1 sharding, or unshard them first.",
     )
 
 

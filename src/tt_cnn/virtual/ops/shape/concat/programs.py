@@ -8,18 +8,16 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import staging
 from tt_cnn.virtual.ops.shape.concat.shared import Concat, height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.transfers import check_transfers
-from tt_cnn.virtual.ops.shape.programs import alignment, borrowed, circular, cores_for
-from tt_cnn.virtual.planning.plan import CircularBuffer
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, alignment, borrowed, circular, cores_for
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-Program = tuple[CoreRangeSet, list[CircularBuffer]]
 OUTPUT_BUFFER = 16
 DATAFLOW_WORD = 32
 
 
-def pages(call: Concat) -> Program:
+def pages(call: Concat) -> CoresAndBuffers:
     """Page by page over all cores, two pages in flight (one where they are too large)."""
     card = call.planner.card
     out = call.output.spec
@@ -35,11 +33,10 @@ def pages(call: Concat) -> Program:
     fatal(
         page <= room,
         f"ttnn.concat: required DFB entry size ({page} B) exceeds per-core L1 capacity ({room} B); op cannot fit on "
-        "this "
-        "device.",
+        "this device.",
     )
     depth = 2 if 2 * page <= card.l1_size // 2 - card.l1_base else 1
-    return cores, [staging(page * depth, cores)]
+    return cores, [staging(page * depth, cores, name="pages")]
 
 
 def _even_cores(grid: CoreRangeSet, count: int) -> CoreRangeSet:
@@ -49,7 +46,7 @@ def _even_cores(grid: CoreRangeSet, count: int) -> CoreRangeSet:
     return CoreRangeSet([CoreRange(core) for core in listed[:used]])
 
 
-def two_row_major_shards(call: Concat) -> Program:
+def two_row_major_shards(call: Concat) -> CoresAndBuffers:
     """Two height-sharded row-major tensors side by side: each core joins its own rows."""
     cores = call.inputs[0].spec.shard.grid
     buffers = []
@@ -68,7 +65,7 @@ def _shard_tiles(spec: Spec) -> tuple[int, int]:
     return rows // TILE_SIZE, columns // TILE_SIZE
 
 
-def two_tiled_shards(call: Concat) -> Program:
+def two_tiled_shards(call: Concat) -> CoresAndBuffers:
     """Two height-sharded tiled tensors side by side, group by group: tiles are transposed, joined, transposed back."""
     for i, x in enumerate(call.inputs):
         logical, padded = x.spec.shape[-1], x.spec.padded_shape[-1]
@@ -99,15 +96,15 @@ def two_tiled_shards(call: Concat) -> Program:
     unpacked = DataType.BFLOAT16.tile_bytes if dtype is DataType.BFLOAT8_B else dtype.tile_bytes
     joined = tiles[0][1] + tiles[1][1]
     buffers += [
-        staging(unpacked * tiles[0][1], cores),
-        staging(unpacked * tiles[1][1], cores),
-        staging(unpacked * joined, cores),
-        staging(dtype.tile_bytes * joined, cores),
+        staging(unpacked * tiles[0][1], cores, name="input 0 turned"),
+        staging(unpacked * tiles[1][1], cores, name="input 1 turned"),
+        staging(unpacked * joined, cores, name="joined"),
+        staging(dtype.tile_bytes * joined, cores, name="joined turned back"),
     ]
     return cores, buffers
 
 
-def many_shards(call: Concat) -> Program:
+def many_shards(call: Concat) -> CoresAndBuffers:
     """Height shards joined in width, or width shards joined in height, by copies within each core."""
     first, out = call.inputs[0].spec, call.output.spec
     high = height_concat(len(first.shape), call.dim)
@@ -136,39 +133,35 @@ def many_shards(call: Concat) -> Program:
         fatal(
             sticks % blocks == 0,
             f"Height concat: input {i} has {sticks} shard rows, which does not divide into the {blocks} leading "
-            "indices of "
-            f"shape {x.spec.padded_shape}.",
+            f"indices of shape {x.spec.padded_shape}.",
         )
         filled += page * wide * sticks // blocks
         sticks_of.append(wide)
-        buffers.append(circular(i, page, wide * sticks, cores, x))
+        buffers.append(circular(f"input {i}", i, page, wide * sticks, cores, x))
     wide, sticks = div_up(out.shard.shape[1], unit_width), div_up(out.shard.shape[0], unit_height)
-    buffers.append(circular(OUTPUT_BUFFER, page, wide * sticks, cores, call.output))
+    buffers.append(circular("output", OUTPUT_BUFFER, page, wide * sticks, cores, call.output))
     fatal(
         sticks % blocks == 0,
         f"Height concat: output has {sticks} shard rows, which does not divide into the {blocks} leading indices of "
-        "shape "
-        f"{out.padded_shape}.",
+        f"shape {out.padded_shape}.",
     )
     if high:
         for i, found in enumerate(sticks_of):
             fatal(
                 found == wide,
                 f"Height concat: input {i} is {found} pages wide but the output is {wide}; height concat requires "
-                "equal "
-                "widths.",
+                "equal widths.",
             )
         apart = page * wide * (sticks // blocks)
         fatal(
             filled == apart,
             f"Height concat: inputs fill {filled} bytes per leading index but the output shard spaces them {apart} "
-            "apart "
-            f"({sticks} rows over {blocks} indices), which would leave gaps inside the tensor.",
+            f"apart ({sticks} rows over {blocks} indices), which would leave gaps inside the tensor.",
         )
     return cores, buffers
 
 
-def blocks(call: Concat) -> Program:
+def blocks(call: Concat) -> CoresAndBuffers:
     """Block shards: every core fetches its part of the output from the cores that have it."""
     first, out = call.inputs[0].spec, call.output.spec
     word = call.planner.card.l1_alignment
@@ -182,8 +175,8 @@ def blocks(call: Concat) -> Program:
     unit = element if row_major else out.dtype.tile_bytes
     elements = 1 if row_major else TILE_SIZE**2
     cores = first.shard.grid
-    slots = [*enumerate(call.inputs), (OUTPUT_BUFFER, call.output)]
-    return cores, [circular(i, unit, prod(x.spec.shard.shape) // elements, cores, x) for i, x in slots]
+    slots = [*((f"input {i}", i, x) for i, x in enumerate(call.inputs)), ("output", OUTPUT_BUFFER, call.output)]
+    return cores, [circular(name, i, unit, prod(x.spec.shard.shape) // elements, cores, x) for name, i, x in slots]
 
 
 def _check_row(what: str, width: int, element: int, word: int) -> None:

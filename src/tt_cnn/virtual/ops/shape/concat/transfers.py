@@ -51,8 +51,7 @@ def check_transfers(call: Concat, wide: bool) -> None:
             "runtime-arg "
             f"budget allows {budget}. A core walks only the leading indices its own rows cover -- about {leading} / "
             f"{down} grid rows -- at {len(call.inputs)} inputs each, so *more* grid rows lowers this. Add grid rows, "
-            "or "
-            "reduce the leading dims or the input count.",
+            "or reduce the leading dims or the input count.",
         )
 
 
@@ -60,8 +59,7 @@ def _check_height(padded: Shape, rows: int, shard: int, cores: int, total: int) 
     fatal(
         rows == padded[-2],
         f"Height concat: inputs contribute {rows} rows per leading index but the output's height is {padded[-2]} "
-        "(shape "
-        f"{padded}).",
+        f"(shape {padded}).",
     )
     fatal(
         shard * cores >= total,

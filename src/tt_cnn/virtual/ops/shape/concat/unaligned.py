@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tt_cnn.virtual.ops.layout.capacity import pending_output
 from tt_cnn.virtual.ops.shape.concat.shared import Concat
-from tt_cnn.virtual.ops.shape.programs import band_cores
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, band_cores
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up
@@ -59,7 +59,7 @@ def takes_unaligned_tiles(
     return (3 * taken + 3 * made) * first.dtype.tile_bytes + pending <= planner.program_l1()
 
 
-def unaligned_tiles(call: Concat) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+def unaligned_tiles(call: Concat) -> CoresAndBuffers:
     bands = _bands(call.inputs)
     if call.grid is None:
         cores = band_cores(call.planner.card, bands)
@@ -69,4 +69,5 @@ def unaligned_tiles(call: Concat) -> tuple[CoreRangeSet, list[CircularBuffer]]:
         cores = CoreRangeSet([CoreRange(core) for core in listed[:used]])
     taken, made = _tiles(call.inputs)
     tile = call.inputs[0].spec.dtype.tile_bytes
-    return cores, [CircularBuffer(tiles * tile, cores) for tiles in (2 * taken, taken, made, 2 * made)]
+    sizes = {"inputs": 2 * taken, "input rows": taken, "output rows": made, "output": 2 * made}
+    return cores, [CircularBuffer(tiles * tile, cores, name=name) for name, tiles in sizes.items()]

@@ -9,6 +9,7 @@ import torch
 
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.layout.reshard import plan_reshard
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.fold.program import folded_dtype, folded_shape, plan_fold_device, tile_refusal
@@ -17,7 +18,8 @@ from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, L1_INTERLEAVED, WIDTH, for_whole_grid, lacks_shards
-from tt_cnn.virtual.ops.sliding_window.window import whole
+from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
+from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow, whole
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout, ShardOrientation
@@ -75,7 +77,7 @@ def _prepared_shards(planner: Planner, scope: Temporaries, x: Slot, stride: tupl
         pairs = [(0, 0)] * 3 + [(padding[4], padding[5])]
         current = scope.replace(current, plan_pad(planner, current, pairs, 0.0))
     if current.spec.layout is Layout.TILE:
-        current = scope.replace(current, stages.to_layout(planner, current, Layout.ROW_MAJOR))
+        current = scope.replace(current, plan_to_layout(planner, current, Layout.ROW_MAJOR, None, None))
     config = _whole_rows_of_patches(planner, current.spec, stride)
     if config is not None:
         current = scope.replace(current, plan_reshard(planner, current, config))
@@ -83,9 +85,6 @@ def _prepared_shards(planner: Planner, scope: Temporaries, x: Slot, stride: tupl
 
 
 def _halo_padded(planner: Planner, x: Slot, padding: tuple[int, int, int, int]) -> Slot:
-    from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
-    from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
-
     n, h, w, c = x.spec.shape
     top, bottom, left, right = padding
     flat = plan_reshape(planner, x, Shape([1, 1, n * h * w, c]))
@@ -118,7 +117,7 @@ def _prepared(planner: Planner, scope: Temporaries, x: Slot, stride: tuple[int, 
         pairs = [(0, 0), padding[:2], padding[2:4], padding[4:]]
         current = scope.replace(current, plan_pad(planner, current, pairs, 0.0))
     if current.spec.layout is Layout.TILE and tile_refusal(planner, current.spec, stride) is not None:
-        current = scope.replace(current, stages.to_layout(planner, current, Layout.ROW_MAJOR))
+        current = scope.replace(current, plan_to_layout(planner, current, Layout.ROW_MAJOR, None, None))
     return current
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import staging
 from tt_cnn.virtual.ops.layout.work_split import split_blocks
-from tt_cnn.virtual.ops.shape.programs import borrowed
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, borrowed
 from tt_cnn.virtual.ops.shape.shards import HEIGHT
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,
-    CoreRangeSet,
     Shape,
     div_up,
     num_cores_to_corerangeset,
@@ -24,7 +26,13 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 TILES_IN_FLIGHT = 2
 RESERVED = 160 * 1024
 """L1 that tiled folds leave for code and stack."""
-Program = tuple[CoreRangeSet, list[CircularBuffer]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldProgram(PagesProgram):
+    op: str = "Fold"
+    stride: tuple[int, int]
+    collapse: bool
 
 
 def folded_dtype(dtype: DataType) -> DataType:
@@ -88,7 +96,8 @@ def plan_fold_device(planner: Planner, x: Slot, stride: tuple[int, int], collaps
         tiled = spec.layout is Layout.TILE
         factory = "MultiCoreDRAMFold"
         cores, buffers = _tiles(planner, spec, stride) if tiled else _rows(planner, spec, stride)
-    planner.step("Fold", factory, cores, [x], [output], buffers, {"stride": stride, "collapse": collapse})
+    program = FoldProgram(factory=factory, cores=cores, buffers=tuple(buffers), stride=stride, collapse=collapse)
+    planner.dispatch(program, [x], [output])
     return output
 
 
@@ -112,7 +121,7 @@ def _validate(planner: Planner, spec: Spec, stride: tuple[int, int]) -> None:
         )
 
 
-def _shards(planner: Planner, x: Slot, output: Slot, stride: tuple[int, int]) -> Program:
+def _shards(planner: Planner, x: Slot, output: Slot, stride: tuple[int, int]) -> CoresAndBuffers:
     word = planner.card.l1_alignment
     pixels, width = x.spec.shard.shape
     cores = x.spec.shard.grid
@@ -124,7 +133,7 @@ def _shards(planner: Planner, x: Slot, output: Slot, stride: tuple[int, int]) ->
     ]
 
 
-def _rows(planner: Planner, spec: Spec, stride: tuple[int, int]) -> Program:
+def _rows(planner: Planner, spec: Spec, stride: tuple[int, int]) -> CoresAndBuffers:
     card = planner.card
     n, h, w, _ = spec.shape
     patch = stride[0] * stride[1]
@@ -133,15 +142,18 @@ def _rows(planner: Planner, spec: Spec, stride: tuple[int, int]) -> Program:
     cores = num_cores_to_corerangeset(used, CoreCoord(*card.grid), row_wise=True)
     stick = spec.padded_shape[3] * spec.dtype.element_bytes
     aligned = round_up(stick, card.dram_alignment)
-    buffers = [staging(2 * aligned * patch, cores)]
+    buffers = [staging(2 * aligned * patch, cores, name="patches")]
     if stick != aligned:
-        buffers.append(staging(stick * patch, cores))
+        buffers.append(staging(stick * patch, cores, name="packed patch"))
     return cores, buffers
 
 
-def _tiles(planner: Planner, spec: Spec, stride: tuple[int, int]) -> Program:
+def _tiles(planner: Planner, spec: Spec, stride: tuple[int, int]) -> CoresAndBuffers:
     cores, _ = split_blocks(planner.card, spec.shape[0] * (spec.shape[1] // stride[0]), None, row_wise=True)
     tiles = div_up(spec.padded_shape[-1], TILE_SIZE) * TILES_IN_FLIGHT
     out = folded_dtype(spec.dtype)
-    sizes = (spec.dtype.tile_bytes * tiles, out.tile_bytes * tiles, _row_of_patches(spec, stride))
-    return cores, [staging(size, cores) for size in sizes]
+    return cores, [
+        staging(spec.dtype.tile_bytes * tiles, cores, name="input"),
+        staging(out.tile_bytes * tiles, cores, name="rows"),
+        staging(_row_of_patches(spec, stride), cores, name="patches"),
+    ]

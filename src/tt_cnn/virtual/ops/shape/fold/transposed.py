@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE, split_work
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.permute.program import plan_permute_device
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view
 from tt_cnn.virtual.ops.shape.shards import HEIGHT, L1_INTERLEAVED
 from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
@@ -20,6 +23,11 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 Added = tuple[int, int, int]
 """Channels added at the end, rows and columns."""
 _WIDTH_UNIT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshapeOnDeviceProgram(PagesProgram):
+    op: str = "Reshape"
 
 
 def plan_fold_by_transposes(
@@ -65,12 +73,15 @@ def _regrouped(planner: Planner, x: Slot, shape: Shape) -> Slot:
     fatal(
         max(old, new) % min(old, new) == 0,
         f"Last dimension of the old shape ({old}) should be divisible by the last dimension of the new shape ({new}) "
-        "or "
-        "vice versa",
+        "or vice versa",
     )
     _, share = split_work(planner.card, rows if old > new else out_rows)
-    buffers = [CircularBuffer(share * max(old, new), planner.grid)]
-    planner.step("Reshape", "ReshapeRMProgramFactory", planner.grid, [x], [output], buffers, {"shape": shape})
+    program = ReshapeOnDeviceProgram(
+        factory="ReshapeRMProgramFactory",
+        cores=planner.grid,
+        buffers=(CircularBuffer(share * max(old, new), planner.grid, name="rows"),),
+    )
+    planner.dispatch(program, [x], [output])
     return output
 
 
@@ -82,13 +93,14 @@ def _regrouped_tiles(planner: Planner, x: Slot, shape: Shape) -> Slot:
         spec.volume == output.spec.volume,
         "Tile reshape requires the input and output to have the same tile-padded physical volume, but got input "
         f"{spec.volume} and output {output.spec.volume}. Reshapes that change the tile padding are not supported on "
-        "the "
-        "tile path; use ttnn::reshape instead.",
+        "the tile path; use ttnn::reshape instead.",
     )
     word, line = alignment(planner.card, spec), 16 * spec.dtype.element_bytes
-    sizes = [2 * spec.dtype.tile_bytes, *([word] if word > line else [])]
-    buffers = [CircularBuffer(size, SINGLE_CORE) for size in sizes]
-    planner.step("Reshape", "ReshapeTileProgramFactory", SINGLE_CORE, [x], [output], buffers, {"shape": shape})
+    buffers = [CircularBuffer(2 * spec.dtype.tile_bytes, SINGLE_CORE, name="tiles")]
+    if word > line:
+        buffers.append(CircularBuffer(word, SINGLE_CORE, name="line"))
+    program = ReshapeOnDeviceProgram(factory="ReshapeTileProgramFactory", cores=SINGLE_CORE, buffers=tuple(buffers))
+    planner.dispatch(program, [x], [output])
     return output
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import extent, staging
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
@@ -20,6 +22,14 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _DTYPES = (DataType.BFLOAT16, DataType.FLOAT32, DataType.UINT16, DataType.UINT32, DataType.INT32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillPadProgram(PagesProgram):
+    """Tiles at the edges are read, filled and written back."""
+
+    op: str = "FillPad"
+    value: float
 
 
 def plan_fill_padding(planner: Planner, x: Slot, value: float) -> Slot:
@@ -47,9 +57,11 @@ def _fill(planner: Planner, x: Slot, value: float) -> None:
     factory = "FillPadL1ShardedProgramFactory" if in_shards else "FillPadProgramFactory"
     cores = _shard_cores(spec) if in_shards else cores_for(planner.card, _border_tiles(spec))
     right, bottom = extent(spec.shape, 1) % TILE_SIZE, extent(spec.shape, 2) % TILE_SIZE
-    sizes = [2, *([1] if right else []), *([1] if bottom else []), 2]
-    buffers = [staging(count * spec.dtype.tile_bytes, cores) for count in sizes]
-    planner.step("FillPad", factory, cores, [x], [x], buffers, {"value": value})
+    masks = {"right mask": 1} if right else {}
+    masks |= {"bottom mask": 1} if bottom else {}
+    sizes = {"input": 2, **masks, "output": 2}
+    buffers = tuple(staging(count * spec.dtype.tile_bytes, cores, name=name) for name, count in sizes.items())
+    planner.dispatch(FillPadProgram(factory=factory, cores=cores, buffers=buffers, value=value), [x], [x])
 
 
 def _border_tiles(spec: Spec) -> int:

@@ -20,6 +20,7 @@ from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims, plan_sque
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view, tile_padded
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, INTERLEAVED, WIDTH, height_sharded_over, interleaved_in
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.conversion import host_tensor, unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
@@ -145,8 +146,7 @@ def _pad_four(
         fatal(
             shape[-2] % TILE_SIZE == 0 and shape[-1] % TILE_SIZE == 0,
             "ttnn.pad: for tiled tensors padding end must be a multiple of the tile size on height and width for a "
-            "tensor "
-            "in tile layout",
+            "tensor in tile layout",
         )
     result = _pad_shape(planner, four, shape, tuple(a for a, _ in four_pairs), value, config, multicore)
     scope.leave(result)
@@ -289,8 +289,6 @@ class Pad(Operation):
         (x,) = call.tensors
         if x._buffer is not None:
             return None
-        from tt_cnn.virtual.tensors.conversion import host_tensor, unpad
-
         values = [
             padded_values(unpad(v, tuple(x.shape)), call.attributes["padding"], call.attributes["value"])
             for v in x.host_values("pad")

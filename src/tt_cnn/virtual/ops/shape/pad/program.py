@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE
-from tt_cnn.virtual.ops.shape.programs import aligned_page, alignment, borrowed, workers_for
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.ops.shape.shards import HEIGHT
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -20,7 +22,14 @@ _READ = 2048
 _ROWS_IN_FLIGHT = 16
 """Reads of about 2 KB that reader and writer may be apart."""
 _DTYPES = (DataType.FLOAT32, DataType.BFLOAT16, DataType.INT32, DataType.UINT32, DataType.UINT16)
-Program = tuple[CoreRangeSet, list[CircularBuffer]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PadProgram(MovingPagesProgram):
+    op: str = "Pad"
+    start: tuple[int, ...]
+    """Where the tensor begins in the padded one."""
+    value: float
 
 
 def plan_pad_device(
@@ -36,9 +45,9 @@ def plan_pad_device(
     output = planner.allocate(Spec(shape, spec.dtype, spec.layout, config))
     _validate(planner, spec, shape, start, config)
     factory, (cores, buffers) = _program(planner, x, output, shape, start, config, multicore)
-    attributes = {"shape": shape, "start": start, "value": value, "memory_config": config}
+    program = PadProgram(factory=factory, cores=cores, buffers=tuple(buffers), start=start, value=value)
     constants = [planner.allocate(_VALUES)] if factory == _ONE_CORE_ROWS else []
-    planner.step("Pad", factory, cores, [x], [output], buffers, attributes)
+    planner.dispatch(program, [x], [output])
     planner.free(*constants)
     return output
 
@@ -86,7 +95,7 @@ def _program(
     start: tuple[int, ...],
     config: MemoryConfig,
     multicore: bool,
-) -> tuple[str, Program]:
+) -> tuple[str, CoresAndBuffers]:
     spec = x.spec
     if spec.layout is Layout.TILE:
         if multicore:
@@ -115,17 +124,17 @@ def _stays_on_cores(spec: Spec, shape: Shape, config: MemoryConfig) -> bool:
     )
 
 
-def _tiles(planner: Planner, out: Spec) -> Program:
+def _tiles(planner: Planner, out: Spec) -> CoresAndBuffers:
     cores = workers_for(planner, out.volume // TILE_SIZE**2)
-    return cores, [staging(2 * out.page_bytes, cores), scratchpad(out.page_bytes, cores)]
+    return cores, [staging(2 * out.page_bytes, cores, name="tiles"), scratchpad(out.page_bytes, cores)]
 
 
-def _one_core_tiles(out: Spec) -> Program:
+def _one_core_tiles(out: Spec) -> CoresAndBuffers:
     tile = out.dtype.tile_bytes
-    return SINGLE_CORE, [staging(2 * tile, SINGLE_CORE), scratchpad(tile, SINGLE_CORE)]
+    return SINGLE_CORE, [staging(2 * tile, SINGLE_CORE, name="tiles"), scratchpad(tile, SINGLE_CORE)]
 
 
-def _rows(planner: Planner, spec: Spec, shape: Shape, start: tuple[int, ...]) -> Program:
+def _rows(planner: Planner, spec: Spec, shape: Shape, start: tuple[int, ...]) -> CoresAndBuffers:
     """Row by row on all cores; rows that do not start or end on memory words go through a second scratchpad."""
     card = planner.card
     row = shape[-1] * spec.dtype.element_bytes
@@ -137,20 +146,21 @@ def _rows(planner: Planner, spec: Spec, shape: Shape, start: tuple[int, ...]) ->
         count * stick <= room,
         f"ttnn.pad: padded row of {stick} B does not fit in the per-core L1 budget ({room} B)",
     )
-    pads = 2 if start[-1] != 0 or stick % card.dram_alignment else 1
-    return cores, [staging(_ROWS_IN_FLIGHT * count * stick, cores), *(scratchpad(wide, cores) for _ in range(pads))]
+    pads = ["scratch", "unaligned row"] if start[-1] != 0 or stick % card.dram_alignment else ["scratch"]
+    rows = staging(_ROWS_IN_FLIGHT * count * stick, cores, name="rows")
+    return cores, [rows, *(scratchpad(wide, cores, name) for name in pads)]
 
 
-def _one_core_rows(planner: Planner, spec: Spec, shape: Shape) -> Program:
+def _one_core_rows(planner: Planner, spec: Spec, shape: Shape) -> CoresAndBuffers:
     """One core writes all rows."""
     element = spec.dtype.element_bytes
     page = round_up(shape[-1] * element, max(alignment(planner.card, spec), TILE_SIZE))
     room = half_limit(planner)
     fatal(page <= room, f"ttnn.pad: padded row of {page} B does not fit in the per-core L1 budget ({room} B)")
-    return SINGLE_CORE, [staging(min(max(room // page, 1), 16) * page, SINGLE_CORE)]
+    return SINGLE_CORE, [staging(min(max(room // page, 1), 16) * page, SINGLE_CORE, name="rows")]
 
 
-def _wider_shards(planner: Planner, x: Slot, output: Slot) -> Program:
+def _wider_shards(planner: Planner, x: Slot, output: Slot) -> CoresAndBuffers:
     spec, out = x.spec, output.spec
     element = spec.dtype.element_bytes
     rows = prod(tuple(spec.shape)[:-1])
@@ -163,7 +173,7 @@ def _wider_shards(planner: Planner, x: Slot, output: Slot) -> Program:
     ]
 
 
-def _higher_shards(planner: Planner, x: Slot, output: Slot) -> Program:
+def _higher_shards(planner: Planner, x: Slot, output: Slot) -> CoresAndBuffers:
     spec, out = x.spec, output.spec
     stick = spec.shape[-1] * spec.dtype.element_bytes
     cores = out.shard.grid
@@ -171,5 +181,5 @@ def _higher_shards(planner: Planner, x: Slot, output: Slot) -> Program:
     return cores, [
         borrowed(planner, "in_shard", stick, held, cores, x, "input"),
         borrowed(planner, "out_shard", stick, out.shard.shape[0], cores, output, "output"),
-        staging(stick, cores),
+        staging(stick, cores, name="padded row"),
     ]

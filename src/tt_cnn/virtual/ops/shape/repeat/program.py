@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.shape.programs import aligned_page, cores_for
 from tt_cnn.virtual.ops.shape.shards import BLOCK, lacks_shards
@@ -26,6 +28,19 @@ DEPTH = 2 * BATCH
 _READ_WORD = 64
 _CAPPED_FROM_REPEATS = 4
 _BLOCK_CORES, _WIDTH_CORES, _WIDTH_PAGES = 100, 64, 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatProgram(MovingPagesProgram):
+    op: str = "Repeat"
+    dim: int
+    times: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatCodegenProgram(RepeatProgram):
+    op: str = "RepeatCodegen"
+    factory: str = "RepeatCodegenProgramFactory"
 
 
 def repeated(shape: Shape, dim: int, times: int) -> Shape:
@@ -61,9 +76,8 @@ def plan_generated_repeat(planner: Planner, x: Slot, dim: int, times: int, confi
         depth = rows_in_flight(slot, planner.program_l1())
         fatal(depth is not None, f"RepeatCodegen: a {slot}-byte row-major CB slot does not fit in free L1")
         size = (depth or 1) * slot
-    buffers = [CircularBuffer(size, cores)]
-    attributes = {"dim": dim, "times": times, "memory_config": config}
-    planner.step("RepeatCodegen", "RepeatCodegenProgramFactory", cores, [x], [output], buffers, attributes)
+    buffers = (CircularBuffer(size, cores, name="pages"),)
+    planner.dispatch(RepeatCodegenProgram(cores=cores, buffers=buffers, dim=dim, times=times), [x], [output])
     return output
 
 
@@ -93,10 +107,15 @@ def plan_native_repeat(planner: Planner, x: Slot, dim: int, times: int, config: 
     page = spec.dtype.tile_bytes if spec.layout is Layout.TILE else spec.shape[-1] * spec.dtype.element_bytes
     size = 2 * _READ_WORD + (page * _widening(page) if last else page)
     both = spec.layout is Layout.ROW_MAJOR and not spec.is_sharded and not output.spec.is_sharded
-    buffers = [scratchpad(size, planner.grid) for _ in range(2 if both else 1)]
-    factory = "RepeatProgramFactoryLastDim" if last else "RepeatProgramFactoryHigherDim"
-    attributes = {"dim": dim, "times": times, "memory_config": config}
-    planner.step("Repeat", factory, planner.grid, [x], [output], buffers, attributes)
+    names = ["input", "output"] if both else ["pages"]
+    program = RepeatProgram(
+        factory="RepeatProgramFactoryLastDim" if last else "RepeatProgramFactoryHigherDim",
+        cores=planner.grid,
+        buffers=tuple(scratchpad(size, planner.grid, name) for name in names),
+        dim=dim,
+        times=times,
+    )
+    planner.dispatch(program, [x], [output])
     return output
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
@@ -271,7 +272,7 @@ def _through_generated(planner: Planner, x: Slot, reps: Sequence[int], target: M
     if current.spec.shape != out:
         current = plan_checked_view(planner, current, out)
     if legs.round_trip:
-        current = scope.replace(current, stages.to_layout(planner, current, Layout.TILE))
+        current = scope.replace(current, plan_to_layout(planner, current, Layout.TILE, None, None))
     if current.spec.memory_config != target:
         current = scope.replace(current, stages.to_memory_config(planner, current, target))
     scope.leave(current)
@@ -302,7 +303,7 @@ def _through_native(planner: Planner, x: Slot, reps: Sequence[int], target: Memo
         if config.is_sharded():
             config = interleaved_in(config.buffer_type)
     if not _full_tiles(current.spec) and spec.layout is Layout.TILE:
-        current = scope.replace(current, stages.to_layout(planner, current, Layout.ROW_MAJOR))
+        current = scope.replace(current, plan_to_layout(planner, current, Layout.ROW_MAJOR, None, None))
     for d in range(len(reps) - 1, -1, -1):
         if reps[d] == 1:
             continue
@@ -313,7 +314,7 @@ def _through_native(planner: Planner, x: Slot, reps: Sequence[int], target: Memo
             made = _native_rows(planner, current, d, reps[d], config)
         current = scope.replace(current, plan_checked_view(planner, made, repeated(shape, d, reps[d])))
     if current.spec.layout is not spec.layout:
-        current = scope.replace(current, stages.to_layout_as(planner, current, spec.layout, spec.dtype))
+        current = scope.replace(current, plan_to_layout(planner, current, spec.layout, spec.dtype, None))
     if not on_cores and target.is_sharded():
         final = target
         if lacks_shards(final):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat import plan_concat
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment, cores_for, normalized
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.repeat.program import DEPTH, repeated
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_unsqueeze
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -38,6 +42,14 @@ def _slot_bytes(planner: Planner, spec: Spec, config: MemoryConfig) -> int:
     stick = spec.shape[-1] * spec.dtype.element_bytes
     out_word = card.l1_alignment if config.is_l1() else card.dram_alignment
     return max(round_up(stick, alignment(card, spec)), round_up(stick, out_word))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatInterleaveCodegenProgram(PagesProgram):
+    op: str = "RepeatInterleaveCodegen"
+    factory: str = "RepeatInterleaveCodegenProgramFactory"
+    times: int
+    dim: int
 
 
 def _generated(planner: Planner, spec: Spec, times: int, dim: int, config: MemoryConfig | None) -> bool:
@@ -67,15 +79,8 @@ def _through_generated(planner: Planner, x: Slot, times: int, dim: int, config: 
         while 2 * batch > most:
             batch //= 2
         size = 2 * batch * slot
-    planner.step(
-        "RepeatInterleaveCodegen",
-        "RepeatInterleaveCodegenProgramFactory",
-        cores,
-        [x],
-        [output],
-        [CircularBuffer(size, cores)],
-        {"times": times, "dim": dim, "memory_config": config},
-    )
+    buffers = (CircularBuffer(size, cores, name="pages"),)
+    planner.dispatch(RepeatInterleaveCodegenProgram(cores=cores, buffers=buffers, times=times, dim=dim), [x], [output])
     return output
 
 
@@ -109,13 +114,13 @@ def _through_concat(planner: Planner, x: Slot, times: int, dim: int, config: Mem
     casts = spec.dtype in _CAST
     if casts:
         current = scope.add(plan_typecast(planner, current, DataType.BFLOAT16, target))
-    current = scope.replace(current, stages.to_layout(planner, current, Layout.ROW_MAJOR))
+    current = scope.replace(current, plan_to_layout(planner, current, Layout.ROW_MAJOR, None, None))
     expanded = plan_unsqueeze(planner, current, dim + 1)
     batches = [min(BATCH, times - at) for at in range(0, times, BATCH)]
     parts = [scope.add(plan_concat(planner, [expanded] * count, dim + 1)) for count in batches]
     joined = scope.add(plan_concat(planner, parts, dim + 1))
     shaped = scope.add(plan_reshape(planner, joined, repeated(spec.shape, dim, times)))
-    laid = scope.add(stages.to_layout(planner, shaped, spec.layout))
+    laid = scope.add(plan_to_layout(planner, shaped, spec.layout, None, None))
     if casts:
         result = plan_typecast(planner, laid, spec.dtype, target)
     else:

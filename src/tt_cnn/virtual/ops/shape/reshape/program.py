@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import padded_as, scratchpad, staging
-from tt_cnn.virtual.ops.shape.programs import workers_for
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.ops.layout.time import core_tiles, latency_cycles, moving_parts
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, workers_for
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -22,6 +28,31 @@ _NOC_WORD = 16
 _WRITE_SLOTS = 8
 _WORDS_A_SEGMENT = 4
 """A piece of a tile in the map: page, offset there, offset here, length."""
+_FACE_ROWS = 64
+"""Rows of 16 elements in a tile."""
+_COPY_CYCLES = 40
+"""A processor's own copy of 32 bytes in L1: eight loads and stores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshapeRowsProgram(PagesProgram):
+    """Rows are cut anew."""
+
+    op: str = "ReshapeView"
+    factory: str = "ReshapeViewRMProgramFactory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshapeTilesProgram(Program):
+    """A processor puts tiles together from rows of faces, which it copies itself."""
+
+    op: str = "ReshapeView"
+    factory: str = "ReshapeViewTiledProgramFactory"
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        output = step.outputs[0].spec
+        waiting = 2 * latency_cycles(output, figures)
+        return moving_parts(core_tiles(step) * (_FACE_ROWS * _COPY_CYCLES + waiting), output)
 
 
 def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape, config: MemoryConfig) -> Slot:
@@ -32,10 +63,10 @@ def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape
         output_spec = padded_as(logical, spec.dtype, spec.layout, config, padded)
     output = planner.allocate(output_spec)
     fatal(spec.dtype in _DTYPES, "Can only work with bfloat16/float32 or int32/uint32 tensors")
-    attributes = {"shape": logical, "memory_config": config}
     if spec.layout is Layout.ROW_MAJOR:
-        cores, buffers = _rows(planner, spec, output.spec)
-        planner.step("ReshapeView", "ReshapeViewRMProgramFactory", cores, [x], [output], buffers, attributes)
+        cores, rows = _rows(planner, spec, output.spec)
+        program = ReshapeRowsProgram(cores=cores, buffers=tuple(rows))
+        planner.dispatch(program, [x], [output])
         return output
     segments = map_segments(planner.card, tuple(spec.shape), tuple(logical))
     tiles = output.spec.volume // TILE_SIZE**2
@@ -44,13 +75,14 @@ def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape
     mapping = planner.allocate(table)
     cores = workers_for(planner, tiles)
     tile = spec.dtype.tile_bytes
-    buffers = [staging(words * 4, cores), staging(tile, cores), scratchpad(tile, cores)]
-    planner.step("ReshapeView", "ReshapeViewTiledProgramFactory", cores, [x], [output], buffers, attributes)
+    buffers = (staging(words * 4, cores, name="map"), staging(tile, cores, name="input"), scratchpad(tile, cores))
+    tiles_program = ReshapeTilesProgram(cores=cores, buffers=buffers)
+    planner.dispatch(tiles_program, [x], [output])
     planner.free(mapping)
     return output
 
 
-def _rows(planner: Planner, spec: Spec, out: Spec) -> tuple[CoreRangeSet, list[CircularBuffer]]:
+def _rows(planner: Planner, spec: Spec, out: Spec) -> CoresAndBuffers:
     element = spec.dtype.element_bytes
     source, target = spec.shape[-1] * element, out.shape[-1] * element
     read = (source - 1) // 64 * 64 + 128
@@ -61,8 +93,11 @@ def _rows(planner: Planner, spec: Spec, out: Spec) -> tuple[CoreRangeSet, list[C
     slots = 1 if aligned else _write_slots(planner.program_l1(), 2 if two_kernels else 1, read, slot)
     cores = planner.workers or planner.grid
     buffers = []
-    for _ in range(2 if two_kernels else 1):
-        buffers += [scratchpad(2 * read, cores), scratchpad(slots * slot, cores)]
+    for kernel in ("", " 2") if two_kernels else ("",):
+        buffers += [
+            scratchpad(2 * read, cores, "input rows" + kernel),
+            scratchpad(slots * slot, cores, "output rows" + kernel),
+        ]
     return cores, buffers
 
 

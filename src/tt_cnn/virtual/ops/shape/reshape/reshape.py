@@ -161,8 +161,7 @@ def resharded(target: MemoryConfig, spec: Spec, explicit: bool, source: ShardSpe
         shard is not None,
         f"ttnn.reshape: sharded output memory_config (layout={target.memory_layout.native}) was supplied without a "
         "shard_spec, and no input_shard_spec is available (input is likely interleaved). Either provide a shard_spec "
-        "on "
-        "memory_config or omit memory_config to inherit it from the input tensor.",
+        "on memory_config or omit memory_config to inherit it from the input tensor.",
     )
     assert shard is not None
     box = shard.grid.bounding_box()

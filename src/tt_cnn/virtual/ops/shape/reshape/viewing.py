@@ -13,10 +13,11 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape.programs import as_ints
 from tt_cnn.virtual.ops.shape.shards import Dims
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.tensors.conversion import host_tensor, unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
-from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -99,9 +100,6 @@ def plan_reshaping_view(planner: Planner, x: Slot, logical: Shape, padded: Shape
 
 def host_view(tensor: Tensor, logical: Shape) -> Tensor:
     """A host tensor under another shape; its values are laid out anew."""
-    from tt_cnn.virtual.tensors.conversion import host_tensor, unpad
-    from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG
-
     fatal(
         logical.volume() == tensor.logical_volume(), "Attempting to reshape between two shapes with different volumes"
     )

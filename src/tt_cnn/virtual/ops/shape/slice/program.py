@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from tt_cnn.virtual.cost.ideal_moves import IdealMove
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
-from tt_cnn.virtual.ops.shape.programs import aligned_page, alignment, borrowed, workers_for
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH, derived, lacks_shards, rescaled, tile_sized
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 MAX_READ = 4096
 CHUNK = 8192
 """Bytes of a part of a row, where whole rows do not fit."""
-Program = tuple[CoreRangeSet, list[CircularBuffer]]
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,25 @@ class Box:
         return Shape([max(-((b - e) // s), 0) for b, e, s in zip(self.begins, self.ends, self.steps, strict=True)])
 
 
+@dataclass(frozen=True, kw_only=True)
+class SliceProgram(MovingPagesProgram):
+    op: str = "Slice"
+    box: Box
+    memory_config: MemoryConfig
+
+    def ideal_move(self, step: Step) -> IdealMove:
+        """What is read of the input is not what the tensor holds."""
+        return replace(super().ideal_move(step), writes_only=True)
+
+
 def plan_slice_device(planner: Planner, x: Slot, box: Box, config: MemoryConfig, out: Slot | None = None) -> Slot:
     spec = x.spec
     made = _output_spec(planner, spec, box.shape, config)
     output = out if out is not None else planner.allocate(made)
     _validate(spec, box, made, None if out is None else out.spec)
     factory, (cores, buffers) = _program(planner, x, output, box, config)
-    attributes = {"box": box, "memory_config": config}
-    planner.step("Slice", factory, cores, [x], [output], buffers, attributes)
+    program = SliceProgram(factory=factory, cores=cores, buffers=tuple(buffers), box=box, memory_config=config)
+    planner.dispatch(program, [x], [output])
     return output
 
 
@@ -97,7 +110,7 @@ def _validate(spec: Spec, box: Box, made: Spec, out: Spec | None) -> None:
             fatal(step > 0, f"Step({i}) = {step} should be positive")
 
 
-def _program(planner: Planner, x: Slot, output: Slot, box: Box, config: MemoryConfig) -> tuple[str, Program]:
+def _program(planner: Planner, x: Slot, output: Slot, box: Box, config: MemoryConfig) -> tuple[str, CoresAndBuffers]:
     spec = x.spec
     if spec.layout is Layout.TILE:
         return "SliceTileProgramFactory", _tiles(planner, spec, output.spec)
@@ -114,12 +127,13 @@ def _program(planner: Planner, x: Slot, output: Slot, box: Box, config: MemoryCo
     return "SliceRmProgramFactory", _rows(planner, spec, output.spec, box)
 
 
-def _tiles(planner: Planner, spec: Spec, out: Spec) -> Program:
+def _tiles(planner: Planner, spec: Spec, out: Spec) -> CoresAndBuffers:
     cores = workers_for(planner, out.volume // TILE_SIZE**2)
-    return cores, [staging(2 * spec.dtype.tile_bytes, cores), scratchpad(4 * len(spec.padded_shape), cores)]
+    indices = scratchpad(4 * len(spec.padded_shape), cores, "indices")
+    return cores, [staging(2 * spec.dtype.tile_bytes, cores, name="tiles"), indices]
 
 
-def _row_shards(planner: Planner, x: Slot, output: Slot) -> Program:
+def _row_shards(planner: Planner, x: Slot, output: Slot) -> CoresAndBuffers:
     cores = output.spec.shard.grid
     card = planner.card
     rows = prod(tuple(x.spec.padded_shape)[:-1])
@@ -134,14 +148,15 @@ def _row_shards(planner: Planner, x: Slot, output: Slot) -> Program:
     ]
 
 
-def _stepped_rows(planner: Planner, spec: Spec, out: Spec) -> Program:
+def _stepped_rows(planner: Planner, spec: Spec, out: Spec) -> CoresAndBuffers:
     card = planner.card
     cores = workers_for(planner, prod(tuple(out.padded_shape)[:-1]))
     word = max(alignment(card, spec), alignment(card, out))
-    return cores, [staging(2 * round_up(spec.padded_shape[-1] * spec.dtype.element_bytes, word), cores)]
+    row = round_up(spec.padded_shape[-1] * spec.dtype.element_bytes, word)
+    return cores, [staging(2 * row, cores, name="rows")]
 
 
-def _rows(planner: Planner, spec: Spec, out: Spec, box: Box) -> Program:
+def _rows(planner: Planner, spec: Spec, out: Spec, box: Box) -> CoresAndBuffers:
     card = planner.card
     element = spec.dtype.element_bytes
     _check_pages(planner, spec, spec.padded_shape[-1] * element, "input")
@@ -163,7 +178,8 @@ def _rows(planner: Planner, spec: Spec, out: Spec, box: Box) -> Program:
         f"ttnn::slice: required DFB size {2 * entry} B exceeds per-core L1 budget {room} B (row_bytes={row}, "
         f"misalignment={offset}); consider slicing along a non-width dim",
     )
-    return cores, [staging(2 * depth * entry, cores), scratchpad(4 * len(spec.padded_shape), cores)]
+    indices = scratchpad(4 * len(spec.padded_shape), cores, "indices")
+    return cores, [staging(2 * depth * entry, cores, name="rows"), indices]
 
 
 def _rows_a_read(rows: int, stick: int) -> int:

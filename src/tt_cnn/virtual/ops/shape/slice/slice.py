@@ -8,6 +8,7 @@ from math import prod
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
@@ -164,7 +165,7 @@ class _Slicing:
     def _finished(self, source: Slot, viewed: bool = False) -> Slot:
         config = self._resolved(source.spec)
         moved = self.scope.add(stages.to_memory_config(self.planner, source, config, self._lands_in(source, viewed)))
-        return self.scope.add(stages.to_layout(self.planner, moved, self.x.spec.layout))
+        return self.scope.add(plan_to_layout(self.planner, moved, self.x.spec.layout, None, None))
 
     def _through_l1(self, unshards: bool) -> Slot:
         spec = self.x.spec
@@ -189,7 +190,7 @@ class _Slicing:
                 not box.stepped or spec.dtype is not DataType.BFLOAT8_B,
                 "Strided slice is not supported for BFLOAT8 tensors",
             )
-            source = self.scope.add(stages.to_layout(planner, source, Layout.ROW_MAJOR, self.config))
+            source = self.scope.add(plan_to_layout(planner, source, Layout.ROW_MAJOR, None, self.config))
         ends = list(box.ends)
         if source.spec.layout is Layout.TILE:
             ends[-2:] = [max(round_up(e, TILE_SIZE), TILE_SIZE) for e in ends[-2:]]

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tt_cnn.virtual.cost.ideal_moves import IdealMove
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import staging
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitProgram(MovingPagesProgram):
+    op: str = "Split"
+    factory: str = "SplitProgramFactory"
+
+    def ideal_move(self, step: Step) -> IdealMove:
+        """All parts together are written as the tensor is read."""
+        source = step.inputs[0].spec
+        return IdealMove.between(source, step.outputs[0].spec, written=source.padded_shape)
 
 
 def plan_split_device(planner: Planner, x: Slot, parts: int, config: MemoryConfig) -> list[Slot]:
@@ -21,8 +37,8 @@ def plan_split_device(planner: Planner, x: Slot, parts: int, config: MemoryConfi
     columns = _most_even(spec.padded_shape[3] // TILE_SIZE // parts, down // parts)
     cores = CoreRangeSet([CoreRange((0, 0), (rows * matrices - 1, columns * parts - 1))])
     bands = [CoreRange((0, i * columns), (rows * matrices - 1, (i + 1) * columns - 1)) for i in range(parts)]
-    buffers = [staging(2 * spec.dtype.tile_bytes, CoreRangeSet(bands))]
-    planner.step("Split", "SplitProgramFactory", cores, [x], outputs, buffers, {"parts": parts})
+    buffers = (staging(2 * spec.dtype.tile_bytes, CoreRangeSet(bands), name="tiles"),)
+    planner.dispatch(SplitProgram(cores=cores, buffers=buffers), [x], outputs)
     return outputs
 
 

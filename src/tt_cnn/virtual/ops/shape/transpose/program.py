@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import padded_as, staging
+from tt_cnn.virtual.ops.layout.time import pages_cycles, turned_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
-from tt_cnn.virtual.ops.shape.programs import aligned_page, borrowed, circular, cores_for
+from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, borrowed, circular, cores_for
 from tt_cnn.virtual.ops.shape.shards import BLOCK, lacks_shards, shards_after
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import BufferType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 FACE_ELEMENTS = 256
-Program = tuple[CoreRangeSet, list[CircularBuffer]]
 EXCHANGED = {"CN": (0, 1), "HC": (1, 2), "WH": (2, 3)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeProgram(MovingProgram):
+    op: str = "Transpose"
+    dim: str
+    """The dimensions that are exchanged: CN, HC or WH."""
+    pad_value: float
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return turned_cycles(step, figures) if self.dim == "WH" else pages_cycles(step, figures)
 
 
 def _native_side(config: MemoryConfig, layout: Layout) -> bool:
@@ -62,7 +78,8 @@ def plan_transpose_device(planner: Planner, x: Slot, dim: str, config: MemoryCon
         f"Non-zero padding {pad_value:g} is not supported for any transpose other than HC.",
     )
     factory, (cores, buffers) = _program(planner, x, output, dim, config, padded)
-    planner.step("Transpose", factory, cores, [x], [output], buffers, {"dim": dim, "pad_value": pad_value})
+    program = TransposeProgram(factory=factory, cores=cores, buffers=tuple(buffers), dim=dim, pad_value=pad_value)
+    planner.dispatch(program, [x], [output])
     return output
 
 
@@ -79,7 +96,7 @@ def _shapes(spec: Spec, dim: str) -> tuple[Shape, Shape]:
 
 def _program(
     planner: Planner, x: Slot, output: Slot, dim: str, config: MemoryConfig, padded: Shape
-) -> tuple[str, Program]:
+) -> tuple[str, CoresAndBuffers]:
     spec = x.spec
     row_major = spec.layout is Layout.ROW_MAJOR
     native = stays_on_cores(spec, config)
@@ -107,53 +124,55 @@ def _program(
     return "TransposeCNProgramFactory", _pages(planner, spec)
 
 
-def _pages(planner: Planner, spec: Spec) -> Program:
+def _pages(planner: Planner, spec: Spec) -> CoresAndBuffers:
     if spec.layout is Layout.ROW_MAJOR:
         pages, page = spec.physical[0], spec.padded_shape[-1] * spec.dtype.element_bytes
     else:
         pages, page = spec.volume // TILE_SIZE**2, spec.dtype.tile_bytes
     cores = cores_for(planner.card, pages)
-    return cores, [staging(2 * page, cores)]
+    return cores, [staging(2 * page, cores, name="pages")]
 
 
-def _rows(planner: Planner, spec: Spec, out: Spec) -> Program:
+def _rows(planner: Planner, spec: Spec, out: Spec) -> CoresAndBuffers:
     """A core holds all of its rows at once."""
     card = planner.card
     cores, share = split_work(card, spec.logical_2d[0])
     page = max(aligned_page(card, spec), aligned_page(card, out))
-    return cores, [staging(share * max(spec.shape[-1] * spec.dtype.element_bytes, page), cores)]
+    return cores, [staging(share * max(spec.shape[-1] * spec.dtype.element_bytes, page), cores, name="rows")]
 
 
-def _tiled_rows(planner: Planner, spec: Spec, out: Spec) -> Program:
+def _tiled_rows(planner: Planner, spec: Spec, out: Spec) -> CoresAndBuffers:
     tiles, made = spec.volume // TILE_SIZE**2, out.volume // TILE_SIZE**2
     moving = cores_for(planner.card, tiles)
     padding = cores_for(planner.card, made // (out.padded_shape[-2] // TILE_SIZE))
     cores = moving if moving.num_cores() > padding.num_cores() else padding
-    buffers = [staging(2 * spec.dtype.tile_bytes, cores)]
+    buffers = [staging(2 * spec.dtype.tile_bytes, cores, name="tiles")]
     if spec.shape[1] % TILE_SIZE:
         element = 1 if spec.dtype.is_block_float else spec.dtype.element_bytes
-        buffers.append(staging(FACE_ELEMENTS * element, cores))
+        buffers.append(staging(FACE_ELEMENTS * element, cores, name="padding"))
     return cores, buffers
 
 
-def _row_shards(x: Slot, output: Slot) -> Program:
+def _row_shards(x: Slot, output: Slot) -> CoresAndBuffers:
     shard = x.spec.shard
     stick = x.spec.shape[-1] * x.spec.dtype.element_bytes
-    return shard.grid, [circular(i, stick, shard.shape[0], shard.grid, s) for i, s in ((0, x), (16, output))]
+    slots = (("input", 0, x), ("output", 16, output))
+    return shard.grid, [circular(name, i, stick, shard.shape[0], shard.grid, slot) for name, i, slot in slots]
 
 
-def _matrices(planner: Planner, spec: Spec) -> Program:
+def _matrices(planner: Planner, spec: Spec) -> CoresAndBuffers:
     tile = spec.dtype.tile_bytes
     if spec.layout is Layout.TILE:
         cores = cores_for(planner.card, spec.volume // TILE_SIZE**2)
-        return cores, [staging(2 * tile, cores), staging(2 * tile, cores)]
+        return cores, [staging(2 * tile, cores, name=name) for name in ("input", "output")]
     n, c, h, w = spec.shape
     cores = cores_for(planner.card, n * c)
     high, wide = div_up(h, TILE_SIZE), div_up(w, TILE_SIZE)
-    return cores, [staging(count * tile, cores) for count in (2 * wide, 2 * high, high * wide)]
+    sizes = {"input": 2 * wide, "output": 2 * high, "tiles": high * wide}
+    return cores, [staging(count * tile, cores, name=name) for name, count in sizes.items()]
 
 
-def _tiled_shards(planner: Planner, x: Slot, output: Slot) -> Program:
+def _tiled_shards(planner: Planner, x: Slot, output: Slot) -> CoresAndBuffers:
     tiles = prod(x.spec.shard.shape) // TILE_SIZE**2
     tile = x.spec.dtype.tile_bytes
     return planner.grid, [
@@ -162,7 +181,7 @@ def _tiled_shards(planner: Planner, x: Slot, output: Slot) -> Program:
     ]
 
 
-def _matrices_row_major(x: Slot, output: Slot) -> Program:
+def _matrices_row_major(x: Slot, output: Slot) -> CoresAndBuffers:
     spec = x.spec
     h, w = spec.shape[-2], spec.shape[-1]
     rows, cores = spec.shard.shape[0], spec.shard.grid
@@ -170,11 +189,14 @@ def _matrices_row_major(x: Slot, output: Slot) -> Program:
     stick = w * spec.dtype.element_bytes
     high, wide = div_up(h, TILE_SIZE), div_up(w, TILE_SIZE)
     buffers = [
-        circular(0, stick, rows, cores, x),
-        CircularBuffer(stick * rows, cores, alias=output),
-        CircularBuffer(2 * wide * tile, cores),
-        CircularBuffer(high * wide * tile, cores),
+        circular("input", 0, stick, rows, cores, x),
+        CircularBuffer(stick * rows, cores, alias=output, name="output"),
+        CircularBuffer(2 * wide * tile, cores, name="input rows"),
+        CircularBuffer(high * wide * tile, cores, name="tiles"),
     ]
     if high > 8:
-        buffers += [CircularBuffer(high * tile, cores), CircularBuffer(2 * high * tile, cores)]
+        buffers += [
+            CircularBuffer(high * tile, cores, name="turned tiles"),
+            CircularBuffer(2 * high * tile, cores, name="output rows"),
+        ]
     return cores, buffers
