@@ -167,14 +167,12 @@ _CONV_OUTPUT = {
     "blocks.out_w": "per_core_out_matrix_width_ntile",
 }
 _MATMUL_PROGRAM = {
-    "program.grid": "compute_with_storage_grid_size",
-    "program.block_k": "in0_block_w",
-    "program.sub_h": "out_subblock_h",
-    "program.sub_w": "out_subblock_w",
-    "program.subblock_h": "out_subblock_h",
-    "program.subblock_w": "out_subblock_w",
-    "program.per_core_m": "per_core_M",
-    "program.per_core_n": "per_core_N",
+    "config.grid": "compute_with_storage_grid_size",
+    "config.block_k": "in0_block_w",
+    "config.subblock_h": "out_subblock_h",
+    "config.subblock_w": "out_subblock_w",
+    "config.per_core_m": "per_core_M",
+    "config.per_core_n": "per_core_N",
 }
 
 

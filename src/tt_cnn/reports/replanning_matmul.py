@@ -10,7 +10,7 @@ from typing import Any
 from tt_cnn.reports.profile import Row
 from tt_cnn.reports.replanning import Planned, Replanner, activation_of, memory_config_of, spec_of
 from tt_cnn.virtual.errors.card_error import CardError
-from tt_cnn.virtual.ops.matmul.configs import Program
+from tt_cnn.virtual.ops.matmul.configs import ProgramConfig
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -26,7 +26,7 @@ class MatmulCall:
     left: Spec
     right: Spec
     bias: Spec | None
-    program: Program | None
+    program: ProgramConfig | None
     """As it was planned, whoever chose it; None lets the library choose."""
     core_grid: tuple[int, int] | None
     fidelity: MathFidelity
@@ -78,27 +78,32 @@ def plan_matmul(replanner: Replanner, call: MatmulCall) -> Planned | None:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    "program.kind": str,
-    "program.activation": activation_of,
+    "config.kind": str,
+    "config.activation": activation_of,
     "activation": activation_of,
     "compute.fidelity": MathFidelity.__getitem__,
     "memory_config": memory_config_of,
     "dtype": DataType.__getitem__,
 }
+_CALL = ("has", "core_grid", "activation", "transpose_a", "transpose_b", "memory_config", "dtype")
+"""Arguments of the call that matter; its program and how it computes are read from the step."""
 
 
 def _read(rows: tuple[Row, ...]) -> MatmulCall:
-    values = {name: _READERS.get(name, literal_eval)(text) for name, text in rows[0].arguments}
-    program = {n.removeprefix("program."): value for n, value in values.items() if n.startswith("program.")}
+    def read(given: tuple[tuple[str, str], ...], names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: _READERS.get(name, literal_eval)(text) for name, text in given if name.startswith(names)}
+
+    values = read(rows[0].arguments, _CALL) | read(rows[0].attributes, ("config.", "compute.", "adds_bias"))
+    config = {name.removeprefix("config."): value for name, value in values.items() if name.startswith("config.")}
     if "output" in values["has"]:
         raise ValueError("it writes into a tensor that was given")
-    added = "bias" in values["has"] and not values["fused"]  # only after a program of the library's choice
+    added = "bias" in values["has"] and not values["adds_bias"]  # only after a program of the library's choice
     return MatmulCall(
         rows=rows,
         left=spec_of(rows[0].inputs[0]),
         right=spec_of(rows[0].inputs[1]),
         bias=_bias(rows) if "bias" in values["has"] else None,
-        program=None if added else Program(**program),
+        program=None if added else ProgramConfig(**config),
         core_grid=None,
         fidelity=values["compute.fidelity"],
         compute={

@@ -18,7 +18,7 @@ from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_FLOP_A_CYCLE = 4096
+FLOP_A_CYCLE = 4096
 _POOL_A_CYCLE = 2048
 
 
@@ -51,8 +51,6 @@ def _bandwidth_ns(spec: Spec, figures: Figures) -> float:
 def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
     if step.op == "Conv2d":
         return _convolution(step, card)
-    if step.op == "Matmul":
-        return _matmul(step, card)
     if step.op == "Pool2D":
         return _pool(step)
     if step.op in MOVING_OPS:
@@ -70,16 +68,7 @@ def _convolution(step: Step, card: Card) -> int:
     window = attributes["window"]
     inputs, outputs, _ = attributes["channels"]
     flops = 2 * inputs * window.window[0] * window.window[1] * window.output_pixels * outputs
-    return ceil(flops / (card.cores * _FLOP_A_CYCLE) * _phases(step))
-
-
-def _matmul(step: Step, card: Card) -> int:
-    turned = step.program.decisions.get("transpose", (False, False))
-    inner = step.inputs[0].spec.shape[-2 if turned[0] else -1]
-    results = 1
-    for size in step.outputs[0].spec.shape:
-        results *= size
-    return ceil(2 * results * inner / (card.cores * _FLOP_A_CYCLE) * _phases(step))
+    return ceil(flops / (card.cores * FLOP_A_CYCLE) * _phases(step))
 
 
 def _pool(step: Step) -> int:

@@ -9,7 +9,6 @@ from tt_cnn.virtual.cost.convolution import convolution_cycles
 from tt_cnn.virtual.cost.elementwise import elementwise_cycles
 from tt_cnn.virtual.cost.figures import Figures, figures_of
 from tt_cnn.virtual.cost.ideal import ideal_of
-from tt_cnn.virtual.cost.matmul import matmul_cycles
 from tt_cnn.virtual.cost.movement import (
     channels_last_cycles,
     concat_cycles,
@@ -35,7 +34,6 @@ def _several_passes(step: Step, figures: Figures) -> Cycles:
 
 
 _COSTERS: dict[str, _Coster] = {
-    "Matmul": matmul_cycles,
     "Halo": halo_cycles,
     "Pool2D": pool_cycles,
     "Upsample": upsample_cycles,

@@ -17,7 +17,7 @@ from tt_cnn.virtual.numerics.convolution import Recipe, Weights, Window, convolv
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.preparation import folded_weights, weights_of, with_all_channels
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.conv2d.recipes import kernel_of_step, recipe_of
+from tt_cnn.virtual.ops.conv2d.recipes import fused_activation, kernel_of_step, recipe_of
 from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
 from tt_cnn.virtual.ops.eltwise.activations import Activation, kernel_of
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
@@ -93,7 +93,7 @@ def _on_card(
     context: Context, step: Step, recipe: Recipe, image: Tensor, operands: Operands, activation: Activation | None
 ) -> Tensor:
     """What the multiplying step leaves, and what element-wise steps do after a matmul on interleaved tensors."""
-    fused = step.program.decisions["activation"]
+    fused = fused_activation(step)
     bias = operands.bias
     if bias is not None:
         bias = F.pad(bias.reshape(1, -1), (0, -bias.numel() % TILE_SIZE))

@@ -9,7 +9,8 @@ from typing import Any
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.convolution import Inner, Recipe, Window
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute, partial_dtype
-from tt_cnn.virtual.ops.conv2d.matmul import SIMPLE, Program
+from tt_cnn.virtual.ops.matmul.configs import Activation
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
@@ -33,16 +34,22 @@ def kernel_of_step(step: Step) -> tuple[int, int]:
     return kernel
 
 
+def fused_activation(step: Step) -> Activation | None:
+    if isinstance(step.program, MatmulProgram):
+        return step.program.activation
+    fused: Activation | None = step.program.decisions["activation"]
+    return fused
+
+
 @lru_cache(maxsize=4096)
 def recipe_of(step: Step, fidelity: MathFidelity, window: Window, channels: int, groups: int) -> Recipe:
     """`window` and `channels` are those through which and with which the step sees the whole image."""
-    attributes = step.program.decisions
     source, weight, *rest = (slot.spec for slot in step.inputs)
     output = step.outputs[0].spec.dtype
-    if step.op == "Matmul":
-        recipe = _of_matmul(attributes["program"], attributes["compute"], window, channels, source, output, bool(rest))
+    if isinstance(step.program, MatmulProgram):
+        recipe = _of_matmul(step.program, window, channels, source, output)
     else:
-        recipe = _of_convolution(attributes, window, channels, source, weight, output, bool(rest))
+        recipe = _of_convolution(step.program.decisions, window, channels, source, weight, output, bool(rest))
     return recipe.but(fidelity=fidelity, groups=groups)
 
 
@@ -85,12 +92,13 @@ def _of_convolution(
     )
 
 
-def _of_matmul(
-    program: Program, compute: Compute, window: Window, channels: int, source: Spec, output: DataType, bias: bool
-) -> Recipe:
-    """Activations keep their format; partial sums are float32 with float32 registers."""
-    inner = Inner.of_matmul(channels)
-    block = inner.shard if program.factory == SIMPLE else program.block_k * TILE_SIZE
+def _of_matmul(program: MatmulProgram, window: Window, channels: int, source: Spec, output: DataType) -> Recipe:
+    """Activations keep their format; partial sums are float32 with float32 registers.
+
+    Blocks of the inner dimension beyond the channels hold zeros and are left out.
+    """
+    inner, compute = Inner.of_matmul(channels), program.compute
+    block = program.depth * TILE_SIZE
     adds = compute.packer_l1 and inner.shard > block
     narrow = DataType.BFLOAT16 if adds else output
     return Recipe(
@@ -98,10 +106,10 @@ def _of_matmul(
         inner,
         activations=source.dtype,
         output=output,
-        partials=DataType.FLOAT32 if compute.fp32_accumulation else narrow,
-        fp32_dest=compute.fp32_accumulation,
+        partials=DataType.FLOAT32 if compute.fp32 else narrow,
+        fp32_dest=compute.fp32,
         packer_adds=adds,
-        bias=bias,
+        bias=program.adds_bias,
         block=block,
         reloads_whole=True,
     )

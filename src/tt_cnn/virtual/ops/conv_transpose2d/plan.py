@@ -79,7 +79,7 @@ def plan_in_l1(
     parameters.prepare(planner, prepared, blocks, settings.weights_dtype)
     request = Request(settings, compute, request.dtype, request.memory_config)
     if matmul:
-        return as_matmul(planner, held, owned, parameters, request, output_config, blocks, gives_back)
+        return as_matmul(planner, held, owned, conv, parameters, request, output_config, blocks, gives_back)
     window = conv.window
     halo = plan_halo(planner, held, window, tables_in_dram=settings.config_tensors_in_dram, compute=compute.of_halo)
     if settings.deallocate_activation and not held.spec.memory_config.is_dram():
