@@ -8,8 +8,7 @@ from typing import Any
 
 from tt_cnn.reports.records import Finding
 from tt_cnn.reports.replanning import BUSY, MEASURE, ConvolutionCall, Planned, Replanner
-from tt_cnn.reports.untyped_programs import decision
-from tt_cnn.virtual.ops.conv2d.blocks import Blocks
+from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.types.enums import DataType, MathFidelity, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 
@@ -103,9 +102,10 @@ class _Looker:
 
     def block_height(self) -> Iterator[Finding]:
         """Larger blocks of activations, as large as fit."""
-        blocks = decision(self.call.working.program, "blocks", Blocks)
-        if blocks is None:  # a matmul
+        program = self.call.working.program
+        if not isinstance(program, ConvProgram):  # a matmul
             return
+        blocks = program.blocks
         now = TILE_SIZE * blocks.act_h
         heights = [TILE_SIZE * n for n in range(blocks.act_h + 1, blocks.out_h + 1) if blocks.out_h % n == 0]
         best = self._best([self.call.but(act_block_h_override=height) for height in heights])

@@ -13,11 +13,10 @@ from typing import Any, TextIO
 
 from tt_cnn.reports.csv_cells import cell
 from tt_cnn.reports.records import Profile, Row, Signpost, TensorRecord
-from tt_cnn.reports.untyped_programs import decision, doubles_activations, forces_split_reader
-from tt_cnn.virtual.ops.conv2d.blocks import Blocks
-from tt_cnn.virtual.ops.conv2d.matmul import Program as ConvolutionMatmulConfig
-from tt_cnn.virtual.ops.matmul.configs import Program as MatmulConfig
-from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
+from tt_cnn.virtual.ops.conv2d.program import ConvProgram
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram
+from tt_cnn.virtual.ops.sliding_window.halo import HaloProgram
+from tt_cnn.virtual.ops.upsample.bilinear import BilinearProgram
 from tt_cnn.virtual.planning.program import Program
 
 _DIMENSIONS = ("W", "Z", "Y", "X")
@@ -163,8 +162,8 @@ _GROUPED = frozenset(
     (
         *(f"window.{name}" for name in ("input_hw", "window", "stride", "padding", "dilation")),
         *(f"blocks.{name}" for name in ("act_h", "act_w", "sub_h", "sub_w", "out_h", "out_w")),
-        *(f"program.{name}" for name in ("grid", "block_k", "subblock_h", "subblock_w", "per_core_m", "per_core_n")),
-        *("double_buffers", "split_reader"),
+        *(f"config.{name}" for name in ("grid", "block_k", "subblock_h", "subblock_w", "per_core_m", "per_core_n")),
+        *("double_activations", "forced_split_reader"),
     )
 )
 """Attributes of steps that stand in one of TT-NN's configurations."""
@@ -186,9 +185,9 @@ def attributes_text(row: Row) -> str:
 
 
 def _sliding_window(row: Row, program: Program) -> dict[str, str]:
-    window = decision(program, "window", SlidingWindow)
-    if window is None:
+    if not isinstance(program, HaloProgram | ConvProgram | BilinearProgram):
         return {}
+    window = program.window
     layout = row.outputs[0].memory_layout if row.outputs else "INTERLEAVED"
     said = (
         f"input_hw={window.input_hw}; window_hw={window.window}; stride_hw={window.stride}; padding={window.padding}; "
@@ -201,9 +200,9 @@ def _sliding_window(row: Row, program: Program) -> dict[str, str]:
 
 
 def _convolution(program: Program) -> dict[str, str]:
-    blocks = decision(program, "blocks", Blocks)
-    if blocks is None:
+    if not isinstance(program, ConvProgram):
         return {}
+    blocks = program.blocks
     return {
         "block_config": _group(
             "Conv2dBlockConfig",
@@ -217,22 +216,21 @@ def _convolution(program: Program) -> dict[str, str]:
             per_core_out_matrix_height_ntile=blocks.out_h,
             per_core_out_matrix_width_ntile=blocks.out_w,
         ),
-        "enable_act_double_buffer": _flag(doubles_activations(program)),
-        "enable_split_reader": _flag(forces_split_reader(program)),
+        "enable_act_double_buffer": _flag(program.double_activations),
+        "enable_split_reader": _flag(bool(program.forced_split_reader)),
     }
 
 
 def _product(program: Program) -> dict[str, str]:
-    own, inside = decision(program, "program", MatmulConfig), decision(program, "program", ConvolutionMatmulConfig)
-    config = own or inside
-    if config is None:
+    if not isinstance(program, MatmulProgram):
         return {}
-    subblocks = {} if own is None else {"out_subblock_h": own.subblock_h, "out_subblock_w": own.subblock_w}
+    config = program.config
     said = _group(
         "MatmulProgramConfig",
         compute_with_storage_grid_size=config.grid,
         in0_block_w=config.block_k,
-        **subblocks,
+        out_subblock_h=config.subblock_h,
+        out_subblock_w=config.subblock_w,
         per_core_M=config.per_core_m,
         per_core_N=config.per_core_n,
     )

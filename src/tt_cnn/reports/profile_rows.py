@@ -11,13 +11,13 @@ from zlib import crc32
 from tt_cnn.reports.l1_picture import l1_use
 from tt_cnn.reports.recording import Recorded
 from tt_cnn.reports.records import BufferRecord, CallRecord, CircularBufferRecord, L1Use, Row, Signpost, TensorRecord
-from tt_cnn.reports.untyped_programs import decision, fidelity_of, multiply_adds
 from tt_cnn.signpost import is_signpost
 from tt_cnn.virtual.cost.between import gap_ns
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.memory.memory import Memory
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
+from tt_cnn.virtual.ops.conv2d.program import ConvProgram
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import Allocate, Free, FreeMemory, Plan, Slot, Step
 from tt_cnn.virtual.queues.queue import Command
@@ -96,7 +96,7 @@ class _Reader:
         (use,) = l1_use([replace(command, steps=[placed])], card)
         pairs = zip(step.buffers, self._addresses(placed), strict=True)
         inputs = tuple(self._tensor(slot) for slot in step.inputs)
-        fidelity, macs = fidelity_of(step, command.attributes), multiply_adds(step, command.attributes)
+        fidelity, macs = step.program.fidelity, step.program.multiply_adds(step)
         return Row(
             index=len(self.result.rows),
             call=len(self.result.calls) - 1,
@@ -170,7 +170,8 @@ class _Reader:
 
 def _logical_parameters(step: Step, tensor: TensorRecord, is_weight: bool) -> int:
     """Prepared weights are padded, and those of groups filled up with zeros: a convolution knows what they were."""
-    layout = decision(step.program, "weights", WeightLayout)
+    program = step.program
+    layout = program.weights if isinstance(program, ConvProgram | MatmulProgram) else None
     if layout is None:
         return prod(tensor.shape)
     if is_weight:

@@ -8,8 +8,7 @@ from typing import Any
 
 from tt_cnn.reports.records import Row
 from tt_cnn.reports.replanning import Planned, Replanner, step_of
-from tt_cnn.reports.untyped_programs import decision
-from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import MathFidelity
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -54,8 +53,9 @@ def matmul_of(replanner: Replanner, call: int) -> MatmulCall | None:
     rows, made = replanner.calls[call], replanner.profile.calls[call]
     if made.operation not in ("matmul", "linear") or rows[0].op != "Matmul" or "output" in made.attributes["has"]:
         return None
-    planned = decision(step_of(rows[0]).program, "compute", Compute)
-    assert planned is not None
+    program = step_of(rows[0]).program
+    assert isinstance(program, MatmulProgram)
+    planned = program.compute
     compute = WormholeComputeKernelConfig(
         math_fidelity=planned.fidelity,
         math_approx_mode=planned.approx,

@@ -9,7 +9,7 @@ import torch
 
 from tt_cnn.virtual.ops.conv2d.preparation import prepared_weights, weights_of
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 
 SHARDS = {"height": 1, "width": 1, "interleaved": 1, "block": 2}
 

@@ -9,18 +9,18 @@ from tt_cnn.reports.html.svg import as_table, label, line, picture, short, table
 from tt_cnn.reports.html.time_charts import key
 from tt_cnn.reports.records import Profile, Row
 from tt_cnn.virtual.cost.figures import figures_of
-from tt_cnn.virtual.cost.tensix import PHASES
+from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
 from tt_cnn.virtual.types.enums import MathFidelity
 
 _LEFT, _RIGHT, _TOP, _PLOT_W, _PLOT_H, _BOTTOM = 64.0, 20.0, 14.0, 700.0, 280.0, 40.0
-_FLOP_A_CYCLE = 4096
+
 """Of a core's matrix engine at LoFi, as upstream's performance models count."""
 
 
 def peak_tflops(profile: Profile, fidelity: str) -> float:
     """All cores at one fidelity."""
     card = profile.card_data
-    return card.cores * _FLOP_A_CYCLE * card.clock_ghz / 1e3 / PHASES[MathFidelity[fidelity]]
+    return card.cores * FLOP_A_CYCLE * card.clock_ghz / 1e3 / PHASES[MathFidelity[fidelity]]
 
 
 def dram_gb_per_s(profile: Profile) -> float:

@@ -11,12 +11,9 @@ from math import ceil
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.tensix import PHASES
 from tt_cnn.virtual.planning.plan import Step
-from tt_cnn.virtual.types.enums import DataType, MathFidelity
+from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-_FLOP_A_CYCLE = 4096
 
 
 @dataclass(frozen=True)
@@ -43,22 +40,3 @@ def _bandwidth_ns(spec: Spec, figures: Figures) -> float:
     if not spec.memory_config.is_dram():
         return 1.0
     return spec.volume * element_bytes(spec.dtype) / figures.pm_dram_gib_per_s / 2**30 * 1e9
-
-
-def untyped_ideal(step: Step, card: Card, figures: Figures) -> int:
-    if step.op == "Matmul":
-        return _matmul(step, card)
-    return 1
-
-
-def _phases(step: Step) -> int:
-    return PHASES.get(step.program.fidelity or MathFidelity.LoFi, 1)
-
-
-def _matmul(step: Step, card: Card) -> int:
-    turned = step.program.decisions.get("transpose", (False, False))
-    inner = step.inputs[0].spec.shape[-2 if turned[0] else -1]
-    results = 1
-    for size in step.outputs[0].spec.shape:
-        results *= size
-    return ceil(2 * results * inner / (card.cores * _FLOP_A_CYCLE) * _phases(step))

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures, figures_of
 from tt_cnn.virtual.cost.ideal import ideal_of
-from tt_cnn.virtual.cost.matmul import matmul_cycles
-from tt_cnn.virtual.cost.parts import Cycles, KernelCost
+from tt_cnn.virtual.cost.parts import KernelCost
 from tt_cnn.virtual.planning.plan import Step
-
-_Coster = Callable[[Step, Figures], Cycles]
-
-
-_COSTERS: dict[str, _Coster] = {
-    "Matmul": matmul_cycles,
-}
 
 
 def kernel_cost(step: Step, card: Card) -> KernelCost:
@@ -45,7 +35,3 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
         pm_compute_ns=ideal.compute_ns,
         pm_bandwidth_ns=ideal.bandwidth_ns,
     )
-
-
-def untyped_cycles(step: Step, figures: Figures) -> Cycles:
-    return _COSTERS[step.op](step, figures)

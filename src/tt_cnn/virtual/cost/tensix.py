@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 
+FLOP_A_CYCLE = 4096
+"""Of a core's matrix engine at the lowest fidelity, by upstream's performance model."""
 PHASES = {MathFidelity.LoFi: 1, MathFidelity.HiFi2: 2, MathFidelity.HiFi3: 3, MathFidelity.HiFi4: 4}
 
 VECTOR_INSTRUCTIONS: dict[str, tuple[int, int]] = {

@@ -9,83 +9,18 @@ real library builds from others call those ops' planning functions with the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.memory.memory import Memory, Region, footprint, l1_region
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
-from tt_cnn.virtual.types.enums import BufferType, MathFidelity
+from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet
 from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-
-@dataclass(frozen=True)
-class Work:
-    """The amounts of one step that the cost model turns into time. All are totals over the step's cores."""
-
-    macs: int = 0
-    """Multiply-adds on the matrix engine."""
-    vector_ops: int = 0
-    """Element operations on the vector unit."""
-    dram_read: int = 0
-    dram_write: int = 0
-    l1_read: int = 0
-    l1_write: int = 0
-    noc: int = 0
-    """Bytes that cross the network on chip between cores."""
-    transaction: int = 0
-    """Bytes of a typical transfer: small ones are slow."""
-
-    @classmethod
-    def of_moving(cls, inputs: Iterable[Slot], outputs: Iterable[Slot]) -> Work:
-        """Of a step that only moves its tensors: every byte of them once."""
-        amounts = dict.fromkeys(("dram_read", "dram_write", "l1_read", "l1_write"), 0)
-        pages = []
-        for kind, slots in (("read", inputs), ("write", outputs)):
-            for spec in (slot.spec for slot in slots):
-                place = "dram" if spec.memory_config.is_dram() else "l1"
-                amounts[f"{place}_{kind}"] += spec.num_pages * spec.page_bytes
-                pages.append(spec.page_bytes)
-        noc = max(amounts["dram_read"] + amounts["l1_read"], amounts["dram_write"] + amounts["l1_write"])
-        return cls(**amounts, noc=noc, transaction=min(pages, default=0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class UntypedProgram(Program):
-    """Of ops whose programs have no types yet."""
-
-    attributes: tuple[tuple[str, Any], ...] = ()
-    work: Work = field(default=Work(), compare=False)
-
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        from tt_cnn.virtual.cost.kernel import untyped_cycles
-
-        return untyped_cycles(step, figures)
-
-    def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
-        from tt_cnn.virtual.cost.ideal import untyped_ideal
-
-        return untyped_ideal(step, card, figures)
-
-    @property
-    def fidelity(self) -> MathFidelity | None:
-        compute = dict(self.attributes).get("compute")
-        found = getattr(compute, "fidelity", None) or getattr(compute, "math_fidelity", None)
-        return found if isinstance(found, MathFidelity) else None
-
-    def dram_bytes(self, step: Step) -> int:
-        return self.work.dram_read + self.work.dram_write
-
-    @property
-    def decisions(self) -> dict[str, Any]:
-        return dict(self.attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,31 +200,6 @@ class Planner:
         """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
         self.actions.append(Step(program, tuple(inputs), tuple(outputs), tuple(configs), moves))
 
-    def step(
-        self,
-        op: str,
-        factory: str,
-        cores: CoreRangeSet,
-        inputs: Iterable[Slot],
-        outputs: Iterable[Slot],
-        buffers: Iterable[CircularBuffer] = (),
-        attributes: Mapping[str, Any] | None = None,
-        work: Work | None = None,
-        configs: Iterable[AllocateConfig] = (),
-        moves: bool = False,
-    ) -> None:
-        """As `dispatch`, for ops whose programs have no types yet."""
-        read, written = tuple(inputs), tuple(outputs)
-        program = UntypedProgram(
-            op=op,
-            factory=factory,
-            cores=cores,
-            buffers=tuple(buffers),
-            attributes=tuple(sorted((attributes or {}).items())),
-            work=work or Work.of_moving(read, written),
-        )
-        self.dispatch(program, read, written, configs, moves)
-
     def refused(self, error: CardError) -> Plan:
         """A plan that ends in an error. Plans are kept: the error must not hold on to the frames it was raised in."""
         return Plan(self.inputs, (), (*self.actions, Refuse(error.with_traceback(None))))
@@ -307,5 +217,4 @@ __all__ = [
     "Planner",
     "Slot",
     "Step",
-    "Work",
 ]

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.ops.conv2d.matmul import Activation
-from tt_cnn.virtual.ops.eltwise.activations import kernel_of
-from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
-from tt_cnn.virtual.ops.eltwise.kinds import ADD
-from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.move import APART, OVERLAP, bytes_a_bank, dispatch_move
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
@@ -68,17 +63,3 @@ def tiled(planner: Planner, slot: Slot) -> Slot:
 
 def placed(planner: Planner, slot: Slot, config: MemoryConfig) -> Slot:
     return plan_to_memory_config(planner, slot, config, None)
-
-
-def added(planner: Planner, slot: Slot, other: Slot) -> Slot:
-    """A bias that the matmul does not add itself."""
-    total = plan_binary(planner, ADD, slot, other, dtype=slot.spec.dtype, memory_config=slot.spec.memory_config)
-    planner.free(slot)
-    return total
-
-
-def activated(planner: Planner, slot: Slot, activation: Activation) -> Slot:
-    """An activation that the matmul does not apply itself."""
-    result = plan_unary(planner, slot, kernel_of(activation), dtype=slot.spec.dtype)
-    planner.free(slot)
-    return result

@@ -18,10 +18,10 @@ from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.preparation import folded_weights, weights_of, with_all_channels
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram
-from tt_cnn.virtual.ops.conv2d.recipes import kernel_of_step, recipe_of
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
+from tt_cnn.virtual.ops.conv2d.recipes import fused_activation, kernel_of_step, recipe_of
 from tt_cnn.virtual.ops.eltwise.activations import Activation, kernel_of
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.planning.plan import Step
@@ -94,8 +94,7 @@ def _on_card(
     context: Context, step: Step, recipe: Recipe, image: Tensor, operands: Operands, activation: Activation | None
 ) -> Tensor:
     """What the multiplying step leaves, and what element-wise steps do after a matmul on interleaved tensors."""
-    program = step.program
-    fused = program.activation if isinstance(program, ConvProgram) else program.decisions["activation"]
+    fused = fused_activation(step)
     bias = operands.bias
     if bias is not None:
         bias = F.pad(bias.reshape(1, -1), (0, -bias.numel() % TILE_SIZE))

@@ -15,7 +15,8 @@ from tt_cnn.virtual.ops.conv2d.preparation import prepared_weights
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.ops.conv2d.recipes import multiplying_step
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.operation import Call, Context
 from tt_cnn.virtual.planning.plan import Plan, Step
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
@@ -82,9 +83,8 @@ class ConvolutionCall(Call):
 def _layout_of(step: Step) -> WeightLayout:
     """The form of the weights that a convolution (the first of its slices) or a matmul reads."""
     program = step.program
-    layout = program.weights if isinstance(program, ConvProgram) else program.decisions["weights"]
-    assert isinstance(layout, WeightLayout)
-    return layout
+    assert isinstance(program, ConvProgram | MatmulProgram) and program.weights is not None
+    return program.weights
 
 
 def values_of_call(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout, WeightShape, bias_spec
+from tt_cnn.virtual.ops.conv2d.weights import WeightShape, bias_spec
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.auto_shard import Layer, check_block_width, chosen_layout
-from tt_cnn.virtual.ops.conv2d.blocks import Blocks, blocks_of
+from tt_cnn.virtual.ops.conv2d.blocks import blocks_of
 from tt_cnn.virtual.ops.conv2d.dispatch import Arranged, plan_program
 from tt_cnn.virtual.ops.conv2d.folding import plan_fold
-from tt_cnn.virtual.ops.conv2d.matmul import fuses_bias, plan_matmul, program_of_convolution
+from tt_cnn.virtual.ops.conv2d.matmul import matmul_request
 from tt_cnn.virtual.ops.conv2d.moving import (
-    activated,
-    added,
     is_freed,
     moved,
     moved_up,
@@ -24,6 +22,7 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.sharding import InputShards, channel_alignment, input_shards
 from tt_cnn.virtual.ops.conv2d.weights import weight_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
+from tt_cnn.virtual.ops.matmul.plan import plan_matmul
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
@@ -236,48 +235,15 @@ def arranged_matmul(
     gives_back = (
         request.settings.deallocate_activation and source is not None and not source.spec.memory_config.is_dram()
     )
-    return as_matmul(planner, held, owned, parameters, request, arranged.output_config, arranged.blocks, gives_back)
-
-
-def as_matmul(
-    planner: Planner,
-    held: Slot,
-    owned: bool,
-    parameters: Parameters,
-    request: Request,
-    output_config: MemoryConfig,
-    blocks: Blocks,
-    gives_back: bool,
-) -> Slot:
-    settings = request.settings
     if held.spec.layout is not Layout.TILE:
         tiles = tiled(planner, held)
         if owned or gives_back:
             release(planner, held)
         held, owned = tiles, True
-    in_shards = held.spec.is_sharded
-    program = program_of_convolution(held.spec, output_config, blocks, settings.activation) if in_shards else None
-    weight, bias = parameters.weight, parameters.bias
-    assert weight is not None and parameters.layout is not None
-    target = output_config if in_shards else DRAM_MEMORY_CONFIG
-    fused = fuses_bias(held.spec, weight.spec, target, program)
-    activation = settings.activation if in_shards else None
-    output = plan_matmul(
-        planner,
-        held,
-        weight,
-        bias if fused else None,
-        request.dtype,
-        target,
-        program,
-        request.compute,
-        activation,
-        parameters.layout,
-    )
-    if bias is not None and not fused:
-        output = added(planner, output, bias)
-    if settings.activation is not None and not in_shards:
-        output = activated(planner, output, settings.activation)
+    assert parameters.weight is not None
+    conv, config, blocks = arranged.conv, arranged.output_config, arranged.blocks
+    product = matmul_request(held.spec, conv, parameters, request, config, blocks)
+    output = plan_matmul(planner, held, parameters.weight, parameters.bias, product)
     if gives_back or not owned:
         if gives_back:
             release(planner, held)

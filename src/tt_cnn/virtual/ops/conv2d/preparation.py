@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up
 

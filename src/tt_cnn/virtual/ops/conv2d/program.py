@@ -8,16 +8,14 @@ from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.tensix import PHASES
+from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute
-from tt_cnn.virtual.ops.conv2d.weights import WeightLayout
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.geometry import div_up
 from tt_cnn.virtual.types.unary import UnaryOpType
-
-_FLOP_A_CYCLE = 4096
 
 
 class CoreRoles(NamedTuple):
@@ -71,7 +69,7 @@ class ConvProgram(Program):
     def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
         """All cores of the card count, and groups do not."""
         flops = 2 * self._products
-        return ceil(flops / (card.cores * _FLOP_A_CYCLE) * PHASES[self.fidelity])
+        return ceil(flops / (card.cores * FLOP_A_CYCLE) * PHASES[self.fidelity])
 
     @property
     def _products(self) -> int:

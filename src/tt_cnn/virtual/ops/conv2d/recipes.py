@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.convolution import Inner, Recipe, Window
-from tt_cnn.virtual.ops.conv2d.blocks import Compute
-from tt_cnn.virtual.ops.conv2d.matmul import SIMPLE, Program
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram
+from tt_cnn.virtual.ops.matmul.configs import Activation
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
@@ -32,16 +32,20 @@ def kernel_of_step(step: Step) -> tuple[int, int]:
     return step.program.window.window if isinstance(step.program, ConvProgram) else (1, 1)
 
 
+def fused_activation(step: Step) -> Activation | None:
+    assert isinstance(step.program, MatmulProgram | ConvProgram)
+    return step.program.activation
+
+
 @lru_cache(maxsize=4096)
 def recipe_of(step: Step, fidelity: MathFidelity, window: Window, channels: int, groups: int) -> Recipe:
     """`window` and `channels` are those through which and with which the step sees the whole image."""
-    source, _, *rest = (slot.spec for slot in step.inputs)
-    output = step.outputs[0].spec.dtype
-    if isinstance(step.program, ConvProgram):
-        recipe = _of_convolution(step.program, window, channels, source, output)
+    source, output = step.inputs[0].spec, step.outputs[0].spec.dtype
+    if isinstance(step.program, MatmulProgram):
+        recipe = _of_matmul(step.program, window, channels, source, output)
     else:
-        attributes = step.program.decisions
-        recipe = _of_matmul(attributes["program"], attributes["compute"], window, channels, source, output, bool(rest))
+        assert isinstance(step.program, ConvProgram)
+        recipe = _of_convolution(step.program, window, channels, source, output)
     return recipe.but(fidelity=fidelity, groups=groups)
 
 
@@ -73,12 +77,13 @@ def _of_convolution(program: ConvProgram, window: Window, channels: int, source:
     )
 
 
-def _of_matmul(
-    program: Program, compute: Compute, window: Window, channels: int, source: Spec, output: DataType, bias: bool
-) -> Recipe:
-    """Activations keep their format; partial sums are float32 with float32 registers."""
-    inner = Inner.of_matmul(channels)
-    block = inner.shard if program.factory == SIMPLE else program.block_k * TILE_SIZE
+def _of_matmul(program: MatmulProgram, window: Window, channels: int, source: Spec, output: DataType) -> Recipe:
+    """Activations keep their format; partial sums are float32 with float32 registers.
+
+    Blocks of the inner dimension beyond the channels hold zeros and are left out.
+    """
+    inner, compute = Inner.of_matmul(channels), program.compute
+    block = program.depth * TILE_SIZE
     adds = compute.packer_l1 and inner.shard > block
     narrow = DataType.BFLOAT16 if adds else output
     return Recipe(
@@ -86,10 +91,10 @@ def _of_matmul(
         inner,
         activations=source.dtype,
         output=output,
-        partials=DataType.FLOAT32 if compute.fp32_accumulation else narrow,
-        fp32_dest=compute.fp32_accumulation,
+        partials=DataType.FLOAT32 if compute.fp32 else narrow,
+        fp32_dest=compute.fp32,
         packer_adds=adds,
-        bias=bias,
+        bias=program.adds_bias,
         block=block,
         reloads_whole=True,
     )

@@ -11,7 +11,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.sharding import adjust_to_shape, is_uneven, synthesize_shard_spec
 from tt_cnn.virtual.ops.eltwise.time import TILE_ELEMENTS, chain_cycles, streamed_cycles
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot, Work
+from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
@@ -133,13 +133,3 @@ def _check_output(x: Spec, output: Spec) -> None:
         "Unary: Output format (tile/row-major) must match input when preallocated. "
         f"Output: {output.layout.value}, Input: {x.layout.value}",
     )
-
-
-def traffic(reads: list[Spec], writes: list[Spec], vector_ops: int, macs: int = 0) -> Work:
-    """Work of an element-wise step: every byte of its tensors once, from and to where they live."""
-    amounts = {"dram_read": 0, "dram_write": 0, "l1_read": 0, "l1_write": 0}
-    for kind, specs in (("read", reads), ("write", writes)):
-        for spec in specs:
-            place = "dram" if spec.memory_config.is_dram() else "l1"
-            amounts[f"{place}_{kind}"] += spec.num_pages * spec.page_bytes
-    return Work(macs=macs, vector_ops=vector_ops, transaction=reads[0].page_bytes, **amounts)

@@ -10,7 +10,7 @@ import torch
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.ops.operation import Context, Operation
-from tt_cnn.virtual.planning.plan import CircularBuffer, Slot, Work
+from tt_cnn.virtual.planning.plan import CircularBuffer, Slot
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -69,20 +69,6 @@ def rejoined(cores: CoreRangeSet) -> CoreRangeSet:
         return cores
     joined = cores_to_ranges(cores.cores()).ranges()
     return CoreRangeSet(sorted(joined, key=lambda r: (r.start.x, r.start.y)))
-
-
-def transfer(source: Spec, target: Spec) -> Work:
-    """The traffic of an op that reads one tensor and writes another."""
-    read, written = source.num_pages * source.page_bytes, target.num_pages * target.page_bytes
-    from_dram, to_dram = source.memory_config.is_dram(), target.memory_config.is_dram()
-    return Work(
-        dram_read=read if from_dram else 0,
-        dram_write=written if to_dram else 0,
-        l1_read=0 if from_dram else read,
-        l1_write=0 if to_dram else written,
-        noc=max(read, written),
-        transaction=min(source.page_bytes, target.page_bytes),
-    )
 
 
 def extent(shape: Shape, back: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Program
+from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.ops.matmul.shard_checks import check_one_dimension, check_reuse, check_simple, check_two_dimensions
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -30,24 +30,26 @@ def check_matrices(p: Problem) -> None:
         "The width of the first tensor must be equal to the height of the second tensor. Mismatch: "
         f"width={p.a[-1]} height={p.b[-2]}",
     )
+    inner = p.b_padded[-2] // TILE_SIZE
+    fatal(p.k == inner, f"K dimension in tiles must match between input A ({p.k}) and input B ({inner})")
 
 
-def check_program(p: Problem, program: Program, device: Grid) -> None:
+def check_program(p: Problem, config: ProgramConfig, device: Grid) -> None:
     """`program_config_error`: whether the program can compute this product on this card."""
-    _check_grid(program, device)
-    _check_blocks(p, program)
-    _check_shares(p, program)
-    _check_distribution(p, program, device)
-    _check_batches(p, program)
-    _check_bias(p, program)
+    _check_grid(config, device)
+    _check_blocks(p, config)
+    _check_shares(p, config)
+    _check_distribution(p, config, device)
+    _check_batches(p, config)
+    _check_bias(p, config)
     fatal(
-        not program.untilize_out or program.kind == MCAST_1D,
-        f"{program.kind}: untilize_out is not supported for this program config, only supported for "
+        not config.untilize_out or config.kind == MCAST_1D,
+        f"{config.kind}: untilize_out is not supported for this program config, only supported for "
         "MatmulMultiCoreReuseMultiCast1DProgramConfig",
     )
-    if program.is_mcast and program.fuse_batch:
-        _check_fused_batch(p, program)
-    _OWN_CHECKS[program.kind](p, program, device)
+    if config.is_mcast and config.fuse_batch:
+        _check_fused_batch(p, config)
+    _OWN_CHECKS[config.kind](p, config, device)
 
 
 _OWN_CHECKS = {
@@ -58,66 +60,66 @@ _OWN_CHECKS = {
 }
 
 
-def _check_grid(program: Program, device: Grid) -> None:
-    if program.kind == SIMPLE:
+def _check_grid(config: ProgramConfig, device: Grid) -> None:
+    if config.kind == SIMPLE:
         return
-    (x, y), name = program.grid, program.kind
+    (x, y), name = config.grid, config.kind
     fatal(x > 0 and y > 0, f"{name}: compute_with_storage_grid_size must be non-zero, got ({x}, {y})")
     fatal(
         x <= device[0] and y <= device[1],
         f"{name}: compute_with_storage_grid_size ({x}, {y}) must fit within device grid ({device[0]}, {device[1]})",
     )
     for field, value in (
-        ("in0_block_w", program.block_k),
-        ("per_core_M", program.per_core_m),
-        ("per_core_N", program.per_core_n),
+        ("in0_block_w", config.block_k),
+        ("per_core_M", config.per_core_m),
+        ("per_core_N", config.per_core_n),
     ):
         fatal(value != 0, f"{name}: {field} is 0, which is not valid")
 
 
-def _check_blocks(p: Problem, program: Program) -> None:
-    if program.kind == SIMPLE:
+def _check_blocks(p: Problem, config: ProgramConfig) -> None:
+    if config.kind == SIMPLE:
         return
-    name = program.kind
-    fatal(p.k % program.block_k == 0, f"{name}: Kt ({p.k}) must be divisible by in0_block_w ({program.block_k})")
+    name = config.kind
+    fatal(p.k % config.block_k == 0, f"{name}: Kt ({p.k}) must be divisible by in0_block_w ({config.block_k})")
     sides = [
-        ("out_subblock_h", program.subblock_h),
-        ("out_subblock_w", program.subblock_w),
+        ("out_subblock_h", config.subblock_h),
+        ("out_subblock_w", config.subblock_w),
     ]
-    if program.is_mcast:
-        sides += [("out_block_h", program.block_h), ("out_block_w", program.block_w)]
+    if config.is_mcast:
+        sides += [("out_block_h", config.block_h), ("out_block_w", config.block_w)]
     for field, value in sides:
         fatal(value != 0, f"{name}: {field} is 0, which is not valid")
     divisions: tuple[tuple[str, int, str, int], ...]
-    if program.is_mcast:
+    if config.is_mcast:
         divisions = (
-            ("out_block_h", program.block_h, "out_subblock_h", program.subblock_h),
-            ("out_block_w", program.block_w, "out_subblock_w", program.subblock_w),
-            ("per_core_M", program.per_core_m, "out_block_h", program.block_h),
-            ("per_core_N", program.per_core_n, "out_block_w", program.block_w),
+            ("out_block_h", config.block_h, "out_subblock_h", config.subblock_h),
+            ("out_block_w", config.block_w, "out_subblock_w", config.subblock_w),
+            ("per_core_M", config.per_core_m, "out_block_h", config.block_h),
+            ("per_core_N", config.per_core_n, "out_block_w", config.block_w),
         )
     else:
         divisions = (
-            ("per_core_M", program.per_core_m, "out_subblock_h", program.subblock_h),
-            ("per_core_N", program.per_core_n, "out_subblock_w", program.subblock_w),
+            ("per_core_M", config.per_core_m, "out_subblock_h", config.subblock_h),
+            ("per_core_N", config.per_core_n, "out_subblock_w", config.subblock_w),
         )
     for whole, size, part, divisor in divisions:
         fatal(size % divisor == 0, f"{name}: {whole} ({size}) must be divisible by {part} ({divisor})")
     fatal(
-        program.subblock_h * program.subblock_w <= p.compute.registers,
-        f"{name}: out_subblock_w {program.subblock_w} times out_subblock_h {program.subblock_h} needs to be at most "
+        config.subblock_h * config.subblock_w <= p.compute.registers,
+        f"{name}: out_subblock_w {config.subblock_w} times out_subblock_h {config.subblock_h} needs to be at most "
         f"{p.compute.registers} to fit in hardware",
     )
 
 
-def _check_shares(p: Problem, program: Program) -> None:
+def _check_shares(p: Problem, config: ProgramConfig) -> None:
     """A batch of products on shards: every core of the shards has the same number of blocks."""
-    if program.kind != REUSE:
+    if config.kind != REUSE:
         return
     sharded = next((s for s in (p.left, p.right) if s.is_sharded and not s.memory_config.is_dram()), None)
     if sharded is None:
         return
-    blocks = (p.batch_a * p.m // program.per_core_m) * (p.n // program.per_core_n)
+    blocks = (p.batch_a * p.m // config.per_core_m) * (p.n // config.per_core_n)
     cores = sharded.shard.num_cores()
     fatal(
         blocks % cores == 0,
@@ -126,16 +128,16 @@ def _check_shares(p: Problem, program: Program) -> None:
     )
 
 
-def _check_distribution(p: Problem, program: Program, device: Grid) -> None:
-    name, (x, y) = program.kind, program.grid
+def _check_distribution(p: Problem, config: ProgramConfig, device: Grid) -> None:
+    name, (x, y) = config.kind, config.grid
     if name == SIMPLE:
         return
     if name == REUSE:
         sharded = p.left.is_sharded or p.right.is_sharded or p.output.is_sharded()
-        _check_output_grid(p.output, device if sharded else program.grid, name)
+        _check_output_grid(p.output, device if sharded else config.grid, name)
         return
-    rows = p.rows(program.fuse_batch)
-    m, n = program.per_core_m, program.per_core_n
+    rows = p.rows(config.fuse_batch)
+    m, n = config.per_core_m, config.per_core_n
     blocks_y, blocks_x = div_up(rows, m), div_up(p.n, n)
     too_high = (
         f"{name}: per_core_M ({m}) exceeds Mt ({rows}). Each core would compute more output row tiles than the tensor "
@@ -143,7 +145,7 @@ def _check_distribution(p: Problem, program: Program, device: Grid) -> None:
     )
     if name == MCAST_2D:
         fatal(m <= rows, too_high)
-        if program.transpose_mcast:
+        if config.transpose_mcast:
             blocks_x, blocks_y = blocks_y, blocks_x
         fatal(
             blocks_x <= x,
@@ -160,7 +162,7 @@ def _check_distribution(p: Problem, program: Program, device: Grid) -> None:
             blocks_x * blocks_y <= x * y,
             f"{name}: Number of blocks exceeds number of cores: {blocks_x * blocks_y} blocks > {x * y} cores",
         )
-        if program.mcast_left:
+        if config.mcast_left:
             fatal(
                 blocks_y == 1,
                 f"{name}: mcast_in0 requires M ({rows}) to fit within a single per_core_M block ({m}), got "
@@ -175,18 +177,18 @@ def _check_distribution(p: Problem, program: Program, device: Grid) -> None:
                 "(the 2D factory) for multi-column N.",
             )
             fatal(m <= rows, too_high)
-            _check_last_blocks(p, program, rows, blocks_y)
-    _check_output_grid(p.output, program.grid, name)
+            _check_last_blocks(p, config, rows, blocks_y)
+    _check_output_grid(p.output, config.grid, name)
 
 
-def _check_last_blocks(p: Problem, program: Program, rows: int, blocks_y: int) -> None:
+def _check_last_blocks(p: Problem, config: ProgramConfig, rows: int, blocks_y: int) -> None:
     """Rows of cores that share the right matrix: what is left over must lie in the last internal block."""
     name, m, n, height, width = (
-        program.kind,
-        program.per_core_m,
-        program.per_core_n,
-        program.block_h,
-        program.block_w,
+        config.kind,
+        config.per_core_m,
+        config.per_core_n,
+        config.block_h,
+        config.block_w,
     )
     logical, physical = div_up(p.n, width), n // width
     fatal(
@@ -222,8 +224,8 @@ def _check_output_grid(output: MemoryConfig, extent: Grid, name: str) -> None:
     )
 
 
-def _check_batches(p: Problem, program: Program) -> None:
-    broadcast = p.batch_b == 1 and not (program.kind == REUSE and p.batch_a == 1)
+def _check_batches(p: Problem, config: ProgramConfig) -> None:
+    broadcast = p.batch_b == 1 and not (config.kind == REUSE and p.batch_a == 1)
     if broadcast:
         return
     a, b = p.a, p.b
@@ -233,8 +235,8 @@ def _check_batches(p: Problem, program: Program) -> None:
         f"{len(b)}",
     )
     reuses_left = (
-        program.kind == MCAST_1D
-        and not (program.fuse_batch or program.activation or program.mcast_left)
+        config.kind == MCAST_1D
+        and not (config.fuse_batch or config.activation or config.mcast_left)
         and len(a) >= 3
         and prod(a[:-2]) == 1
         and not (p.left.is_sharded or p.right.is_sharded)
@@ -249,14 +251,14 @@ def _check_batches(p: Problem, program: Program) -> None:
         )
 
 
-def _check_bias(p: Problem, program: Program) -> None:
+def _check_bias(p: Problem, config: ProgramConfig) -> None:
     bias = p.bias
     if bias is None:
         return
     fatal(bias.layout is Layout.TILE, f"Unsupported bias layout: {bias.layout.native}, has to be TILE")
     batch = prod(tuple(bias.shape)[:-2])
     fatal(batch == 1, f"Unsupported bias shape: batch size must be 1, got {batch}")
-    rows = p.m if program.kind == REUSE else 1
+    rows = p.m if config.kind == REUSE else 1
     height, width = bias.padded_shape[-2], bias.padded_shape[-1]
     fatal(
         height == rows * TILE_SIZE,
@@ -275,16 +277,16 @@ def _check_bias(p: Problem, program: Program) -> None:
     )
 
 
-def _check_fused_batch(p: Problem, program: Program) -> None:
+def _check_fused_batch(p: Problem, config: ProgramConfig) -> None:
     fatal(
         p.batch_b == 1,
-        f"{program.kind}: Matmul with fused batch requires input tensors of shapes BCMK*11KN=BCMN or equivalent. "
+        f"{config.kind}: Matmul with fused batch requires input tensors of shapes BCMK*11KN=BCMN or equivalent. "
         "Please change the second input tensor or adjust the program config.",
     )
     if p.transpose_a:
         shape = "Shape([" + ", ".join(map(str, p.a_padded)) + "])"
         fatal(
             p.batch_a == 1 or p.m == 1,
-            f"{program.kind}: transpose_a with fuse_batch is not supported when batch dimensions exist and M_per_batch "
+            f"{config.kind}: transpose_a with fuse_batch is not supported when batch dimensions exist and M_per_batch "
             f"> 1 (batch_size={p.batch_a}, M_per_batch={p.m}, a_shape_padded={shape})",
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, Program
+from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.types.enums import ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
@@ -38,7 +38,7 @@ class Choice:
     batched: bool = False
     """`user_run_batched`: `matmul` of a batched right side."""
 
-    def program(self) -> Program:
+    def config(self) -> ProgramConfig:
         if self.problem.left.is_sharded:
             return self._for_sharded()
         if self.core_grid is not None:
@@ -78,7 +78,7 @@ class Choice:
 
     # --- a line of cores ------------------------------------------------------------------------------------------
 
-    def _line(self, grid: tuple[int, int]) -> Program:
+    def _line(self, grid: tuple[int, int]) -> ProgramConfig:
         """`create_matmul_1d_systolic_array_program_config`"""
         p = self.problem
         fatal(p.batch_b == 1, "Second input cannot be currently batched when running matmul using 1d systolic array")
@@ -91,7 +91,7 @@ class Choice:
             k -= 1
         block_h, block_w, _ = self._blocks(m, n, k)
         h, w = _subblock(block_h, block_w, p.compute.fp32)
-        return Program(
+        return ProgramConfig(
             MCAST_1D, grid, k, h, w, block_h, block_w, m, n, True, mcast_left=not tall, activation=self.activation
         )
 
@@ -102,7 +102,7 @@ class Choice:
         fuse_batch: bool = False,
         activation: Activation | None = None,
         shard: ShardSpec | None = None,
-    ) -> Program:
+    ) -> ProgramConfig:
         """`get_mcast_1d_config`; `shard` is what the user asked of a block-sharded output on a line of cores."""
         p = self.problem
         rows = p.rows(fuse_batch) * TILE_SIZE
@@ -123,13 +123,13 @@ class Choice:
         k = 2 if p.k % 2 == 0 else 1
         block_h, block_w, _ = self._blocks(m, n, k)
         h, w = subblock_params(block_h, block_w, p.compute.fp32)
-        return Program(
+        return ProgramConfig(
             MCAST_1D, grid, k, h, w, block_h, block_w, m, n, fuse_batch, mcast_left=mcast_left, activation=activation
         )
 
     # --- a user's core_grid ---------------------------------------------------------------------------------------
 
-    def _for_grid(self) -> Program:
+    def _for_grid(self) -> ProgramConfig:
         """`create_matmul_program_config`"""
         p = self.problem
         fatal(p.a[-1] == p.b[-2], "The k dimension does not match between tensors")
@@ -154,7 +154,7 @@ class Choice:
         block_h, block_w, _ = self._blocks(m, n, k)
         h, w = _subblock(block_h, block_w, p.compute.fp32)
         transposed = layout is _BLOCK and p.left.shard.orientation is ShardOrientation.COL_MAJOR
-        return Program(
+        return ProgramConfig(
             MCAST_2D,
             grid,
             k,
@@ -169,7 +169,7 @@ class Choice:
             activation=self.activation,
         )
 
-    def _batched(self, grid: tuple[int, int]) -> Program:
+    def _batched(self, grid: tuple[int, int]) -> ProgramConfig:
         p = self.problem
         fatal(self.activation is None, "Cannot use activation with batched input b")
         sharded = p.left.is_sharded or p.right.is_sharded
@@ -193,11 +193,11 @@ class Choice:
             )
             m, n, k = p.m, p.right.shard.shape[1] // TILE_SIZE, 1
         h, w = _subblock(m, n, p.compute.fp32)
-        return Program(REUSE, grid, k, h, w, m, n, m, n)
+        return ProgramConfig(REUSE, grid, k, h, w, m, n, m, n)
 
     # --- a sharded left side --------------------------------------------------------------------------------------
 
-    def _for_sharded(self) -> Program:
+    def _for_sharded(self) -> ProgramConfig:
         """`get_matmul_program_config`: each core computes with the shard it has."""
         p = self.problem
         size = p.left.shard.grid.bounding_box().grid_size()
@@ -236,7 +236,7 @@ class Choice:
         height, width, _ = self._blocks(m, n, k)
         return (1 if sharded_output and width != n else height), width
 
-    def _line_of_shards(self, grid: tuple[int, int], layout: TensorMemoryLayout) -> Program:
+    def _line_of_shards(self, grid: tuple[int, int], layout: TensorMemoryLayout) -> ProgramConfig:
         p = self.problem
         shard = p.left.shard
         fatal(shard.row_wise, f"Input tensor A must have ROW_MAJOR shard orientation, got: {shard.orientation.native}")
@@ -248,9 +248,9 @@ class Choice:
             m, n, k = shard.shape[0] // TILE_SIZE, p.n, p.k
         block_h, block_w = self._blocks_of_shard(m, n, k, sharded_output)
         h, w = subblock_params(block_h, block_w, p.compute.fp32, sharded_output)
-        return Program(MCAST_1D, grid, k, h, w, block_h, block_w, m, n, True, mcast_left=layout is _WIDTH)
+        return ProgramConfig(MCAST_1D, grid, k, h, w, block_h, block_w, m, n, True, mcast_left=layout is _WIDTH)
 
-    def _grid_of_shards(self, grid: tuple[int, int]) -> Program:
+    def _grid_of_shards(self, grid: tuple[int, int]) -> ProgramConfig:
         p = self.problem
         shard = p.left.shard
         transposed = shard.orientation is ShardOrientation.COL_MAJOR
@@ -272,9 +272,9 @@ class Choice:
         k = gcd(width, p.k) if x == p.k // width else 1
         block_h, block_w = self._blocks_of_shard(m, n, k, sharded_output)
         h, w = subblock_params(block_h, block_w, p.compute.fp32, sharded_output)
-        return Program(MCAST_2D, grid, k, h, w, block_h, block_w, m, n, True, transpose_mcast=transposed)
+        return ProgramConfig(MCAST_2D, grid, k, h, w, block_h, block_w, m, n, True, transpose_mcast=transposed)
 
-    def _batch_of_shards(self, grid: tuple[int, int]) -> Program:
+    def _batch_of_shards(self, grid: tuple[int, int]) -> ProgramConfig:
         p = self.problem
         layout = p.left.memory_config.memory_layout
         fatal(layout is not _WIDTH, f"Input A memory layout must not be WIDTH_SHARDED, got: {layout.native}")
@@ -282,11 +282,11 @@ class Choice:
         shard = p.left.shard
         m, n, k = shard.shape[0] // TILE_SIZE, p.n, shard.shape[1] // TILE_SIZE
         h, w = subblock_params(m, n, p.compute.fp32, whole_rows)
-        return Program(REUSE, grid, k, h, w, m, n, m, n)
+        return ProgramConfig(REUSE, grid, k, h, w, m, n, m, n)
 
     # --- interleaved, nothing said --------------------------------------------------------------------------------
 
-    def _simple(self, grid: tuple[int, int]) -> Program:
+    def _simple(self, grid: tuple[int, int]) -> ProgramConfig:
         """`create_simple_matmul_program_config`"""
         p = self.problem
         if p.batch_a == 1 and p.batch_b > 1 and p.interleaved:
@@ -300,7 +300,7 @@ class Choice:
         k = 1 if (p.output.is_sharded() or several) and p.k % 2 else 2
         whole_dram = p.interleaved and p.all_dram
         if not whole_dram and not (blocks_x * blocks_y <= grid[0] * grid[1] and p.k % k == 0):
-            return Program(SIMPLE, grid)
+            return ProgramConfig(SIMPLE, grid)
         inside = several and not whole_dram and blocks_y <= grid[1] and blocks_x <= grid[0]
         range_x, range_y = (blocks_x, blocks_y) if inside else (0, 0)
         row_shard, column_shard = self._line_output()
@@ -319,8 +319,8 @@ class Choice:
         if range_y or (outside and layout is _BLOCK):
             m, n = min(side, p.m), min(side, p.n)
             h, w = subblock_params(m, n, p.compute.fp32, p.output.is_sharded())
-            return Program(MCAST_2D, grid, k, h, w, m, n, m, n)
-        return Program(SIMPLE, grid)
+            return ProgramConfig(MCAST_2D, grid, k, h, w, m, n, m, n)
+        return ProgramConfig(SIMPLE, grid)
 
     def _line_output(self) -> tuple[ShardSpec | None, ShardSpec | None]:
         """The shard spec of a block-sharded output on one row of cores, or on one column of them."""
@@ -340,13 +340,13 @@ class Choice:
         )
         return row, column
 
-    def _whole_dram(self, grid: tuple[int, int]) -> Program:
+    def _whole_dram(self, grid: tuple[int, int]) -> ProgramConfig:
         p = self.problem
         k = p.k // grid[0] if p.k % grid[0] == 0 else 1
         m, n = div_up(p.m, grid[1]), div_up(p.n, grid[0])
         block_h, block_w, k = self._blocks(m, n, k, shrink_k=True)
         h, w = subblock_params(block_h, block_w, p.compute.fp32)
-        return Program(MCAST_2D, grid, k, h, w, block_h, block_w, m, n)
+        return ProgramConfig(MCAST_2D, grid, k, h, w, block_h, block_w, m, n)
 
 
 def subblock_params(m: int, n: int, fp32: bool, whole_rows: bool = False) -> tuple[int, int]:

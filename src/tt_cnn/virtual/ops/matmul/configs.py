@@ -24,7 +24,7 @@ FACTORIES = {
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramConfig:
     """How a product is dealt out. All sizes but the grid are in tiles.
 
     `per_core_*` is what a core computes, `block_*` what it holds at a time, `subblock_*` what fits the destination
@@ -67,8 +67,8 @@ class MatmulMultiCoreReuseProgramConfig:
 
     kind: ClassVar[str] = REUSE
 
-    def program(self) -> Program:
-        return Program(
+    def frozen(self) -> ProgramConfig:
+        return ProgramConfig(
             self.kind,
             _grid(self.compute_with_storage_grid_size),
             self.in0_block_w,
@@ -100,8 +100,8 @@ class MatmulMultiCoreReuseMultiCastProgramConfig:
 
     kind: ClassVar[str] = MCAST_2D
 
-    def program(self) -> Program:
-        return Program(
+    def frozen(self) -> ProgramConfig:
+        return ProgramConfig(
             self.kind,
             _grid(self.compute_with_storage_grid_size),
             self.in0_block_w,
@@ -141,10 +141,10 @@ class MatmulMultiCoreReuseMultiCast1DProgramConfig:
 
     kind: ClassVar[str] = MCAST_1D
 
-    def program(self) -> Program:
+    def frozen(self) -> ProgramConfig:
         if self.gather_in0 or self.stream_in1:
             raise NotImplementedError("the virtual card has no matmul with gather_in0 (ring of cores)")
-        return Program(
+        return ProgramConfig(
             self.kind,
             _grid(self.compute_with_storage_grid_size),
             self.in0_block_w,
@@ -168,13 +168,13 @@ PROGRAM_CONFIGS = (
 )
 
 
-def program_of(config: Any) -> Program | None:
-    """A user's program config as a program; None where the choice is the library's."""
+def frozen_config(config: Any) -> ProgramConfig | None:
+    """A user's program config in the form that planning works with; None where the choice is the library's."""
     if config is None:
         return None
     if not isinstance(config, PROGRAM_CONFIGS):
         raise TypeError(f"program_config is {config!r}; it must be a matmul program config")
-    return config.program()
+    return config.frozen()
 
 
 def _grid(size: Any) -> tuple[int, int]:

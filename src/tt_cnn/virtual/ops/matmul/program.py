@@ -1,261 +1,129 @@
-"""One matmul step, planned: the program, its cores, its buffers, its output. Other ops may use it too."""
+"""The programs of a matmul step: a type for each of TT-NN's factories."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass, field
+from math import ceil, prod
 
-from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.matmul.buffers import Cores, buffers_of
-from tt_cnn.virtual.ops.matmul.checks import check_matrices, check_program
-from tt_cnn.virtual.ops.matmul.choice import Choice
-from tt_cnn.virtual.ops.matmul.configs import (
-    FACTORIES,
-    MCAST_1D,
-    MCAST_2D,
-    REUSE,
-    SIMPLE,
-    Activation,
-    Program,
-)
-from tt_cnn.virtual.ops.matmul.problem import Problem
-from tt_cnn.virtual.planning.plan import Planner, Slot, Work
-from tt_cnn.virtual.types.enums import Layout, ShardOrientation, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import (
-    TILE_SIZE,
-    CoreCoord,
-    CoreRange,
-    CoreRangeSet,
-    cores_to_ranges,
-    div_up,
-    num_cores_to_corerangeset,
-)
-from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
-from tt_cnn.virtual.types.tensor_spec import Spec
-from tt_cnn.virtual.types.unary import UnaryOpType
-
-FUSED_ACTIVATIONS = frozenset(
-    {
-        UnaryOpType.RELU,
-        UnaryOpType.GELU,
-        UnaryOpType.GELU_TANH,
-        UnaryOpType.TANH,
-        UnaryOpType.SILU,
-        UnaryOpType.RELU6,
-        UnaryOpType.SIGMOID,
-        UnaryOpType.HARDSIGMOID,
-        UnaryOpType.HARDTANH,
-        UnaryOpType.SELU,
-        UnaryOpType.SOFTPLUS,
-    }
-)
-"""Activations that a multicast program can apply before it stores."""
-
-_BLOCK = TensorMemoryLayout.BLOCK_SHARDED
+from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
+from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
+from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.matmul.time import Route, block_by_block, tile_by_tile
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
+from tt_cnn.virtual.planning.program import Program, Step
+from tt_cnn.virtual.types.enums import DataType, MathFidelity
 
 
-def choose_program(
-    planner: Planner,
-    problem: Problem,
-    core_grid: tuple[int, int] | None = None,
-    activation: Activation | None = None,
-    batched: bool = False,
-) -> Program:
-    """The program the library takes when the user gives none. It depends on the L1 that is free at this point."""
-    return _choose(problem, planner.card.grid, planner.program_l1(), core_grid, activation, batched)
+@dataclass(frozen=True, kw_only=True)
+class MatmulProgram(Program):
+    """What all factories decide."""
+
+    op: str = "Matmul"
+    config: ProgramConfig
+    """The user's, the convolution's or the library's own."""
+    compute: Compute
+    inner: int
+    """Tiles of the inner dimension."""
+    transpose_a: bool = False
+    transpose_b: bool = False
+    adds_bias: bool = False
+    accumulates: bool = False
+    """The packer adds up partial sums in L1."""
+    partials: DataType
+    """What partial sums are stored in."""
+    channels: int = field(compare=False)
+    """What the layer sums over for an element of the output; a grouped convolution those of a group."""
+    weights: WeightLayout | None = None
+    """How a convolution's weights stand in the right matrix."""
+
+    @property
+    def activation(self) -> Activation | None:
+        """Applied before the result is stored."""
+        return self.config.activation
+
+    @property
+    def depth(self) -> int:
+        """Tiles of the inner dimension that are multiplied before partial sums are stored."""
+        return self.config.block_k
+
+    @property
+    def fidelity(self) -> MathFidelity:
+        return self.compute.fidelity
+
+    @property
+    def routes(self) -> tuple[Route, Route]:
+        """How the left and the right matrix come to the cores: here each reads its own."""
+        cores = self.cores.num_cores()
+        return Route(cores), Route(cores)
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return block_by_block(self, step, figures)
+
+    def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
+        inner = step.inputs[0].spec.shape[-2 if self.transpose_a else -1]
+        flops = 2 * prod(step.outputs[0].spec.shape) * inner
+        return ceil(flops / (card.cores * FLOP_A_CYCLE) * PHASES[self.fidelity])
+
+    def multiply_adds(self, step: Step) -> int:
+        return prod(step.outputs[0].spec.shape) * self.channels
 
 
-@lru_cache(maxsize=4096)
-def _choose(
-    problem: Problem,
-    grid: tuple[int, int],
-    room: int,
-    core_grid: tuple[int, int] | None,
-    activation: Activation | None,
-    batched: bool,
-) -> Program:
-    return Choice(problem, grid, room, core_grid, activation, batched).program()
+@dataclass(frozen=True, kw_only=True)
+class MatmulMultiCoreProgram(MatmulProgram):
+    """Tile by tile of the output, without blocks: no partial sums are stored."""
+
+    factory: str = "MatmulMultiCoreProgramFactory"
+
+    @property
+    def depth(self) -> int:
+        return self.inner
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return tile_by_tile(self, step, figures)
 
 
-def plan_matmul(
-    planner: Planner,
-    problem: Problem,
-    program: Program,
-    left: Slot,
-    right: Slot,
-    bias: Slot | None = None,
-    output: Slot | None = None,
-) -> Slot:
-    """Dispatch the product. `problem` describes the same tensors; a given `output` is written to.
+@dataclass(frozen=True, kw_only=True)
+class MatmulReuseProgram(MatmulProgram):
+    """Whole blocks of the output, every core on its own."""
 
-    The output is made before anything is checked, so what does not fit is said first.
-    """
-    spec = _output_spec(problem, program)
-    out = output or planner.allocate(spec)
-    check_matrices(problem)
-    if output is not None:
-        _check_output(problem, spec, output.spec)
-    check_program(problem, program, planner.card.grid)
-    if program.activation is not None and program.is_mcast:
-        op_type = program.activation[0]
-        fatal(op_type in FUSED_ACTIVATIONS, f"Unsupported UnaryOpType for fused activation: {op_type.native}")
-    cores = _cores(problem, program, out.spec)
-    inputs = [left, right] + ([] if bias is None else [bias])
-    buffers = buffers_of(problem, program, left, right, bias, out, cores, planner.card.dram_alignment)
-    planner.step(
-        "Matmul",
-        FACTORIES[program.kind],
-        cores.all,
-        inputs,
-        [out],
-        buffers,
-        attributes={
-            "program": program,
-            "compute": problem.compute,
-            "transpose": (problem.transpose_a, problem.transpose_b),
-        },
-        work=_work(problem, program, [s.spec for s in inputs], out.spec),
-    )
-    return out
+    factory: str = "MatmulMultiCoreReuseOptimizedProgramFactory"
 
 
-# --- output ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class MatmulMcast1DProgram(MatmulProgram):
+    """A line of cores: one reads one of the matrices and sends it to all others."""
+
+    factory: str = "MatmulMultiCoreReuseMcast1DProgramFactory"
+
+    @property
+    def routes(self) -> tuple[Route, Route]:
+        cores = self.cores.num_cores()
+        own, shared = Route(cores), Route(1, cores - 1)
+        return (shared, own) if self.config.mcast_left else (own, shared)
 
 
-def _output_spec(p: Problem, program: Program) -> Spec:
-    layout = Layout.ROW_MAJOR if program.untilize_out else Layout.TILE
-    config = p.output if not p.output.is_sharded() else _output_shards(p, program)
-    return Spec(p.output_shape, p.dtype, layout, config)
+@dataclass(frozen=True, kw_only=True)
+class MatmulMcast2DProgram(MatmulProgram):
+    """A grid of cores: rows of it share the left matrix, columns the right one."""
+
+    factory: str = "MatmulMultiCoreReuseMcast2DProgramFactory"
+
+    @property
+    def routes(self) -> tuple[Route, Route]:
+        x, y = self.config.grid
+        return Route(y, x - 1), Route(x, y - 1)
 
 
-def _output_shards(p: Problem, program: Program) -> MemoryConfig:
-    """A sharded output stands on the cores that compute something; on the user's only where the factories say so."""
-    fatal(program.kind != SIMPLE, "Unsupported op for output sharding")
-    m, n = program.per_core_m, program.per_core_n
-    shape = (m * TILE_SIZE, n * TILE_SIZE)
-    tall = p.left.shape.volume() // max(1, p.left.shape[-1] * p.left.shape[-2]) * div_up(p.left.shape[-2], TILE_SIZE)
-    fatal(m > 0, f"Number of shards along height {tall} must not exceed number of cores 0")  # of rows less than a tile
-    rows = div_up(p.rows(program.fuse_batch if program.kind == MCAST_1D else True), m)
-    columns = div_up(p.n, n)
-    asked = p.output.shard_spec
-    if program.kind == MCAST_1D:
-        if p.output.memory_layout is _BLOCK and asked is not None:
-            size = asked.grid.bounding_box().grid_size()
-            if size.x == 1 or size.y == 1:
-                line = TensorMemoryLayout.HEIGHT_SHARDED if size.x == 1 else TensorMemoryLayout.WIDTH_SHARDED
-                return MemoryConfig(line, p.output.buffer_type, asked)
-        grid = num_cores_to_corerangeset(rows * columns, CoreCoord(*program.grid), True)
-        return p.output.with_shard_spec(ShardSpec(grid, shape, ShardOrientation.ROW_MAJOR))
-    if program.kind == MCAST_2D:
-        batches = 1 if program.fuse_batch else p.batch_a
-        fatal(
-            batches == 1,
-            f"Block-sharded output is incompatible with batch > 1 (B={batches}). The output CB is backed by the shard "
-            f"buffer which only holds per_core_M * per_core_N = {m * n} tiles, but the kernel would produce B * "
-            f"per_core_M * per_core_N = {batches * m * n} tiles without draining. Use fuse_batch=True.",
-        )
-        x, y = (rows, columns) if program.transpose_mcast else (columns, rows)
-        grid = CoreRangeSet([CoreRange((0, 0), (x - 1, y - 1))])
-        orientation = ShardOrientation.COL_MAJOR if program.transpose_mcast else ShardOrientation.ROW_MAJOR
-        return p.output.with_shard_spec(ShardSpec(grid, shape, orientation))
-    source = next((s for s in (p.left, p.right) if s.is_sharded), None)
-    orientation = ShardOrientation.COL_MAJOR if source is None else source.shard.orientation
-    if asked is not None:
-        grid = asked.grid
-    else:
-        row_wise = orientation is ShardOrientation.ROW_MAJOR
-        grid = num_cores_to_corerangeset(rows * columns, CoreCoord(*program.grid), row_wise)
-    return p.output.with_shard_spec(ShardSpec(grid, shape, orientation))
-
-
-def _check_output(p: Problem, computed: Spec, given: Spec) -> None:
-    fatal(
-        given.shape == computed.shape,
-        f"Shape of Optional Output Tensor {given.shape} doesn't match Output Tensor {computed.shape}",
-    )
-    fatal(
-        given.dtype is p.dtype,
-        f"Type mismatch between optional output tensor {given.dtype.native} & output tensor {p.dtype.native}",
-    )
-
-
-# --- cores ----------------------------------------------------------------------------------------------------------
-
-
-def _cores(p: Problem, program: Program, output: Spec) -> Cores:
-    grid = CoreCoord(*program.grid)
-    if program.kind == SIMPLE:
-        return Cores(_dealt(output.num_pages, grid))
-    if program.kind == REUSE:
-        sharded = next((s for s in (p.left, p.right, output) if s.is_sharded), None)
-        if sharded is not None:
-            return Cores(sharded.shard.grid)
-        blocks = (p.batch_a * p.m // program.per_core_m) * (p.n // program.per_core_n)
-        return Cores(_dealt(blocks, grid))
-    rows = div_up(p.rows(program.fuse_batch), program.per_core_m)
-    columns = div_up(p.n, program.per_core_n)
-    if program.kind == MCAST_1D:
-        return _line_cores(p, program, rows * columns, grid)
-    return _grid_cores(p, program, rows, columns)
-
-
-def _dealt(units: int, grid: CoreCoord) -> CoreRangeSet:
-    """A unit a core, column after column, written as the fewest ranges."""
-    return cores_to_ranges(num_cores_to_corerangeset(min(units, grid.x * grid.y), grid).cores())
-
-
-def _line_cores(p: Problem, program: Program, blocks: int, grid: CoreCoord) -> Cores:
-    working = num_cores_to_corerangeset(blocks, grid, True)
-    if not (program.mcast_left and p.left.is_sharded):
-        return Cores(working)
-    total = p.left.shard.num_cores()
-    return Cores(working, _following(blocks, total, grid) if total > blocks else None)
-
-
-def _following(first: int, end: int, grid: CoreCoord) -> CoreRangeSet:
-    """Cores number `first` to `end`, row after row: the rest of a row, whole rows, the beginning of one."""
-    x, y = first % grid.x, first // grid.x
-    ranges = []
-    if x:
-        stop = min(grid.x, x + end - first)
-        ranges.append(CoreRange((x, y), (stop - 1, y)))
-        first, y = first + stop - x, y + 1
-    whole, rest = divmod(end - first, grid.x)
-    if whole:
-        ranges.append(CoreRange((0, y), (grid.x - 1, y + whole - 1)))
-    if rest:
-        ranges.append(CoreRange((0, y + whole), (rest - 1, y + whole)))
-    return CoreRangeSet(ranges)
-
-
-def _grid_cores(p: Problem, program: Program, rows: int, columns: int) -> Cores:
-    """Cores of a block-sharded left matrix beyond the output's columns only send what they hold."""
-    x, y = (rows, columns) if program.transpose_mcast else (columns, rows)
-    working = CoreRangeSet([CoreRange((0, 0), (x - 1, y - 1))])
-    if p.left.memory_config.memory_layout is not _BLOCK:
-        return Cores(working)
-    size = p.left.shard.grid.bounding_box().grid_size()
-    if program.transpose_mcast and size.y > y:
-        return Cores(working, CoreRangeSet([CoreRange((0, y), (x - 1, size.y - 1))]))
-    if not program.transpose_mcast and size.x > x:
-        return Cores(working, CoreRangeSet([CoreRange((x, 0), (size.x - 1, y - 1))]))
-    return Cores(working)
-
-
-# --- work -----------------------------------------------------------------------------------------------------------
-
-
-def _work(p: Problem, program: Program, inputs: list[Spec], output: Spec) -> Work:
-    def size(spec: Spec) -> int:
-        return spec.num_pages * spec.page_bytes
-
-    in_dram = [s for s in inputs if s.memory_config.is_dram()]
-    in_l1 = [s for s in inputs if not s.memory_config.is_dram()]
-    return Work(
-        macs=p.batch_a * p.m * p.k * p.n * TILE_SIZE**3,
-        dram_read=sum(map(size, in_dram)),
-        l1_read=sum(map(size, in_l1)),
-        dram_write=size(output) if output.memory_config.is_dram() else 0,
-        l1_write=0 if output.memory_config.is_dram() else size(output),
-        noc=size(inputs[0]) + size(inputs[1]),
-        transaction=inputs[0].dtype.tile_bytes,
-    )
+PROGRAMS: dict[
+    str,
+    type[MatmulMultiCoreProgram] | type[MatmulReuseProgram] | type[MatmulMcast1DProgram] | type[MatmulMcast2DProgram],
+] = {
+    SIMPLE: MatmulMultiCoreProgram,
+    REUSE: MatmulReuseProgram,
+    MCAST_1D: MatmulMcast1DProgram,
+    MCAST_2D: MatmulMcast2DProgram,
+}
+"""By the kind of program config."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.matmul.configs import Program
+from tt_cnn.virtual.ops.matmul.configs import ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.types.enums import ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, div_up
@@ -17,39 +17,39 @@ _HEIGHT, _WIDTH, _BLOCK = (
 )
 
 
-def check_simple(p: Problem, program: Program, device: Grid) -> None:
-    for name, config in (
+def check_simple(p: Problem, config: ProgramConfig, device: Grid) -> None:
+    for name, memory in (
         ("Input A", p.left.memory_config),
         ("Input B", p.right.memory_config),
         ("Output", p.output),
     ):
         fatal(
-            not config.is_sharded(),
-            f"{program.kind}: {name} memory layout must be INTERLEAVED, got: {config.memory_layout.native}",
+            not memory.is_sharded(),
+            f"{config.kind}: {name} memory layout must be INTERLEAVED, got: {memory.memory_layout.native}",
         )
 
 
-def check_one_dimension(p: Problem, program: Program, device: Grid) -> None:
+def check_one_dimension(p: Problem, config: ProgramConfig, device: Grid) -> None:
     for spec in (p.left, p.right):
         _check_in_grid(spec, device)
-    if program.mcast_left:
-        _check_shared_left(p, program)
+    if config.mcast_left:
+        _check_shared_left(p, config)
     else:
-        _check_shared_right(p, program)
+        _check_shared_right(p, config)
 
 
-def _check_shared_left(p: Problem, program: Program) -> None:
-    name, m, n = program.kind, program.per_core_m, program.per_core_n
-    rows = p.rows(program.fuse_batch)
+def _check_shared_left(p: Problem, config: ProgramConfig) -> None:
+    name, m, n = config.kind, config.per_core_m, config.per_core_n
+    rows = p.rows(config.fuse_batch)
     if p.left.is_sharded:
-        _check_left_shards(p, program, _WIDTH, "WIDTH_SHARDED when mcast_in0 or gather_in0 is set")
+        _check_left_shards(p, config, _WIDTH, "WIDTH_SHARDED when mcast_in0 or gather_in0 is set")
         fatal(rows == m, f"{name}: M ({rows}) must equal per_core_M ({m})")
-        _check_left_height(p.left, program)
+        _check_left_height(p.left, config)
         width = p.left.shard.shape[1]
         fatal(
-            width // TILE_SIZE % program.block_k == 0,
+            width // TILE_SIZE % config.block_k == 0,
             f"{name}: shard_shape[1] ({width}) / in0_tile width ({TILE_SIZE}) must be divisible by in0_block_w "
-            f"({program.block_k})",
+            f"({config.block_k})",
         )
     if p.output.is_sharded():
         layout = p.output.memory_layout
@@ -59,24 +59,24 @@ def _check_shared_left(p: Problem, program: Program) -> None:
             f"{layout.native}",
         )
         fatal(rows == m, f"{name}: M ({rows}) must equal per_core_M ({m})")
-        _check_output_blocks(program)
+        _check_output_blocks(config)
     if p.right.is_sharded and not p.right.memory_config.is_dram():
         layout, width = p.right.memory_config.memory_layout, p.right.shard.shape[1] // TILE_SIZE
         fatal(layout is _WIDTH, f"{name}: input B in L1 must be WIDTH_SHARDED, got: {layout.native}")
         fatal(width == n, f"{name}: input B shard width in tiles ({width}) must equal per_core_N ({n})")
 
 
-def _check_shared_right(p: Problem, program: Program) -> None:
-    name, m, n = program.kind, program.per_core_m, program.per_core_n
+def _check_shared_right(p: Problem, config: ProgramConfig) -> None:
+    name, m, n = config.kind, config.per_core_m, config.per_core_n
     if p.left.is_sharded:
-        _check_left_shards(p, program, _HEIGHT, "HEIGHT_SHARDED")
-        blocks, cores = div_up(p.rows(program.fuse_batch), m), p.left.shard.num_cores()
+        _check_left_shards(p, config, _HEIGHT, "HEIGHT_SHARDED")
+        blocks, cores = div_up(p.rows(config.fuse_batch), m), p.left.shard.num_cores()
         fatal(
             blocks <= cores,
             f"{name}: number of M blocks ceil(M/per_core_M)={blocks} must not exceed input A shard grid cores "
             f"({cores})",
         )
-        _check_left_height(p.left, program)
+        _check_left_height(p.left, config)
         width = p.left.shard.shape[1]
         fatal(
             p.k == width // TILE_SIZE,
@@ -90,36 +90,36 @@ def _check_shared_right(p: Problem, program: Program) -> None:
             f"{layout.native}",
         )
         fatal(p.n == n, f"{name}: N ({p.n}) must equal per_core_N ({n})")
-        _check_output_blocks(program)
+        _check_output_blocks(config)
     fatal(
         not p.right.is_sharded,
         f"{name}: input B must be INTERLEAVED, got: {p.right.memory_config.memory_layout.native}",
     )
 
 
-def check_two_dimensions(p: Problem, program: Program, device: Grid) -> None:
-    name = program.kind
+def check_two_dimensions(p: Problem, config: ProgramConfig, device: Grid) -> None:
+    name = config.kind
     for spec in (p.left, p.right):
         _check_in_grid(spec, device)
     if p.left.is_sharded:
-        _check_left_of_grid(p, program)
+        _check_left_of_grid(p, config)
     if p.right.is_sharded:
-        _check_right_of_grid(p, program)
+        _check_right_of_grid(p, config)
     if p.output.is_sharded():
         layout = p.output.memory_layout
         fatal(layout is _BLOCK, f"{name}: Output memory layout must be BLOCK_SHARDED, got: {layout.native}")
-        _check_output_blocks(program)
+        _check_output_blocks(config)
 
 
-def _check_left_of_grid(p: Problem, program: Program) -> None:
-    name, shard = program.kind, p.left.shard
+def _check_left_of_grid(p: Problem, config: ProgramConfig) -> None:
+    name, shard = config.kind, p.left.shard
     layout = p.left.memory_config.memory_layout
-    fatal(program.fuse_batch, f"{name}: Batch fusion is required when input A is sharded")
+    fatal(config.fuse_batch, f"{name}: Batch fusion is required when input A is sharded")
     fatal(layout in (_BLOCK, _HEIGHT), f"{name}: Unsupported memory layout {layout.native}.")
     height, width = shard.shape[0] // TILE_SIZE, shard.shape[1] // TILE_SIZE
     if layout is _BLOCK:
-        wanted = ShardOrientation.COL_MAJOR if program.transpose_mcast else ShardOrientation.ROW_MAJOR
-        kind = "transpose" if program.transpose_mcast else "non-transpose"
+        wanted = ShardOrientation.COL_MAJOR if config.transpose_mcast else ShardOrientation.ROW_MAJOR
+        kind = "transpose" if config.transpose_mcast else "non-transpose"
         fatal(
             shard.orientation is wanted,
             f"{name}: Input tensor A must have {wanted.name} shard orientation for {kind} MCAST, got: "
@@ -128,11 +128,11 @@ def _check_left_of_grid(p: Problem, program: Program) -> None:
         if p.output.is_sharded():
             _check_output_matches(p, name)
     else:
-        fatal(not program.transpose_mcast, f"{name}: Transpose MCAST not supported with HEIGHT_SHARDED layout")
-        fatal(p.k == program.block_k, f"{name}: K ({p.k}) must equal in0_block_w ({program.block_k})")
+        fatal(not config.transpose_mcast, f"{name}: Transpose MCAST not supported with HEIGHT_SHARDED layout")
+        fatal(p.k == config.block_k, f"{name}: K ({p.k}) must equal in0_block_w ({config.block_k})")
         fatal(
-            program.block_k == width,
-            f"{name}: in0_block_w ({program.block_k}) must equal shard_shape[1] / in0_tile.get_width() ({width})",
+            config.block_k == width,
+            f"{name}: in0_block_w ({config.block_k}) must equal shard_shape[1] / in0_tile.get_width() ({width})",
         )
         box = shard.grid.bounding_box()
         fatal(
@@ -141,19 +141,19 @@ def _check_left_of_grid(p: Problem, program: Program) -> None:
             f"x={box.end.x}); use MatmulMultiCoreReuseProgramConfig for multi-column HEIGHT_SHARDED inputs",
         )
     fatal(
-        program.per_core_m == height,
-        f"{name}: per_core_M ({program.per_core_m}) must equal shard_shape[0] / in0_tile.get_height() ({height})",
+        config.per_core_m == height,
+        f"{name}: per_core_M ({config.per_core_m}) must equal shard_shape[0] / in0_tile.get_height() ({height})",
     )
     fatal(
-        width % program.block_k == 0,
-        f"{name}: shard_shape[1] / in0_tile.get_width() ({width}) must be divisible by in0_block_w ({program.block_k})",
+        width % config.block_k == 0,
+        f"{name}: shard_shape[1] / in0_tile.get_width() ({width}) must be divisible by in0_block_w ({config.block_k})",
     )
 
 
-def _check_right_of_grid(p: Problem, program: Program) -> None:
-    name, layout = program.kind, p.right.memory_config.memory_layout
+def _check_right_of_grid(p: Problem, config: ProgramConfig) -> None:
+    name, layout = config.kind, p.right.memory_config.memory_layout
     left_layout = p.left.memory_config.memory_layout
-    fatal(not program.transpose_mcast, f"{name}: Transpose MCAST not supported when input B is sharded")
+    fatal(not config.transpose_mcast, f"{name}: Transpose MCAST not supported when input B is sharded")
     fatal(
         layout in (_WIDTH, _HEIGHT),
         f"{name}: Input B memory layout must be WIDTH_SHARDED, HEIGHT_SHARDED, or DRAM ND_SHARDED, got: "
@@ -173,8 +173,8 @@ def _check_right_of_grid(p: Problem, program: Program) -> None:
         )
         width = p.right.shard.shape[1] // TILE_SIZE
         fatal(
-            program.per_core_n == width,
-            f"{name}: per_core_N ({program.per_core_n}) must equal input tensor B shard shape[1] / "
+            config.per_core_n == width,
+            f"{name}: per_core_N ({config.per_core_n}) must equal input tensor B shard shape[1] / "
             f"in1_tile.get_width() ({width})",
         )
     box = p.right.shard.grid.bounding_box()
@@ -185,8 +185,8 @@ def _check_right_of_grid(p: Problem, program: Program) -> None:
     )
 
 
-def check_reuse(p: Problem, program: Program, device: Grid) -> None:
-    name, m, n = program.kind, program.per_core_m, program.per_core_n
+def check_reuse(p: Problem, config: ProgramConfig, device: Grid) -> None:
+    name, m, n = config.kind, config.per_core_m, config.per_core_n
     total = p.rows(fuse_batch=True)
     if m > p.m:
         fatal(m % p.m == 0, f"{name}: per_core_M, {m}, must be a multiple of M, {p.m} if per_core_M > M!")
@@ -201,8 +201,8 @@ def check_reuse(p: Problem, program: Program, device: Grid) -> None:
         inner = p.k * TILE_SIZE
         fatal(inner == width, f"{name}: K ({inner}) must equal in0 shard_shape[1] ({width})")
         fatal(
-            width == program.block_k * TILE_SIZE,
-            f"{name}: in0 shard_shape[1] ({width}) must equal in0_block_w ({program.block_k}) * in0_tile width "
+            width == config.block_k * TILE_SIZE,
+            f"{name}: in0 shard_shape[1] ({width}) must equal in0_block_w ({config.block_k}) * in0_tile width "
             f"({TILE_SIZE})",
         )
         fatal(
@@ -219,9 +219,9 @@ def check_reuse(p: Problem, program: Program, device: Grid) -> None:
         layout = p.output.memory_layout
         fatal(layout is not _WIDTH, f"{name}: Output memory layout must not be WIDTH_SHARDED, got: {layout.native}")
         fatal(
-            program.subblock_w == n or program.subblock_h == 1,
-            f"{name}: Either out_subblock_w ({program.subblock_w}) must equal per_core_N ({n}) or out_subblock_h "
-            f"({program.subblock_h}) must be 1",
+            config.subblock_w == n or config.subblock_h == 1,
+            f"{name}: Either out_subblock_w ({config.subblock_w}) must equal per_core_N ({n}) or out_subblock_h "
+            f"({config.subblock_h}) must be 1",
         )
 
 
@@ -234,9 +234,9 @@ def _check_in_grid(spec: Spec, grid: Grid) -> None:
     )
 
 
-def _check_left_shards(p: Problem, program: Program, layout: TensorMemoryLayout, words: str) -> None:
-    name, found = program.kind, p.left.memory_config.memory_layout
-    fatal(program.fuse_batch, f"{name}: fuse_batch must be enabled when input A is sharded")
+def _check_left_shards(p: Problem, config: ProgramConfig, layout: TensorMemoryLayout, words: str) -> None:
+    name, found = config.kind, p.left.memory_config.memory_layout
+    fatal(config.fuse_batch, f"{name}: fuse_batch must be enabled when input A is sharded")
     fatal(found is layout, f"{name}: input A must be {words}, got: {found.native}")
     if p.output.is_sharded():
         _check_output_matches(p, name)
@@ -247,11 +247,11 @@ def _check_left_shards(p: Problem, program: Program, layout: TensorMemoryLayout,
     )
 
 
-def _check_left_height(left: Spec, program: Program) -> None:
+def _check_left_height(left: Spec, config: ProgramConfig) -> None:
     height = left.shard.shape[0]
     fatal(
-        program.per_core_m == height // TILE_SIZE,
-        f"{program.kind}: per_core_M ({program.per_core_m}) must equal shard_shape[0] ({height}) / in0_tile height "
+        config.per_core_m == height // TILE_SIZE,
+        f"{config.kind}: per_core_M ({config.per_core_m}) must equal shard_shape[0] ({height}) / in0_tile height "
         f"({TILE_SIZE})",
     )
 
@@ -270,16 +270,16 @@ def _check_output_matches(p: Problem, name: str) -> None:
     )
 
 
-def _check_output_blocks(program: Program) -> None:
-    name, n = program.kind, program.per_core_n
+def _check_output_blocks(config: ProgramConfig) -> None:
+    name, n = config.kind, config.per_core_n
     fatal(
-        program.subblock_w == n or program.subblock_h == 1,
-        f"{name}: out_subblock_w ({program.subblock_w}) must equal per_core_N ({n}) or out_subblock_h "
-        f"({program.subblock_h}) must be 1",
+        config.subblock_w == n or config.subblock_h == 1,
+        f"{name}: out_subblock_w ({config.subblock_w}) must equal per_core_N ({n}) or out_subblock_h "
+        f"({config.subblock_h}) must be 1",
     )
     fatal(
-        program.block_w == n or program.block_h == 1,
-        f"{name}: out_block_w ({program.block_w}) must equal per_core_N ({n}) or out_block_h ({program.block_h}) must "
+        config.block_w == n or config.block_h == 1,
+        f"{name}: out_block_w ({config.block_w}) must equal per_core_N ({n}) or out_block_h ({config.block_h}) must "
         "be 1",
     )
 

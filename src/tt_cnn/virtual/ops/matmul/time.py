@@ -1,0 +1,116 @@
+"""Time of a matmul's program: for each inner block operands arrive and are multiplied; the slowest sets the pace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.network import dram_fetch_cycles, in_l1_shards, multicast_cycles, page_move_cycles
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.tensix import BlockProduct, finish_cycles, reload_cycles
+from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
+from tt_cnn.virtual.types.tensor_spec import Spec
+
+if TYPE_CHECKING:
+    from tt_cnn.virtual.ops.matmul.program import MatmulProgram
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a matrix comes to the cores: so many read it at a time (none what is at hand), and each of them sends what
+    it has on to so many others."""
+
+    readers: int
+    receivers: int = 0
+
+
+def block_by_block(program: MatmulProgram, step: Step, figures: Figures) -> Cycles:
+    config, compute = program.config, program.compute
+    left, right, output = step.inputs[0].spec, step.inputs[1].spec, step.outputs[0].spec
+    passes = max(1, div_up(program.inner, config.block_k))
+    blocks = div_up(config.per_core_m, config.block_h) * div_up(config.per_core_n, config.block_w)
+    blocks *= _batches(program, output)
+    partial = program.partials if program.accumulates else output.dtype
+    product = BlockProduct(
+        config.block_h,
+        config.block_w,
+        config.block_k,
+        config.subblock_h,
+        config.subblock_w,
+        left.dtype,
+        right.dtype,
+        partial,
+        compute.fidelity,
+        program.accumulates,
+    )
+    tiles = config.block_h * config.block_w
+    multiply = product.cycles(figures)
+    if not program.accumulates and passes > 1:
+        multiply += reload_cycles(figures, tiles) * (passes - 1) / passes
+    left_route, right_route = program.routes
+    if config.is_mcast and left.is_sharded:
+        left_route = replace(left_route, readers=0)
+    if in_l1_shards(right):
+        right_route = Route(0)
+    left_in, left_dram = _arrives(left, config.block_h * config.block_k, left_route, figures)
+    right_in, right_dram = _arrives(right, config.block_w * config.block_k, right_route, figures)
+    pace = max(multiply + figures.barrier_cycles, left_in, right_in)
+    activation = None if program.activation is None else program.activation[0].name
+    finish, vector = finish_cycles(figures, tiles, partial, output.dtype, program.adds_bias, activation, compute.approx)
+    store = 0.0
+    if not output.is_sharded:
+        cores = program.cores.num_cores()
+        store = page_move_cycles(figures, output, tiles, output.dtype.tile_bytes, cores, read=False)
+    rounds = blocks * passes
+    total = max(left_in, right_in) + (rounds - 1) * pace + multiply + blocks * max(finish + vector, store)
+    return Cycles(
+        total,
+        matrix=rounds * product.multiply_cycles(figures),
+        vector=blocks * vector,
+        unpack_pack=rounds * (multiply - product.multiply_cycles(figures)) + blocks * finish,
+        dram=rounds * max(left_dram, right_dram),
+        noc=rounds * max(left_in - left_dram, right_in - right_dram) + blocks * store,
+    )
+
+
+def _batches(program: MatmulProgram, output: Spec) -> int:
+    """Products of a core one after the other, where batches are not one tall matrix."""
+    tiles = div_up(output.volume, TILE_SIZE * TILE_SIZE)
+    part = program.config.per_core_m * program.config.per_core_n
+    return max(1, round(tiles / (part * program.cores.num_cores())))
+
+
+def _arrives(spec: Spec, tiles: int, route: Route, figures: Figures) -> tuple[float, float]:
+    """An inner block on every core; the second number is the DRAM's part."""
+    size = spec.dtype.tile_bytes
+    sending = multicast_cycles(figures, tiles * size, route.receivers)
+    if not route.readers:
+        return sending, 0.0
+    if spec.memory_config.is_dram():
+        reading = dram_fetch_cycles(figures, tiles, size, route.readers)
+        return sending + reading, reading
+    reading = page_move_cycles(figures, spec, tiles, size, route.readers, read=True)
+    return sending + reading + figures.l1_latency_cycles, 0.0
+
+
+def tile_by_tile(program: MatmulProgram, step: Step, figures: Figures) -> Cycles:
+    """The simple program: for every tile of the output, a row of tiles and a column of tiles, read pair by pair."""
+    left, right, output = step.inputs[0].spec, step.inputs[1].spec, step.outputs[0].spec
+    cores = program.cores.num_cores()
+    tiles = div_up(output.num_pages, cores)
+    inner = max(1, program.inner)
+    product = BlockProduct(1, 1, inner, 1, 1, left.dtype, right.dtype, output.dtype, program.fidelity)
+    latency = figures.dram_latency_cycles if left.memory_config.is_dram() else figures.l1_latency_cycles
+    read = sum(page_move_cycles(figures, s, 1, s.dtype.tile_bytes, cores, read=True) for s in (left, right))
+    pair = read + latency + figures.barrier_cycles
+    total = tiles * max(inner * pair, product.cycles(figures))
+    dram = tiles * inner * read if left.memory_config.is_dram() else 0.0
+    return Cycles(
+        total,
+        matrix=tiles * product.multiply_cycles(figures),
+        unpack_pack=tiles * product.pack_cycles(figures),
+        dram=dram,
+        noc=tiles * inner * read - dram,
+    )
