@@ -13,11 +13,11 @@ from tests.virtual.networks.noting import PlanOnlyCard
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.ops.matmul.program import (
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram
+from tt_cnn.virtual.ops.matmul.programs import (
     MatmulMcast1DProgram,
     MatmulMcast2DProgram,
     MatmulMultiCoreProgram,
-    MatmulProgram,
     MatmulReuseProgram,
 )
 from tt_cnn.virtual.planning.plan import Step

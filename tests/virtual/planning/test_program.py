@@ -38,10 +38,8 @@ def below(kind: type[Program]) -> Iterator[type[Program]]:
         yield from below(one)
 
 
-UNTYPED = "UntypedProgram"
-"""Of ops whose programs have no types yet: what its attributes are cannot be said."""
 PROGRAMS = sorted(
-    {one for one in below(Program) if one.__module__.startswith("tt_cnn.") and one.__name__ != UNTYPED},
+    {one for one in below(Program) if one.__module__.startswith("tt_cnn.")},
     key=lambda one: one.__qualname__,
 )
 

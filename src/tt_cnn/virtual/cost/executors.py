@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.schedule import Enqueued, Transfer, schedule
-from tt_cnn.virtual.planning.plan import Step
+from tt_cnn.virtual.planning.program import Step
 
 COMPUTE, TRANSFERS = 0, 1
 _INPUTS = 6

@@ -11,7 +11,7 @@ from math import ceil
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.planning.plan import Step
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.tensor_spec import Spec
 

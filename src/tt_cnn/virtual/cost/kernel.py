@@ -6,7 +6,7 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures, figures_of
 from tt_cnn.virtual.cost.ideal import ideal_of
 from tt_cnn.virtual.cost.parts import KernelCost
-from tt_cnn.virtual.planning.plan import Step
+from tt_cnn.virtual.planning.program import Step
 
 
 def kernel_cost(step: Step, card: Card) -> KernelCost:

@@ -9,7 +9,7 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.between import Direction, transfer_ns
 from tt_cnn.virtual.cost.figures import figures_of
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.planning.plan import Step
+from tt_cnn.virtual.planning.program import Step
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 from tt_cnn.virtual.types.unary import UnaryOpType
 
-Activations = tuple[Sequence[Activation], Sequence[Activation], Sequence[Activation]]
+Activations = tuple[tuple[Activation, ...], tuple[Activation, ...], tuple[Activation, ...]]
 """Of the left operand, of the right one and of the result."""
 NO_ACTIVATIONS: Activations = ((), (), ())
 _VECTOR_TILES, _MATRIX_TILES, _MATRIX_TILES_FP32 = 2, 8, 4

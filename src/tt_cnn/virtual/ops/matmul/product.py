@@ -10,7 +10,7 @@ from tt_cnn.virtual.ops.matmul.checks import check_matrices, check_program
 from tt_cnn.virtual.ops.matmul.choice import Choice
 from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Problem
-from tt_cnn.virtual.ops.matmul.program import PROGRAMS
+from tt_cnn.virtual.ops.matmul.programs import PROGRAMS
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout, ShardOrientation, TensorMemoryLayout

@@ -1,4 +1,4 @@
-"""The programs of a matmul step: a type for each of TT-NN's factories."""
+"""What all programs of a matmul step decide; `programs.py` has a type for each of TT-NN's factories."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from math import ceil, prod
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
-from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
+from tt_cnn.virtual.ops.matmul.configs import Activation, ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Compute
-from tt_cnn.virtual.ops.matmul.time import Route, block_by_block, tile_by_tile
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a matrix comes to the cores: so many read it at a time (none what is at hand), and each of them sends what
+    it has on to so many others."""
+
+    readers: int
+    receivers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +66,6 @@ class MatmulProgram(Program):
         cores = self.cores.num_cores()
         return Route(cores), Route(cores)
 
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        return block_by_block(self, step, figures)
-
     def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
         inner = step.inputs[0].spec.shape[-2 if self.transpose_a else -1]
         flops = 2 * prod(step.outputs[0].spec.shape) * inner
@@ -69,61 +73,3 @@ class MatmulProgram(Program):
 
     def multiply_adds(self, step: Step) -> int:
         return prod(step.outputs[0].spec.shape) * self.channels
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatmulMultiCoreProgram(MatmulProgram):
-    """Tile by tile of the output, without blocks: no partial sums are stored."""
-
-    factory: str = "MatmulMultiCoreProgramFactory"
-
-    @property
-    def depth(self) -> int:
-        return self.inner
-
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        return tile_by_tile(self, step, figures)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatmulReuseProgram(MatmulProgram):
-    """Whole blocks of the output, every core on its own."""
-
-    factory: str = "MatmulMultiCoreReuseOptimizedProgramFactory"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatmulMcast1DProgram(MatmulProgram):
-    """A line of cores: one reads one of the matrices and sends it to all others."""
-
-    factory: str = "MatmulMultiCoreReuseMcast1DProgramFactory"
-
-    @property
-    def routes(self) -> tuple[Route, Route]:
-        cores = self.cores.num_cores()
-        own, shared = Route(cores), Route(1, cores - 1)
-        return (shared, own) if self.config.mcast_left else (own, shared)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatmulMcast2DProgram(MatmulProgram):
-    """A grid of cores: rows of it share the left matrix, columns the right one."""
-
-    factory: str = "MatmulMultiCoreReuseMcast2DProgramFactory"
-
-    @property
-    def routes(self) -> tuple[Route, Route]:
-        x, y = self.config.grid
-        return Route(y, x - 1), Route(x, y - 1)
-
-
-PROGRAMS: dict[
-    str,
-    type[MatmulMultiCoreProgram] | type[MatmulReuseProgram] | type[MatmulMcast1DProgram] | type[MatmulMcast2DProgram],
-] = {
-    SIMPLE: MatmulMultiCoreProgram,
-    REUSE: MatmulReuseProgram,
-    MCAST_1D: MatmulMcast1DProgram,
-    MCAST_2D: MatmulMcast2DProgram,
-}
-"""By the kind of program config."""

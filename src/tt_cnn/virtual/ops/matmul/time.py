@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import dram_fetch_cycles, in_l1_shards, multicast_cycles, page_move_cycles
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import BlockProduct, finish_cycles, reload_cycles
+from tt_cnn.virtual.ops.matmul.program import MatmulProgram, Route
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-if TYPE_CHECKING:
-    from tt_cnn.virtual.ops.matmul.program import MatmulProgram
-
-
-@dataclass(frozen=True)
-class Route:
-    """How a matrix comes to the cores: so many read it at a time (none what is at hand), and each of them sends what
-    it has on to so many others."""
-
-    readers: int
-    receivers: int = 0
 
 
 def block_by_block(program: MatmulProgram, step: Step, figures: Figures) -> Cycles:
