@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -229,3 +230,16 @@ def test_long_runs_of_failures_do_not_grow(card, tensor):
         ttnn.synchronize_device(card)
     assert torch.equal(ttnn.to_torch(ttnn.add(x, x)).float().unique(), torch.tensor([4.0]))
     card.queues[0]._failures.clear()
+
+
+def test_an_error_that_was_raised_keeps_nobodys_tensors(card, tensor):
+    def reads() -> None:
+        x = tensor(card, 2.0)
+        fail_next(card)
+        y = ttnn.add(x, x)
+        with pytest.raises(BrokenCommand):
+            ttnn.to_torch(y)
+
+    reads()
+    gc.collect()
+    assert not card.live

@@ -229,3 +229,9 @@ def test_nothing_is_said_of_outputs_that_are_written() -> None:
         warnings.simplefilter("error", UserWarning)
         out = room(device, 1, 1, 64, 32), room(device, 1, 1, 64, 32, dtype=ttnn.uint16)
         ttnn.topk(put(device, image(1, 1, 64, 128)), 32, output_tensor=out)
+
+
+def test_where_refuses_an_output_of_another_shape(device: ttnn.MeshDevice) -> None:
+    x, small = (put(device, image(1, 1, 32, width), layout=TILE) for width in (32, 1))
+    with pytest.raises(RuntimeError, match="Ternary operation requires its shape to match the computed shape"):
+        ttnn.where(x, x, x, output_tensor=small)

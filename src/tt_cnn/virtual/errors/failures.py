@@ -29,14 +29,21 @@ class Failure(Exception):
             self.error.add_note(f"{command} failed; what it should have written cannot be read.")
 
     def reveal(self) -> NoReturn:
-        """Raise the error for a user."""
+        """Raise the error for a user: one of his own, since a traceback keeps the tensors of all who are in it."""
         self.seen = True
-        raise self.error.with_traceback(self._raised_at)
+        raise _twin(self.error).with_traceback(self._raised_at)
 
     def again(self) -> Failure:
         """To be raised once more, without what earlier raises have left in the traceback."""
         self.__traceback__ = None
         return self
+
+
+def _twin(error: Exception) -> Exception:
+    twin = type(error).__new__(type(error), *error.args)
+    twin.__dict__.update(error.__dict__)
+    twin.__cause__, twin.__suppress_context__ = error.__cause__, error.__suppress_context__
+    return twin
 
 
 class Executable(Protocol):

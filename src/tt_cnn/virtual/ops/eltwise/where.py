@@ -139,6 +139,11 @@ def _plan_ternary(
     for spec in specs[1:]:
         shape = broadcast_shape(shape, spec.shape)
     placed = next((spec.memory_config for spec in specs if spec.is_sharded), specs[0].memory_config)
+    fatal(
+        output is None or output.spec.shape == shape,
+        "When preallocted output tensor is used, Ternary operation requires its shape to match the computed shape. "
+        f"Computed shape: {shape}, Shape in preallocated output tensor: {output and output.spec.shape}",
+    )
     out = output or planner.allocate(Spec(shape, specs[1].dtype, Layout.TILE, config or placed))
     for spec in specs:
         fatal(

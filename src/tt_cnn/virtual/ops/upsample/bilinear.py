@@ -51,6 +51,7 @@ def bilinear_window(spec: Spec, ups: Upsampling) -> SlidingWindow:
 def plan_bilinear(planner: Planner, source: Slot, ups: Upsampling) -> Slot:
     spec = source.spec
     fatal(min(ups.whole) > 0, "bilinear upsampling needs scale factors of at least 1", "  TT-NN ends the process here")
+    fatal(0 not in spec.shape, f"bilinear upsampling of an image without pixels: its shape is {spec.shape}")
     target = ups.memory_config or spec.memory_config
     held = source
     if not spec.is_sharded:

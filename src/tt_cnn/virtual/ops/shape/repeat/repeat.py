@@ -120,7 +120,7 @@ def _whole_pages(config: MemoryConfig, shape: Shape, layout: Layout) -> bool:
     if not config.is_sharded():
         return True
     shard = config.shard_spec
-    if shard is None or len(shape) < 2:
+    if shard is None or len(shape) < 2 or 0 in shard.shape:
         return False
     tiled = layout is Layout.TILE
     unit = TILE_SIZE if tiled else 1
