@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,3 +176,31 @@ def test_impossible_sizes_are_refused() -> None:
         x, weights, bias = case.given(device)
         with pytest.raises(RuntimeError, match="padding"):
             ttnn.conv_transpose2d(input_tensor=x, weight_tensor=weights, bias_tensor=bias, **case.arguments(device))
+
+
+def test_weights_of_another_convolution_are_refused(open_card):
+    device = open_card(l1_small_size=65536)
+    image = ttnn.from_torch(torch.zeros(1, 1, 40, 64), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+    weights = ttnn.from_torch(torch.zeros(32, 64, 3, 3), dtype=ttnn.bfloat16)
+    sizes = {"in_channels": 64, "out_channels": 32, "batch_size": 1, "input_height": 8, "input_width": 5}
+    with pytest.raises(RuntimeError, match="given to a transposed convolution"):
+        ttnn.conv_transpose2d(input_tensor=image, weight_tensor=weights, device=device, kernel_size=(3, 3), **sizes)
+
+
+@pytest.mark.parametrize("numerics", ["device", "native", "exact"])
+@pytest.mark.parametrize("operation", ["conv2d", "conv_transpose2d"])
+def test_a_kernel_of_one_pixel_multiplies_the_rows_that_there_are(open_card, numerics, operation):
+    """Whatever the call says of the image's size; and the command keeps no tensor."""
+    device = open_card(l1_small_size=65536, numerics=numerics)
+
+    def product() -> None:
+        x, w = (torch.randn(1, 1, 32, 32, generator=torch.Generator().manual_seed(i)).bfloat16() for i in range(2))
+        image, weights = (ttnn.from_torch(v, layout=ttnn.TILE_LAYOUT, device=device) for v in (x, w))
+        sizes = {"in_channels": 32, "out_channels": 32, "batch_size": 1, "input_height": 8, "input_width": 5}
+        convolution = getattr(ttnn, operation)
+        y = convolution(input_tensor=image, weight_tensor=weights, device=device, kernel_size=(1, 1), **sizes)
+        assert torch.allclose(ttnn.to_torch(y).float(), x.float() @ w.float(), atol=0.2, rtol=0.05)
+
+    product()
+    gc.collect()
+    assert not device.live

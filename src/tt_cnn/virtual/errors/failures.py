@@ -7,6 +7,7 @@ is as it would have been.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable
 from typing import NoReturn, Protocol
 
@@ -25,6 +26,10 @@ class Failure(Exception):
         else:  # an interrupt is for who was interrupted, not for who reads later
             self.error = CardError(f"{command} was interrupted before it was done.", "  run it again")
         self._raised_at = error.__traceback__
+        cause: BaseException | None = error
+        while cause is not None:  # what the failed command had in its hands is not kept with its failure
+            traceback.clear_frames(cause.__traceback__)
+            cause = cause.__cause__
         if hasattr(self.error, "add_note"):
             self.error.add_note(f"{command} failed; what it should have written cannot be read.")
 

@@ -26,7 +26,7 @@ from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.planning.plan import Step
 from tt_cnn.virtual.types.enums import DataType, PaddingMode
-from tt_cnn.virtual.types.geometry import TILE_SIZE
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
 from tt_cnn.virtual.types.unary import UnaryOpType
 
 _FAST_BY_DEFAULT = (UnaryOpType.GELU, UnaryOpType.ERF, UnaryOpType.ERFC)
@@ -83,11 +83,14 @@ def convolved(
             result = apply_activation(context.engine, result, settings.activation)
     else:
         result = _on_card(context, step, recipe, image, operands, settings.activation)
-    shape = context.outputs[0].shape
-    missing = shape[0] * shape[1] * shape[2] - len(result)
-    if missing > 0:  # the padded rows of some host inputs count as the output's own
-        result = F.pad(result, (0, 0, 0, missing))
-    return context.store(result.reshape(tuple(shape)))
+    return context.store(in_rows_of(context.outputs[0].shape, result))
+
+
+def in_rows_of(shape: Shape, result: Tensor) -> Tensor:
+    """With as many rows as the output has. The padded rows of some host inputs count as its own, and a 1x1 kernel
+    multiplies the rows that its input has, whatever the call says of the image's size."""
+    rows = shape[0] * shape[1] * shape[2]
+    return F.pad(result, (0, 0, 0, max(0, rows - len(result))))[:rows].reshape(tuple(shape))
 
 
 def _on_card(

@@ -59,7 +59,13 @@ class Parameters:
         """The same of weights (in, out / groups, height, width), whose groups are spread out to dense."""
         unprepared = self._unprepared(conv.out_channels, None)
         if unprepared is not None and len(unprepared.shape) == 4:
-            channels = unprepared.shape[0]
+            channels, outer, *kernel = unprepared.shape
+            fatal(
+                outer * conv.groups == conv.out_channels and tuple(kernel) == tuple(conv.kernel),
+                f"Weights of shape {unprepared.shape} were given to a transposed convolution to {conv.out_channels} "
+                f"channels in {conv.groups} groups with a kernel of {conv.kernel[0]}x{conv.kernel[1]}.",
+                "  they are (in_channels, out_channels / groups, height, width)",
+            )
         else:
             assert self.weight is not None
             channels = _channels_of_matrix(self.weight.spec, conv.kernel)

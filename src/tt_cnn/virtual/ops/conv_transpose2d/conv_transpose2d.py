@@ -21,6 +21,7 @@ from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
 from tt_cnn.virtual.planning.plan import Plan
+from tt_cnn.virtual.tensors.conversion import unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType
@@ -97,7 +98,8 @@ class ConvTranspose2d(Conv2d):
         assert isinstance(call, ConvolutionCall) and call.preparing is not None
         sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
         conv: TransposedConvolution = call.attributes["conv"]
-        attributes = {**call.attributes, "conv": conv.direct().but(groups=1)}
+        asked = call.attributes  # and not the call, which has tensors
+        attributes = {**asked, "conv": conv.direct().but(groups=1)}
         context = spread_context(device, call, specs)
         preparing, host, chips, mirror = call.preparing, call.values(device), device.chips, call.attributes["mirror"]
         natively = device.engine.numerics == "native" and not preparing.names
@@ -108,9 +110,10 @@ class ConvTranspose2d(Conv2d):
             for chip in range(chips):
                 own = [value[chip] for value in values]
                 if natively:
-                    results.append([transposed_natively(context, call, conv, own, host[chip])])
+                    plain = [unpad(value, spec.shape) for value, (_, spec) in zip(own, sources, strict=True)]
+                    results.append([transposed_natively(context, preparing, asked, own, plain, host[chip])])
                     continue
-                given = spread_operands(call.attributes, [spec for _, spec in sources], own, host[chip], conv, mirror)
+                given = spread_operands(asked, [spec for _, spec in sources], own, host[chip], conv, mirror)
                 results.append(values_of_call(context, preparing, *given, attributes))
             for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
                 target.values = [self._check(result[i], spec) for result in results]

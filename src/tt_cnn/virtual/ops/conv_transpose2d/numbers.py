@@ -10,8 +10,8 @@ import torch.nn.functional as F
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.numerics.convolution.windows import zeros_around
-from tt_cnn.virtual.ops.conv2d.numbers import image_of, kept_weights
-from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
+from tt_cnn.virtual.ops.conv2d.numbers import image_of, in_rows_of, kept_weights
+from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall, Preparing
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation
 from tt_cnn.virtual.ops.operation import Context
@@ -58,18 +58,18 @@ def spread(value: torch.Tensor, conv: TransposedConvolution) -> torch.Tensor:
 
 def transposed_natively(
     context: Context,
-    call: ConvolutionCall,
-    conv: TransposedConvolution,
+    preparing: Preparing,
+    attributes: Mapping[str, Any],
     values: Sequence[torch.Tensor],
+    unpadded: Sequence[torch.Tensor],
     host: Mapping[str, torch.Tensor],
 ) -> torch.Tensor:
     """The output by torch's own transposed convolution, from weights that are prepared."""
-    attributes, preparing = call.attributes, call.preparing
-    assert preparing is not None
+    conv: TransposedConvolution = attributes["conv"]
 
     def logical(name: str) -> torch.Tensor:
         at = attributes[name]
-        return unpad(values[at], call.tensors[at].spec.shape) if isinstance(at, int) else host[name]
+        return unpadded[at] if isinstance(at, int) else host[name]
 
     dense = kept_weights(values[attributes["weight"]], preparing.layout, conv.direct().but(groups=1), preparing.step)
     weight = dense.values.permute(1, 0, 2, 3).flip(2, 3)  # those of the convolution over the spread input
@@ -85,7 +85,7 @@ def transposed_natively(
         result = result + row.reshape(-1, row.shape[-1])[0, : conv.out_channels].reshape(1, -1)
     if attributes["settings"].activation is not None:
         result = apply_activation(context.engine, result, attributes["settings"].activation)
-    return context.store(result.reshape(tuple(context.outputs[0].shape)))
+    return context.store(in_rows_of(context.outputs[0].shape, result))
 
 
 def _spread_shape(conv: TransposedConvolution) -> Shape:

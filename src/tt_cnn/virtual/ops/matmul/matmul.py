@@ -46,7 +46,9 @@ class _Product(Operation):
         if not (tile is None or isinstance(tile, Tile)):  # there are no others than those of 32x32
             raise TypeError(f"output_tile is {tile!r}; it must be a ttnn.Tile or None")
         unfollowed = ("global_cb", "sub_device_id", "prefetcher_pipes", "in0_column_offset")
-        refuse_unfollowed(self.name, **{name: rest.pop(name, None) or None for name in unfollowed})
+        given = {name: rest.pop(name, None) for name in unfollowed}
+        nothing = [name for name, value in given.items() if isinstance(value, int | list | tuple) and not value]
+        refuse_unfollowed(self.name, **{name: given[name] for name in given if name not in nothing})
         optional = {"bias": bias, "output": optional_output_tensor}
         named = {name: tensor for name, tensor in optional.items() if tensor is not None}
         return Call(

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.arguments.typed import is_whole
+from tt_cnn.virtual.arguments.typed import is_whole, type_name
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.eltwise.calls import is_number
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
@@ -263,8 +264,8 @@ class Pad(Operation):
             raise TypeError("ttnn.pad(): incompatible function arguments: it takes pairs, or a shape and a start")
         if given:
             value = given.pop(0)
-        if value is None:
-            raise TypeError("pad needs the value to pad with")
+        if not is_number(value):
+            raise TypeError(f"pad needs a number to pad with; it was given {type_name(value)}")
         rank = len(input_tensor.shape)
         if shape is not None and start is not None:
             fatal(
@@ -279,7 +280,7 @@ class Pad(Operation):
         return Call(
             [input_tensor],
             padding=pairs,
-            value=float(value),
+            value=float(value),  # type: ignore[arg-type]  # a number, by the check above
             use_multicore=use_multicore,
             memory_config=memory_config,
             cores=sub_core_grids,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
@@ -141,6 +142,8 @@ class RepeatInterleave(Operation):
         return Call([input_tensor], repeats=int(repeats), dim=int(dim), memory_config=memory_config)
 
     def plan(self, planner: Planner, x: Slot, repeats: int, dim: int, memory_config: MemoryConfig | None) -> list[Slot]:
+        most = planner.card.dram_banks * planner.card.dram_bank_size // max(1, x.spec.num_pages * x.spec.page_bytes)
+        fatal(repeats <= most, f"{repeats} repeats of {x.spec.shape} are more than the card's DRAM holds.")
         return [plan_repeat_interleave(planner, x, repeats, dim, memory_config)]
 
     def numbers(
