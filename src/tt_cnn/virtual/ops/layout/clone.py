@@ -95,13 +95,5 @@ class Clone(Relayout):
         compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
         return Call([input], dtype=dtype, memory_config=memory_config, compute=compute)
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        dtype: DataType | None,
-        memory_config: MemoryConfig | None,
-        compute: Compute | None,
-    ) -> list[Slot]:
-        return [plan_clone(planner, x, dtype, memory_config, compute)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_clone(planner, x, config=memory_config, **options)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -293,19 +294,5 @@ class Tilize(Relayout):
             grid=sub_core_grids,
         )
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        memory_config: MemoryConfig | None,
-        dtype: DataType | None,
-        use_multicore: bool,
-        use_low_perf: bool,
-        grid: CoreRangeSet | None,
-    ) -> list[Slot]:
-        return [
-            plan_tilize(
-                planner, x, memory_config, dtype, use_multicore=use_multicore, use_low_perf=use_low_perf, grid=grid
-            )
-        ]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_tilize(planner, x, config=memory_config, **options)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
@@ -222,20 +223,9 @@ class TilizeWithValPadding(Relayout):
         )
 
     def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        padded: Shape,
-        pad_value: float,
-        memory_config: MemoryConfig | None,
-        dtype: DataType | None,
-        use_multicore: bool,
-        grid: CoreRangeSet | None,
+        self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, pad_value: float, **options: Any
     ) -> list[Slot]:
-        return [
-            plan_tilize_with_padding(planner, x, padded, memory_config, dtype, use_multicore=use_multicore, grid=grid)
-        ]
+        return [plan_tilize_with_padding(planner, x, config=memory_config, **options)]
 
 
 @op("tilize_with_zero_padding")

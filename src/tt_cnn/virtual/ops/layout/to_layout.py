@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.layout.relayout import Relayout
 from tt_cnn.virtual.ops.layout.tilize import plan_tilize
@@ -152,15 +154,5 @@ class ToLayout(Relayout):
         x.buffer(self.name)
         return x if x.layout is layout else None
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        layout: Layout,
-        dtype: DataType | None,
-        memory_config: MemoryConfig | None,
-        grid: CoreRangeSet | None,
-        pad_value: float,
-    ) -> list[Slot]:
-        return [plan_to_layout(planner, x, layout, dtype, memory_config, grid, pad_value)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_to_layout(planner, x, config=memory_config, **options)]

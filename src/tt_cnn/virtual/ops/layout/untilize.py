@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, staging
@@ -232,13 +234,5 @@ class Untilize(Relayout):
     ) -> Call:
         return Call([input_tensor], memory_config=memory_config, use_multicore=use_multicore, grid=sub_core_grids)
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        memory_config: MemoryConfig | None,
-        use_multicore: bool,
-        grid: CoreRangeSet | None,
-    ) -> list[Slot]:
-        return [plan_untilize(planner, x, memory_config, use_multicore=use_multicore, grid=grid)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_untilize(planner, x, config=memory_config, **options)]

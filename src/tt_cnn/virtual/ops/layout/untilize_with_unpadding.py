@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
@@ -223,14 +224,5 @@ class UntilizeWithUnpadding(Relayout):
             grid=sub_core_grids,
         )
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        ends: tuple[int, ...],
-        memory_config: MemoryConfig | None,
-        use_multicore: bool,
-        grid: CoreRangeSet | None,
-    ) -> list[Slot]:
-        return [plan_untilize_with_unpadding(planner, x, ends, memory_config, use_multicore=use_multicore, grid=grid)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_untilize_with_unpadding(planner, x, config=memory_config, **options)]

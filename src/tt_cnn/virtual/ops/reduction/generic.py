@@ -241,7 +241,7 @@ class Reduction(Operation):
     # --- numbers --------------------------------------------------------------------------------------------------
 
     def numbers(
-        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
+        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], **attributes: Any
     ) -> list[torch.Tensor]:
         if 0 in context.inputs[0].shape:  # the sum of nothing, and its mean
             number = as_stored(float("nan") if self.averages else 0.0, context.outputs[0].dtype)

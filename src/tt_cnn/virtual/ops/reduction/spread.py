@@ -100,7 +100,7 @@ class _Spread(Operation):
         return [result]
 
     def numbers(
-        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
+        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], **attributes: Any
     ) -> list[torch.Tensor]:
         if 0 in context.inputs[0].shape:
             out = context.outputs[0]

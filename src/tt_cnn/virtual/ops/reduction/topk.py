@@ -252,7 +252,6 @@ class TopK(Operation):
         dim: int,
         largest: bool,
         numbered: bool,
-        order: tuple[bool, bool],
         **_: Any,
     ) -> list[torch.Tensor]:
         """Sorted also where that was not asked for; equal elements in the order in which they stand, whether `stable`

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
 
@@ -180,12 +181,7 @@ class Roll(Operation):
         return [result]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        shifts: tuple[int, ...],
-        dims: tuple[int, ...] | None,
-        memory_config: MemoryConfig | None,
+        self, context: Context, x: torch.Tensor, shifts: tuple[int, ...], dims: tuple[int, ...] | None, **_: Any
     ) -> list[torch.Tensor]:
         value = context.logical(x)
         return [context.store(torch.roll(value, shifts[0]) if dims is None else torch.roll(value, shifts, dims))]

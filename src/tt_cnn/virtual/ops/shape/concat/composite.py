@@ -332,22 +332,13 @@ class ConcatOp(Operation):
         self,
         planner: Planner,
         *inputs: Slot,
-        dim: int,
         memory_config: MemoryConfig | None,
-        groups: int,
         sub_core_grids: CoreRangeSet | None,
+        **options: Any,
     ) -> list[Slot]:
-        return [plan_concat(planner, inputs, dim, memory_config, groups, sub_core_grids)]
+        return [plan_concat(planner, inputs, config=memory_config, grid=sub_core_grids, **options)]
 
-    def numbers(
-        self,
-        context: Context,
-        *values: torch.Tensor,
-        dim: int,
-        memory_config: MemoryConfig | None,
-        groups: int,
-        sub_core_grids: CoreRangeSet | None,
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, *values: torch.Tensor, dim: int, groups: int, **_: Any) -> list[torch.Tensor]:
         logical = [context.logical(v, i) for i, v in enumerate(values)]
         if len(logical) == 1:
             return [context.store(logical[0])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import torch
 
@@ -205,16 +206,7 @@ class Fold(Operation):
         return [plan_sharded_fold_by_transposes(planner, x, stride, added, output_shape, grid, override)]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        stride: tuple[int, int],
-        transposes: bool,
-        output_shape: Shape | None,
-        padding: Padding,
-        grid: CoreRangeSet,
-        override: MemoryConfig | None,
-        collapse: bool,
+        self, context: Context, x: torch.Tensor, stride: tuple[int, int], transposes: bool, padding: Padding, **_: Any
     ) -> list[torch.Tensor]:
         value = context.logical(x)
         if transposes:

@@ -308,16 +308,7 @@ class Pad(Operation):
         planner.workers = cores
         return [plan_pad(planner, x, padding, value, memory_config, use_multicore)]
 
-    def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        padding: Pairs,
-        value: float,
-        use_multicore: bool,
-        memory_config: MemoryConfig | None,
-        cores: CoreRangeSet | None,
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, padding: Pairs, value: float, **_: Any) -> list[torch.Tensor]:
         return [context.store(padded_values(context.logical(x), padding, value), fill=value)]
 
 

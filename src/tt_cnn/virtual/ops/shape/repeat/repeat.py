@@ -356,8 +356,6 @@ class Repeat(Operation):
     def plan(self, planner: Planner, x: Slot, times: tuple[int, ...], memory_config: MemoryConfig | None) -> list[Slot]:
         return [plan_repeat(planner, x, times, memory_config)]
 
-    def numbers(
-        self, context: Context, x: torch.Tensor, times: tuple[int, ...], memory_config: MemoryConfig | None
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, times: tuple[int, ...], **_: Any) -> list[torch.Tensor]:
         value = context.logical(x)
         return [context.store(value.repeat((1,) * (value.dim() - len(times)) + times))]

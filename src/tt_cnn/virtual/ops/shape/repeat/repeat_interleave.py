@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -143,7 +144,5 @@ class RepeatInterleave(Operation):
     def plan(self, planner: Planner, x: Slot, repeats: int, dim: int, memory_config: MemoryConfig | None) -> list[Slot]:
         return [plan_repeat_interleave(planner, x, repeats, dim, memory_config)]
 
-    def numbers(
-        self, context: Context, x: torch.Tensor, repeats: int, dim: int, memory_config: MemoryConfig | None
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, repeats: int, dim: int, **_: Any) -> list[torch.Tensor]:
         return [context.store(context.logical(x).repeat_interleave(repeats, dim=dim))]

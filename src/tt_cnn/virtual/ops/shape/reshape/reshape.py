@@ -261,13 +261,6 @@ class Reshape(Operation):
         return [plan_reshape(planner, x, shape, padded_shape, memory_config, pad_value)]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        shape: Shape,
-        padded_shape: Shape | None,
-        memory_config: MemoryConfig | None,
-        pad_value: float | None,
-        cores: CoreRangeSet | None,
+        self, context: Context, x: torch.Tensor, shape: Shape, pad_value: float | None, **_: Any
     ) -> list[torch.Tensor]:
         return [context.store(context.logical(x).reshape(tuple(shape)), fill=pad_value or 0.0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import torch
 
@@ -291,19 +292,11 @@ class Slice(Operation):
         )
 
     def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *out: Slot,
-        begins: tuple[int, ...],
-        ends: tuple[int, ...],
-        steps: tuple[int, ...],
-        memory_config: MemoryConfig | None,
-        pad_value: float | None,
-        cores: CoreRangeSet | None,
+        self, planner: Planner, *slots: Slot, memory_config: MemoryConfig | None, cores: CoreRangeSet | None, **box: Any
     ) -> list[Slot]:
         planner.workers = cores
-        return [plan_slice(planner, x, begins, ends, steps, memory_config, out[0] if out else None, pad_value)]
+        x, out = slots if len(slots) > 1 else (slots[0], None)
+        return [plan_slice(planner, x, config=memory_config, out=out, **box)]
 
     def numbers(
         self,
@@ -313,9 +306,8 @@ class Slice(Operation):
         begins: tuple[int, ...],
         ends: tuple[int, ...],
         steps: tuple[int, ...],
-        memory_config: MemoryConfig | None,
         pad_value: float | None,
-        cores: CoreRangeSet | None,
+        **_: Any,
     ) -> list[torch.Tensor]:
         return [context.store(cut(context.logical(x), begins, ends, steps), fill=pad_value or 0.0)]
 
