@@ -68,15 +68,14 @@ class _RowNorm(Operation):
             "recip_tensor": "reciprocals",  # of Welford's counts: read by its program, the values are the same
         }
         given = {name: options[key] for key, name in named.items() if options.get(key) is not None}
-        config = options.get("compute_kernel_config")
-        program = options.get("program_config")
+        config = options["compute_kernel_config"]
         return Call(
             [input_tensor, *given.values()],
             has=tuple(given),
             epsilon=float(options["epsilon"]),
-            memory_config=options.get("memory_config"),
+            memory_config=options["memory_config"],
             compute=None if config is None else Compute.of(config),
-            program=program,
+            program=options["program_config"],
         )
 
     def settings(self, compute: Compute | None) -> Compute:
@@ -328,17 +327,9 @@ class LayerNorm(_RowNorm):
         compute_kernel_config: Any = None,
         recip_tensor: Tensor | None = None,
     ) -> Call:
-        return self.make_call(
-            input_tensor,
-            epsilon=epsilon,
-            weight=weight,
-            bias=bias,
-            residual_input_tensor=residual_input_tensor,
-            memory_config=memory_config,
-            program_config=program_config,
-            compute_kernel_config=compute_kernel_config,
-            recip_tensor=recip_tensor,
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
 
 
 @op("rms_norm")
@@ -360,13 +351,6 @@ class RmsNorm(_RowNorm):
         program_config: LayerNormDefaultProgramConfig | LayerNormShardedMultiCoreProgramConfig | None = None,
         compute_kernel_config: Any = None,
     ) -> Call:
-        return self.make_call(
-            input_tensor,
-            epsilon=epsilon,
-            weight=weight,
-            bias=bias,
-            residual_input_tensor=residual_input_tensor,
-            memory_config=memory_config,
-            program_config=program_config,
-            compute_kernel_config=compute_kernel_config,
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)

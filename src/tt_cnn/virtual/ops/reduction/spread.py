@@ -64,8 +64,7 @@ class _Spread(Operation):
         constant = filled(
             x.shape, value, x.dtype, Layout.TILE, device_of(x, self.name), a["memory_config"] or x.memory_config()
         )
-        reshaped: Tensor = OPERATIONS["reshape"](constant, reduced_shape(x.shape, a["dims"], a["keepdim"]))
-        return reshaped
+        return OPERATIONS["reshape"](constant, reduced_shape(x.shape, a["dims"], a["keepdim"]))
 
     def plan(
         self,
