@@ -25,16 +25,11 @@ from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Arch, DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Arch, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Tile, div_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_HEIGHT, _WIDTH, _BLOCK = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-)
 _TILIZABLE = (
     DataType.BFLOAT16,
     DataType.FLOAT32,
@@ -127,10 +122,10 @@ def tilizes_in_shards(planner: Planner, spec: Spec, config: MemoryConfig, grid: 
         return False
     shard = spec.shard
     to = config.memory_layout
-    if layout is _HEIGHT:
+    if layout is HEIGHT:
         whole_tiles = shard.shape[0] % TILE_SIZE == 0 and shard.shape[1] % TILE_SIZE == 0
-        allowed = shard.row_wise if to is TensorMemoryLayout.INTERLEAVED else to is _HEIGHT
-    elif layout in (_WIDTH, _BLOCK):
+        allowed = shard.row_wise if to is TensorMemoryLayout.INTERLEAVED else to is HEIGHT
+    elif layout in (WIDTH, BLOCK):
         allowed = to is layout
         out = config.shard_spec
         whole_tiles = allowed and out is not None and not (out.shape[0] % TILE_SIZE or out.shape[1] % TILE_SIZE)

@@ -26,12 +26,11 @@ from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_WIDTH = TensorMemoryLayout.WIDTH_SHARDED
 _TILIZABLE = (DataType.BFLOAT16, DataType.INT32, DataType.UINT32, DataType.FLOAT32, DataType.UINT16)
 
 
@@ -83,7 +82,7 @@ def _pads_in_shards(spec: Spec, padded: Shape, config: MemoryConfig, grid: CoreR
     """Width shards get their missing rows on their own cores, where nothing but the height grows."""
     if not (spec.memory_config.is_l1() and config.is_l1()) or grid is not None:
         return False
-    if spec.memory_config.memory_layout is not _WIDTH or config.memory_layout is not _WIDTH:
+    if spec.memory_config.memory_layout is not WIDTH or config.memory_layout is not WIDTH:
         return False
     have = tuple(spec.padded_shape)
     return all(i == len(have) - 2 or have[i] == padded[i] for i in range(len(have)))
@@ -108,7 +107,7 @@ def _validate(planner: Planner, spec: Spec, padded: Shape) -> None:
         f"To be tilizable output tensor shape {padded} must be divisible by tile size (32, 32)",
     )
     layout = spec.memory_config.memory_layout
-    if layout not in (TensorMemoryLayout.HEIGHT_SHARDED, TensorMemoryLayout.INTERLEAVED):
+    if layout not in (HEIGHT, TensorMemoryLayout.INTERLEAVED):
         alignment = planner.card.dram_alignment if spec.memory_config.is_dram() else planner.card.l1_alignment
         fatal(
             spec.page_bytes % alignment == 0,
@@ -122,7 +121,7 @@ def _output_spec(spec: Spec, padded: Shape, config: MemoryConfig, dtype: DataTyp
         shard = spec.shard
         rows = prod(tuple(padded)[:-1])
         config = MemoryConfig(
-            _WIDTH, config.buffer_type, ShardSpec(shard.grid, (rows, shard.shape[1]), shard.orientation)
+            WIDTH, config.buffer_type, ShardSpec(shard.grid, (rows, shard.shape[1]), shard.orientation)
         )
     return padded_as(spec.shape, dtype, Layout.TILE, config, padded)
 

@@ -24,7 +24,7 @@ from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, WIDTH, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,
@@ -35,8 +35,7 @@ from tt_cnn.virtual.types.geometry import (
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_BLOCK = TensorMemoryLayout.BLOCK_SHARDED
-_ROW_CUTTING = (TensorMemoryLayout.WIDTH_SHARDED, _BLOCK)
+_ROW_CUTTING = (WIDTH, BLOCK)
 
 
 def plan_untilize(
@@ -114,7 +113,7 @@ def _validate(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner
                     f"Uneven {side} shard {name} {size} for tensor {name} {total} not supported for single core "
                     "implementation",
                 )
-    fatal(config.memory_layout is not _BLOCK or config.is_l1(), "We don't support DRAM block sharding")
+    fatal(config.memory_layout is not BLOCK or config.is_l1(), "We don't support DRAM block sharding")
 
 
 def _validate_sub_grid(spec: Spec, config: MemoryConfig, use_multicore: bool) -> None:

@@ -26,16 +26,10 @@ from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-_HEIGHT, _WIDTH, _BLOCK = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-)
 
 
 def plan_untilize_with_unpadding(
@@ -108,10 +102,10 @@ def output_spec(spec: Spec, shape: Shape, config: MemoryConfig) -> Spec:
 def _shard_sides(
     spec: Spec, shape: Shape, base: ShardSpec, layout: TensorMemoryLayout, height: int, width: int
 ) -> tuple[int, int]:
-    if layout is _BLOCK:
+    if layout is BLOCK:
         rows, columns = _grid_sides(base)
         return _share(height, rows), _share(width, columns)
-    if layout is _WIDTH:
+    if layout is WIDTH:
         return height, base.shape[1] if spec.is_sharded else _share(width, base.num_cores())
     if not spec.is_sharded:
         return _share(height, base.num_cores()), base.shape[1]
@@ -156,7 +150,7 @@ def _shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     row, rows = shard.shape[1] // TILE_SIZE, shard.shape[0] // TILE_SIZE
     padded = spec.padded_shape
     batches = spec.volume // (extent(padded, 2) * extent(padded, 1))
-    matrices = matrices_a_shard(spec) if layout is _HEIGHT else batches
+    matrices = matrices_a_shard(spec) if layout is HEIGHT else batches
     tile = out.spec.dtype.tile_bytes
     buffers = [staging(row * rows * spec.dtype.tile_bytes, cores, x, "input")]
     if not out.spec.is_sharded:

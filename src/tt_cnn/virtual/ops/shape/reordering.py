@@ -11,10 +11,10 @@ from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.permute.program import PermuteProgram, plan_permute_device
 from tt_cnn.virtual.ops.shape.programs import Temporaries, normalized
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_fewer_dims, plan_four_dims
-from tt_cnn.virtual.ops.shape.shards import BLOCK, L1_INTERLEAVED, WIDTH, derived, lacks_shards, rescaled, tile_sized
+from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, derived, lacks_shards, rescaled, tile_sized
 from tt_cnn.virtual.ops.shape.transpose.program import plan_transpose_device, stays_on_cores
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, WIDTH, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec

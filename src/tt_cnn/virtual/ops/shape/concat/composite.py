@@ -18,11 +18,10 @@ from tt_cnn.virtual.ops.shape.concat.unaligned import takes_unaligned_tiles
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment, normalized
 from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view, tile_padded
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import BufferType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, BufferType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -18,12 +18,12 @@ from tt_cnn.virtual.ops.shape.fold.transposed import plan_fold_by_transposes, pl
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, L1_INTERLEAVED, WIDTH, for_whole_grid, lacks_shards
+from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, for_whole_grid, lacks_shards
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow, whole
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout, ShardOrientation
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Layout, ShardOrientation
 from tt_cnn.virtual.types.geometry import (
     CoreCoord,
     CoreRange,

@@ -18,11 +18,11 @@ from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims, plan_squeeze
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view, tile_padded
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, INTERLEAVED, WIDTH, height_sharded_over, interleaved_in
+from tt_cnn.virtual.ops.shape.shards import INTERLEAVED, height_sharded_over, interleaved_in
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.conversion import host_tensor, unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 

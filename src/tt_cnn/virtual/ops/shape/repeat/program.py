@@ -9,9 +9,9 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.shape.programs import aligned_page, cores_for
-from tt_cnn.virtual.ops.shape.shards import BLOCK, lacks_shards
+from tt_cnn.virtual.ops.shape.shards import lacks_shards
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.types.enums import Arch, BufferType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, Arch, BufferType, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,

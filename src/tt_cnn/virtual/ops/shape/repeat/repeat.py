@@ -23,9 +23,7 @@ from tt_cnn.virtual.ops.shape.repeat.program import (
 )
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_checked_view
 from tt_cnn.virtual.ops.shape.shards import (
-    HEIGHT,
     L1_INTERLEAVED,
-    WIDTH,
     for_whole_grid,
     interleaved_in,
     lacks_shards,
@@ -33,7 +31,7 @@ from tt_cnn.virtual.ops.shape.shards import (
 )
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, ShardOrientation
+from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, BufferType, DataType, Layout, ShardOrientation
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec

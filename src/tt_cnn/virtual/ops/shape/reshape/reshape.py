@@ -15,10 +15,10 @@ from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.program import plan_reshape_device
 from tt_cnn.virtual.ops.shape.reshape.viewing import host_view, inferred, plan_reshaping_view, plan_view, tile_padded
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH, Dims, interleaved_in, lacks_shards
+from tt_cnn.virtual.ops.shape.shards import Dims, interleaved_in, lacks_shards
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, TileReshapeMapMode
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, DataType, Layout, TileReshapeMapMode
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -15,18 +15,11 @@ from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries, as_ints
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view
-from tt_cnn.virtual.ops.shape.shards import (
-    BLOCK,
-    HEIGHT,
-    L1_INTERLEAVED,
-    WIDTH,
-    derived,
-    lacks_shards,
-)
+from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, derived, lacks_shards
 from tt_cnn.virtual.ops.shape.slice.program import Box, plan_slice_device
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, ShardOrientation
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, DataType, Layout, ShardOrientation
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
