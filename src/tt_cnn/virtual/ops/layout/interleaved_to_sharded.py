@@ -108,7 +108,7 @@ def fits(planner: Planner, spec: Spec, config: MemoryConfig, dtype: DataType) ->
 
 
 def plan_interleaved_to_sharded(
-    planner: Planner, x: Slot, memory_config: MemoryConfig, dtype: DataType | None, out: Slot | None = None
+    planner: Planner, x: Slot, memory_config: MemoryConfig, dtype: DataType | None = None, out: Slot | None = None
 ) -> Slot:
     spec = x.spec
     dtype = dtype or spec.dtype

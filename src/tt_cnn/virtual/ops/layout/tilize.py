@@ -217,10 +217,26 @@ def tile_pair(x: Slot, out: Slot, tiles: int, cores: CoreRangeSet, suffix: str =
     ]
 
 
+def whole_rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    """The buffers of programs that pad or unpad a row of tiles at a time."""
+    rows, width = (out if out.spec.layout is Layout.TILE else x).spec.physical
+    cores, _ = split_blocks(planner.card, rows // TILE_SIZE, grid)
+    return tile_pair(x, out, width // TILE_SIZE, cores)
+
+
+def parts_of_rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    """The buffers of those that do so on one core, as much of a row at a time as fits."""
+    tiles, rows = (out.spec, x.spec) if out.spec.layout is Layout.TILE else (x.spec, out.spec)
+    element = rows.dtype.element_bytes
+    limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
+    return tile_pair(x, out, tiles_a_block(tiles.physical[1] // TILE_SIZE, limit), one_core(planner, grid))
+
+
 def block_buffers(
-    planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, *, tilizes: bool, row_wise: bool = False
+    planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, row_wise: bool = False
 ) -> list[CircularBuffer]:
     """The buffers of programs that work in square blocks: a pair (and a staged row) for each width of blocks."""
+    tilizes = out.spec.layout is Layout.TILE
     shape = (out if tilizes else x).spec.padded_shape
     limit = block_width_limit(planner, x.spec.dtype, out.spec.dtype, stages_rows=tilizes)
     width, height = extent(shape, 1) // TILE_SIZE, extent(shape, 2) // TILE_SIZE
@@ -235,7 +251,7 @@ def block_buffers(
 
 
 def _blocks(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, manner.grid, tilizes=True)
+    return block_buffers(planner, x, out, manner.grid)
 
 
 def one_core(planner: Planner, grid: CoreRangeSet | None) -> CoreRangeSet:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
+from tt_cnn.virtual.ops.layout.capacity import pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
 from tt_cnn.virtual.ops.layout.tilize import (
@@ -17,12 +17,10 @@ from tt_cnn.virtual.ops.layout.tilize import (
     all_cores,
     block_buffers,
     blocks_employ_more,
-    one_core,
-    tile_pair,
-    tiles_a_block,
+    parts_of_rows,
+    whole_rows,
 )
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -40,12 +38,18 @@ class TilizeWithValPaddingProgram(TilizeProgram):
     padded: Shape
 
 
+def tiled_shape(shape: Shape) -> Shape:
+    """The padded shape of a tensor in tiles."""
+    dims = [1] * (2 - len(shape)) + list(shape)
+    return Shape([*dims[:-2], round_up(dims[-2], TILE_SIZE), round_up(dims[-1], TILE_SIZE)])
+
+
 def plan_tilize_with_padding(
     planner: Planner,
     x: Slot,
     padded: Shape,
     config: MemoryConfig | None,
-    dtype: DataType | None,
+    dtype: DataType | None = None,
     *,
     use_multicore: bool = True,
     grid: CoreRangeSet | None = None,
@@ -171,28 +175,11 @@ def _in_shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) 
     ]
 
 
-def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    rows, width = out.spec.physical
-    cores, _ = split_blocks(planner.card, rows // TILE_SIZE, grid)
-    return tile_pair(x, out, width // TILE_SIZE, cores)
-
-
-def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, grid, tilizes=True)
-
-
-def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    element = x.spec.dtype.element_bytes
-    limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
-    tiles = tiles_a_block(out.spec.physical[1] // TILE_SIZE, limit)
-    return tile_pair(x, out, tiles, one_core(planner, grid))
-
-
 _BUFFERS = {
     "MultiCoreSharded": _in_shards,
-    "MultiCoreDefault": _rows,
-    "MultiCoreBlockInterleaved": _blocks,
-    "SingleCore": _single,
+    "MultiCoreDefault": whole_rows,
+    "MultiCoreBlockInterleaved": block_buffers,
+    "SingleCore": parts_of_rows,
 }
 
 
@@ -238,12 +225,9 @@ class TilizeWithZeroPadding(TilizeWithValPadding):
         use_multicore: bool = True,
         sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
-        have = tuple(input_tensor.padded_shape)
-        dims = [1] * (2 - len(have)) + list(have)
-        dims[-2:] = [round_up(d, TILE_SIZE) for d in dims[-2:]]
         return Call(
             [input_tensor],
-            padded=Shape(dims),
+            padded=tiled_shape(input_tensor.padded_shape),
             pad_value=0.0,
             memory_config=memory_config,
             dtype=output_dtype,

@@ -19,7 +19,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 def plan_to_memory_config(
-    planner: Planner, x: Slot, memory_config: MemoryConfig, dtype: DataType | None, out: Slot | None = None
+    planner: Planner, x: Slot, memory_config: MemoryConfig, dtype: DataType | None = None, out: Slot | None = None
 ) -> Slot:
     source = x.spec.memory_config
     if source == memory_config and out is None:

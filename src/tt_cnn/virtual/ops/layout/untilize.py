@@ -163,7 +163,7 @@ def _identical(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) 
 
 
 def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, None, tilizes=False, row_wise=True)
+    return block_buffers(planner, x, out, None, row_wise=True)
 
 
 def _columns(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
+from tt_cnn.virtual.ops.layout.capacity import pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, extent, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
 from tt_cnn.virtual.ops.layout.tilize import (
@@ -15,14 +15,12 @@ from tt_cnn.virtual.ops.layout.tilize import (
     all_cores,
     block_buffers,
     blocks_employ_more,
-    one_core,
-    tile_pair,
-    tiles_a_block,
+    parts_of_rows,
+    whole_rows,
 )
 from tt_cnn.virtual.ops.layout.unpadding_rules import validate_shards
 from tt_cnn.virtual.ops.layout.untilize_codegen import untilized_dtype
 from tt_cnn.virtual.ops.layout.untilize_program import UntilizeWithUnpaddingProgram
-from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -36,7 +34,7 @@ def plan_untilize_with_unpadding(
     planner: Planner,
     x: Slot,
     ends: Sequence[int],
-    config: MemoryConfig | None,
+    config: MemoryConfig | None = None,
     *,
     use_multicore: bool = True,
     grid: CoreRangeSet | None = None,
@@ -166,28 +164,11 @@ def _shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     return buffers
 
 
-def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    height, width = x.spec.physical
-    cores, _ = split_blocks(planner.card, height // TILE_SIZE, grid)
-    return tile_pair(x, out, width // TILE_SIZE, cores)
-
-
-def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, grid, tilizes=False)
-
-
-def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    element = out.spec.dtype.element_bytes
-    limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
-    tiles = tiles_a_block(x.spec.physical[1] // TILE_SIZE, limit)
-    return tile_pair(x, out, tiles, one_core(planner, grid))
-
-
 _BUFFERS = {
     "MultiCoreSharded": _shards,
-    "MultiCoreInterleaved": _rows,
-    "MultiCoreBlockInterleaved": _blocks,
-    "SingleCore": _single,
+    "MultiCoreInterleaved": whole_rows,
+    "MultiCoreBlockInterleaved": block_buffers,
+    "SingleCore": parts_of_rows,
 }
 
 

@@ -11,9 +11,9 @@ import torch
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.layout.reshard import plan_reshard
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
-from tt_cnn.virtual.ops.shape.fold.program import folded_dtype, folded_shape, plan_fold_device, tile_refusal
+from tt_cnn.virtual.ops.shape.fold.program import plan_fold_device, tile_refusal
 from tt_cnn.virtual.ops.shape.fold.transposed import plan_fold_by_transposes, plan_sharded_fold_by_transposes
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment
@@ -64,7 +64,7 @@ def plan_fold(
         same = current.spec.is_sharded and current.spec.memory_config.memory_layout is override.memory_layout
         target = _override(planner, current.spec if same else x.spec, result.spec, override, stride)
         if target != result.spec.memory_config:
-            result = scope.replace(result, stages.to_memory_config(planner, result, target))
+            result = scope.replace(result, plan_to_memory_config(planner, result, target))
     scope.leave(result)
     return result
 
@@ -113,7 +113,7 @@ def _prepared(planner: Planner, scope: Temporaries, x: Slot, stride: tuple[int, 
     current = x
     scattered = spec.layout is Layout.ROW_MAJOR and spec.memory_config.memory_layout in (WIDTH, BLOCK)
     if scattered and spec.shard.shape[1] * spec.dtype.element_bytes % alignment(planner.card, spec):
-        current = scope.replace(current, stages.to_memory_config(planner, current, L1_INTERLEAVED))
+        current = scope.replace(current, plan_to_memory_config(planner, current, L1_INTERLEAVED))
     if any(padding):
         pairs = [(0, 0), padding[:2], padding[2:4], padding[4:]]
         current = scope.replace(current, plan_pad(planner, current, pairs, 0.0))
@@ -247,6 +247,3 @@ def _folded_planes(
     folded = turned.reshape(n, w // stride[1], h // stride[0], -1).transpose(1, 2)
     n, a, b, c = context.outputs[0].shape
     return folded[:n, :a, :b, :c]
-
-
-__all__ = ["folded_dtype", "folded_shape", "plan_fold"]

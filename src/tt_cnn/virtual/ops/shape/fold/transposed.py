@@ -144,6 +144,3 @@ def plan_sharded_fold_by_transposes(
     current = scope.replace(current, plan_slice(planner, current, [0] * 4, list(final), [1] * 4, target))
     scope.leave(current)
     return current
-
-
-__all__ = ["plan_fold_by_transposes", "plan_sharded_fold_by_transposes"]

@@ -10,8 +10,10 @@ import torch
 
 from tt_cnn.virtual.arguments.typed import is_whole
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
+from tt_cnn.virtual.ops.layout.interleaved_to_sharded import plan_interleaved_to_sharded
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.pad.program import plan_pad_device
 from tt_cnn.virtual.ops.shape.programs import Temporaries
@@ -48,7 +50,7 @@ def plan_pad(
     if rank > 4:
         current = scope.add(_pad_leading(planner, x, pairs, value, multicore))
         if not any(a or b for a, b in pairs):
-            result = current if config is None else stages.to_memory_config(planner, current, config)
+            result = current if config is None else plan_to_memory_config(planner, current, config)
             scope.leave(result)
             return result
     if x.spec.layout is Layout.TILE:
@@ -132,9 +134,9 @@ def _pad_four(
     """TT-NN's `pad_impl` of paddings: block formats through bfloat16, then four dimensions."""
     if x.spec.dtype is DataType.BFLOAT8_B and x.spec.layout is Layout.TILE:
         scope = Temporaries(planner)
-        wide = scope.add(stages.typecast(planner, x, DataType.BFLOAT16))
+        wide = scope.add(plan_typecast(planner, x, DataType.BFLOAT16))
         padded = scope.add(_pad_four(planner, wide, pairs, value, config, multicore))
-        result = stages.typecast(planner, padded, DataType.BFLOAT8_B)
+        result = plan_typecast(planner, padded, DataType.BFLOAT8_B)
         scope.leave(result)
         return result
     scope = Temporaries(planner)
@@ -192,13 +194,13 @@ def _through_interleaved(
     multicore: bool,
 ) -> Slot:
     scope = Temporaries(planner)
-    whole = scope.add(stages.to_memory_config(planner, x, interleaved_in(x.spec.memory_config.buffer_type)))
+    whole = scope.add(plan_to_memory_config(planner, x, interleaved_in(x.spec.memory_config.buffer_type)))
     between = interleaved_in(target.buffer_type) if target.is_sharded() else target
     result = scope.add(plan_pad_device(planner, whole, shape, start, value, between, multicore))
     if target.is_sharded() and target.is_l1():
-        result = stages.interleaved_to_sharded(planner, result, target)
+        result = plan_interleaved_to_sharded(planner, result, target)
     elif target.is_sharded():
-        result = stages.to_memory_config(planner, result, target)
+        result = plan_to_memory_config(planner, result, target)
     scope.leave(result)
     return result
 
@@ -230,7 +232,7 @@ def _pad_tiled(
     wanted = config or spec.memory_config
     if (output.spec.memory_config.shard_spec is None) != (wanted.shard_spec is None):
         target = config or height_sharded_over(spec.shard.grid, logical)
-        output = scope.replace(output, stages.to_memory_config(planner, output, target))
+        output = scope.replace(output, plan_to_memory_config(planner, output, target))
     scope.leave(output)
     return output
 

@@ -46,6 +46,3 @@ class Permute(Operation):
         self, context: Context, x: torch.Tensor, dims: tuple[int, ...], pad_value: float, **_: Any
     ) -> list[torch.Tensor]:
         return [context.store(context.logical(x).permute(dims), fill=pad_value)]
-
-
-__all__ = ["Permute", "plan_permute"]

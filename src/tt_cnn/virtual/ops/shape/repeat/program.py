@@ -151,12 +151,3 @@ def stays_on_cores(spec: Spec, config: MemoryConfig, dim: int, times: int) -> bo
     if dim == rank - 1 or times <= 1:
         return True
     return shard.shape[0] % (prod(padded[dim:-1])) == 0
-
-
-__all__ = [
-    "plan_generated_repeat",
-    "plan_native_repeat",
-    "repeated",
-    "rows_in_flight",
-    "stays_on_cores",
-]

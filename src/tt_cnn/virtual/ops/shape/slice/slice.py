@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries, as_ints
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view
@@ -85,7 +86,7 @@ class _Slicing:
         result = self._plan()
         if self.out is not None and result.buffer != self.out.buffer:
             self.scope.add(result)
-            result = stages.copy_into(self.planner, result, self.out)
+            result = plan_copy(self.planner, result, self.out.spec.memory_config, self.out.spec.dtype, self.out)
         self.scope.leave(result)
         return result
 
@@ -158,7 +159,7 @@ class _Slicing:
 
     def _finished(self, source: Slot, viewed: bool = False) -> Slot:
         config = self._resolved(source.spec)
-        moved = self.scope.add(stages.to_memory_config(self.planner, source, config, self._lands_in(source, viewed)))
+        moved = self.scope.add(plan_to_memory_config(self.planner, source, config, out=self._lands_in(source, viewed)))
         return self.scope.add(plan_to_layout(self.planner, moved, self.x.spec.layout, None, None))
 
     def _through_l1(self, unshards: bool) -> Slot:
@@ -166,7 +167,7 @@ class _Slicing:
         orientation = spec.shard.orientation if spec.memory_config.shard_spec is not None else None
         source = self.x
         if unshards:
-            source = self.scope.add(stages.to_memory_config(self.planner, source, L1_INTERLEAVED))
+            source = self.scope.add(plan_to_memory_config(self.planner, source, L1_INTERLEAVED))
         begins, ends, steps = self.asked
         sliced = self.scope.add(
             plan_slice(self.planner, source, begins, ends, steps, L1_INTERLEAVED, None, self.pad_value)
@@ -174,7 +175,7 @@ class _Slicing:
         config = self._resolved(sliced.spec, orientation)
         if sliced.spec.memory_config == config:
             return sliced
-        return self.scope.add(stages.to_memory_config(self.planner, sliced, config, self._lands_in(sliced)))
+        return self.scope.add(plan_to_memory_config(self.planner, sliced, config, out=self._lands_in(sliced)))
 
     def _direct(self, row_major: bool) -> Slot:
         planner, box, spec = self.planner, self.box, self.x.spec

@@ -41,6 +41,3 @@ class Transpose(Operation):
         self, context: Context, x: torch.Tensor, dim1: int, dim2: int, pad_value: float, **_: Any
     ) -> list[torch.Tensor]:
         return [context.store(context.logical(x).transpose(dim1, dim2), fill=pad_value)]
-
-
-__all__ = ["Transpose", "plan_transpose"]
