@@ -14,6 +14,7 @@ from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import (
     LayerNormDefaultProgramConfig,
@@ -26,7 +27,7 @@ from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, num_cores_to_corerangeset, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -124,8 +125,7 @@ class _RowNorm(Operation):
             buffers: tuple[CircularBuffer, ...] = (_borrowed("input", x, cores), _borrowed("output", out, cores))
         else:
             matrices, rows, _ = tiles(x.spec)
-            grid = CoreCoord(*planner.card.grid)
-            cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
+            cores, _ = split_work(planner.card, matrices * rows, row_wise=True)
             sizes, in_pieces = self._sizes(planner, x.spec, out.spec, named, settings)
             buffers = staged(cores, sizes)
         made = RowNormProgram(

@@ -15,8 +15,8 @@ from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import plan_shape, reduced_dims, reduced_shape, repacked, tiled
 from tt_cnn.virtual.ops.reduction.steps import Options, plan_welford
-from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.reordering import plan_permute
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.conversion import as_stored
 from tt_cnn.virtual.tensors.tensor import Tensor
