@@ -8,7 +8,7 @@ from typing import Any
 
 from tt_cnn.conformance.answer import Answer, answer
 from tt_cnn.conformance.convolution_calls import conv2d_call
-from tt_cnn.conformance.making import flipped, host_zeros, look_up, zeros
+from tt_cnn.conformance.making import flipped, host_zeros, look_up, pool, zeros
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -65,34 +65,19 @@ def pool_window(options: dict[str, Any]) -> tuple[int, int, int]:
 def run_step(card: MeshDevice, step: Step, inputs: list[Tensor], images: list[Image], parameters: Parameters) -> Tensor:
     """One step of a chain or network on tensors."""
     name, options, x = step["op"], step["args"], inputs[0]
-    result: Tensor
     if name == "conv2d":
         look_up("conv2d")
         weight, bias = parameters(step, images[0][3])
-        result = conv2d_call(card, x, weight, bias, images[0], options)
-    elif name == "max_pool2d":
-        n, h, w, c = images[0]
-        kernel, stride, padding = pool_window(options)
-        result = look_up("max_pool2d")(
-            input_tensor=x,
-            batch_size=n,
-            input_h=h,
-            input_w=w,
-            channels=c,
-            kernel_size=[kernel, kernel],
-            stride=[stride, stride],
-            padding=[padding, padding],
-            dilation=[1, 1],
-        )
-    elif name == "concat":
-        result = _concat(inputs, images)
-    elif name == "to_dram":
-        result = look_up("to_memory_config")(x, DRAM_MEMORY_CONFIG)
-    elif name == "to_layout":
-        result = look_up("to_layout")(x, flipped(x.layout))
-    else:
-        result = look_up(name)(*inputs)
-    return result
+        return conv2d_call(card, x, weight, bias, images[0], options)
+    if name == "max_pool2d":
+        return pool(name, x, images[0], *pool_window(options))
+    if name == "concat":
+        return _concat(inputs, images)
+    if name == "to_dram":
+        return look_up("to_memory_config")(x, DRAM_MEMORY_CONFIG)
+    if name == "to_layout":
+        return look_up("to_layout")(x, flipped(x.layout))
+    return look_up(name)(*inputs)
 
 
 def _concat(inputs: list[Tensor], images: list[Image]) -> Tensor:
@@ -101,10 +86,8 @@ def _concat(inputs: list[Tensor], images: list[Image]) -> Tensor:
     first, second = inputs
     config = first.memory_config()
     shard = config.shard_spec
-    result: Tensor
     if shard is None:
-        result = concat([first, second], 3, memory_config=L1_MEMORY_CONFIG)
-        return result
+        return concat([first, second], 3, memory_config=L1_MEMORY_CONFIG)
 
     def sharded(width: int) -> MemoryConfig:
         spec = ShardSpec(shard.grid, [shard.shape[0], width], shard.orientation)
@@ -112,8 +95,7 @@ def _concat(inputs: list[Tensor], images: list[Image]) -> Tensor:
 
     second_width = images[1][3]
     moved = look_up("to_memory_config")(second, sharded(second_width))
-    result = concat([first, moved], 3, memory_config=sharded(shard.shape[1] + second_width))
-    return result
+    return concat([first, moved], 3, memory_config=sharded(shard.shape[1] + second_width))
 
 
 def replay_chain(card: PlanningCard, case: dict[str, Any]) -> Iterator[Answer]:

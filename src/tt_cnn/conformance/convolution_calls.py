@@ -76,38 +76,45 @@ def conv2d_plan(card: PlanningCard, case: Case) -> Tensor:
         **arguments,
     )
     del of_dry_run
-    result: Tensor = output
-    return result
+    return output
+
+
+def _common(
+    card: MeshDevice, x: Tensor, weight: Tensor, bias: Tensor | None, image: tuple[int, int, int, int], options: Case
+) -> dict[str, Any]:
+    """What a convolution of square windows is called with; `image` is the input as n, h, w, c."""
+    n, h, w, c = image
+    kernel, stride = options["kernel"], options["stride"]
+    padding = options.get("padding", kernel // 2)
+    return {
+        "input_tensor": x,
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "device": card,
+        "in_channels": c,
+        "out_channels": options["out_channels"],
+        "batch_size": n,
+        "input_height": h,
+        "input_width": w,
+        "kernel_size": (kernel, kernel),
+        "stride": (stride, stride),
+        "padding": (padding, padding),
+        "dilation": (1, 1),
+        "groups": 1,
+        "dtype": dtype(options["output_dtype"]),
+        "conv_config": conv2d_config(options),
+    }
 
 
 def conv2d_call(
     card: MeshDevice, x: Tensor, weight: Tensor, bias: Tensor | None, image: tuple[int, int, int, int], options: Case
 ) -> Tensor:
-    """A conv2d of a chain, a network or a value case; `image` is the input as n, h, w, c."""
-    n, h, w, c = image
-    kernel = options["kernel"]
-    padding = options.get("padding", kernel // 2)
-    result: Tensor = look_up("conv2d")(
-        input_tensor=x,
-        weight_tensor=weight,
-        bias_tensor=bias,
-        device=card,
-        in_channels=c,
-        out_channels=options["out_channels"],
-        batch_size=n,
-        input_height=h,
-        input_width=w,
-        kernel_size=(kernel, kernel),
-        stride=(options["stride"], options["stride"]),
-        padding=(padding, padding),
-        dilation=(1, 1),
-        groups=1,
-        dtype=dtype(options["output_dtype"]),
-        conv_config=conv2d_config(options),
+    """A conv2d of a chain, a network or a value case."""
+    return look_up("conv2d")(
+        **_common(card, x, weight, bias, image, options),
         compute_config=compute_config(card, options),
         slice_config=look_up("Conv2dL1FullSliceConfig"),
     )
-    return result
 
 
 def conv_transpose2d_call(
@@ -117,32 +124,11 @@ def conv_transpose2d_call(
     bias: Tensor | None,
     image: tuple[int, int, int, int],
     options: Case,
-    compute: Any = None,
+    **compute: Any,
 ) -> Tensor:
-    n, h, w, c = image
-    kernel, stride, padding = options["kernel"], options["stride"], options["padding"]
-    arguments: dict[str, Any] = {} if compute is None else {"compute_config": compute}
-    result: Tensor = look_up("conv_transpose2d")(
-        input_tensor=x,
-        weight_tensor=weight,
-        bias_tensor=bias,
-        device=card,
-        in_channels=c,
-        out_channels=options["out_channels"],
-        batch_size=n,
-        input_height=h,
-        input_width=w,
-        kernel_size=(kernel, kernel),
-        stride=(stride, stride),
-        padding=(padding, padding),
-        output_padding=(0, 0),
-        dilation=(1, 1),
-        groups=1,
-        dtype=dtype(options["output_dtype"]),
-        conv_config=conv2d_config(options),
-        **arguments,
-    )
-    return result
+    """With the padding of the case; `compute_config` where there is one."""
+    common = _common(card, x, weight, bias, image, options)
+    return look_up("conv_transpose2d")(**common, output_padding=(0, 0), **compute)
 
 
 def conv_transpose2d_plan(card: PlanningCard, case: Case) -> Tensor:

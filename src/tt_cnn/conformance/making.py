@@ -101,6 +101,24 @@ def compute_config(card: MeshDevice, options: dict[str, Any]) -> Any:
     )
 
 
+def pool(name: str, x: Tensor, image: Sequence[int], kernel: int, stride: int, padding: int, **options: Any) -> Tensor:
+    """A pool of square windows over an image of n, h, w, c."""
+    n, h, w, c = image
+    dilation = {"dilation": [1, 1]} if name == "max_pool2d" else {}
+    return look_up(name)(
+        input_tensor=x,
+        batch_size=n,
+        input_h=h,
+        input_w=w,
+        channels=c,
+        kernel_size=[kernel, kernel],
+        stride=[stride, stride],
+        padding=[padding, padding],
+        **dilation,
+        **options,
+    )
+
+
 def fused(name: str | None) -> Any:
     """A convolution's fused activation by its recorded name."""
     unary = look_up("UnaryWithParam")

@@ -43,8 +43,7 @@ _BINARY: dict[str, Callable[..., torch.Tensor]] = {
 def unary(name: str) -> Callable[..., torch.Tensor]:
     """torch's function of that name; ops beyond the table are looked up in torch itself."""
     function = UNARY.get(name) or getattr(torch, name, None) or getattr(F, name)
-    result: Callable[..., torch.Tensor] = function
-    return result
+    return function
 
 
 def activated(x: torch.Tensor, name: str | None) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn.conformance.convolution_calls import conv2d_call, conv_transpose2d_call
-from tt_cnn.conformance.making import compute_config, dtype, look_up
+from tt_cnn.conformance.making import compute_config, dtype, look_up, pool
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -20,8 +20,7 @@ Inputs = Sequence[torch.Tensor]
 
 def converted(values: torch.Tensor, kind: DataType) -> torch.Tensor:
     """Values as a tiled host tensor of that dtype holds them, in float32."""
-    result: torch.Tensor = ttnn.to_torch(ttnn.from_torch(values, kind, layout=Layout.TILE)).float()
-    return result
+    return ttnn.to_torch(ttnn.from_torch(values, kind, layout=Layout.TILE)).float()
 
 
 def converted_weight(weight: torch.Tensor, kind: DataType, output_axis: int = 0) -> torch.Tensor:
@@ -73,18 +72,15 @@ def _flat(x: torch.Tensor) -> torch.Tensor:
 
 
 def _unary(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
-    function = look_up(a["name"])
-    return function(*_tiled(card, "unary", inputs, a), *a["params"])
+    return look_up(a["name"])(*_tiled(card, "unary", inputs, a), *a["params"])
 
 
 def _binary(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
-    function = look_up(a["name"])
-    return function(*_tiled(card, "binary", inputs, a))
+    return look_up(a["name"])(*_tiled(card, "binary", inputs, a))
 
 
 def _typecast(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
-    function = look_up("typecast")
-    return function(*_tiled(card, "typecast", inputs, a), dtype(a["to"]))
+    return look_up("typecast")(*_tiled(card, "typecast", inputs, a), dtype(a["to"]))
 
 
 def _matmul(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
@@ -93,41 +89,21 @@ def _matmul(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
     return function(x, y, dtype=dtype(a["output_dtype"]), compute_kernel_config=compute_config(card, a))
 
 
-def _along_rows(name: str) -> Callable[[MeshDevice, Inputs, Options], Any]:
-    def call(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
-        function = look_up(name)
-        return function(*_tiled(card, name, inputs, a), dim=-1)
-
-    return call
-
-
-def _layer_norm(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
-    function = look_up("layer_norm")
-    return function(*_tiled(card, "layer_norm", inputs, a))
+def _of_tiles(name: str, **options: Any) -> Callable[[MeshDevice, Inputs, Options], Any]:
+    return lambda card, inputs, a: look_up(name)(*_tiled(card, name, inputs, a), **options)
 
 
 def _pool(name: str) -> Callable[[MeshDevice, Inputs, Options], Any]:
     def call(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
-        function = look_up(name)
-        arguments: dict[str, Any] = {"dilation": [1, 1]} if name == "max_pool2d" else {}
-        return function(
-            input_tensor=_put(card, _flat(inputs[0]), DataType.BFLOAT16, Layout.ROW_MAJOR),
-            batch_size=a["n"],
-            input_h=a["h"],
-            input_w=a["w"],
-            channels=a["c"],
-            kernel_size=[a["k"], a["k"]],
-            stride=[a["s"], a["s"]],
-            padding=[a["p"], a["p"]],
-            **arguments,
-        )
+        look_up(name)
+        x = _put(card, _flat(inputs[0]), DataType.BFLOAT16, Layout.ROW_MAJOR)
+        return pool(name, x, [a[side] for side in "nhwc"], a["k"], a["s"], a["p"])
 
     return call
 
 
 def _global_avg_pool2d(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
-    function = look_up("global_avg_pool2d")
-    return function(_put(card, inputs[0], DataType.BFLOAT16, Layout.TILE))
+    return look_up("global_avg_pool2d")(_put(card, inputs[0], DataType.BFLOAT16, Layout.TILE))
 
 
 def _upsample(card: MeshDevice, inputs: Inputs, a: Options) -> Any:
@@ -152,7 +128,7 @@ def _convolution(name: str) -> Callable[[MeshDevice, Inputs, Options], Any]:
         weight, bias = host(inputs[1]), host(inputs[2])
         if name == "conv2d":
             return conv2d_call(card, x, weight, bias, image, options)
-        return conv_transpose2d_call(card, x, weight, bias, image, options, compute_config(card, a))
+        return conv_transpose2d_call(card, x, weight, bias, image, options, compute_config=compute_config(card, a))
 
     return call
 
@@ -163,12 +139,12 @@ VALUE_CALLS: dict[str, Callable[[MeshDevice, Inputs, Options], Any]] = {
     "conv2d": _convolution("conv2d"),
     "conv_transpose2d": _convolution("conv_transpose2d"),
     "global_avg_pool2d": _global_avg_pool2d,
-    "layer_norm": _layer_norm,
+    "layer_norm": _of_tiles("layer_norm"),
     "matmul": _matmul,
     "max_pool2d": _pool("max_pool2d"),
-    "mean": _along_rows("mean"),
-    "softmax": _along_rows("softmax"),
-    "sum": _along_rows("sum"),
+    "mean": _of_tiles("mean", dim=-1),
+    "softmax": _of_tiles("softmax", dim=-1),
+    "sum": _of_tiles("sum", dim=-1),
     "typecast": _typecast,
     "unary": _unary,
     "upsample": _upsample,

@@ -72,8 +72,7 @@ def judge_error(found: torch.Tensor, real: torch.Tensor, truth: torch.Tensor, ki
 
 
 def read_back(tensor: Tensor) -> torch.Tensor:
-    result: torch.Tensor = ttnn.to_torch(tensor).float()
-    return result
+    return ttnn.to_torch(tensor).float()
 
 
 def guarded(op: str, judge: Callable[[], Verdict]) -> Verdict:

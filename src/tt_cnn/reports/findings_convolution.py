@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from tt_cnn.reports.records import Finding
-from tt_cnn.reports.replanning import BUSY, MEASURE, ConvolutionCall, Planned, Replanner
+from tt_cnn.reports.replanning import (
+    BUSY,
+    ConvolutionCall,
+    Planned,
+    Replanner,
+    fidelity_finding,
+    finding,
+    weights_finding,
+)
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.types.enums import DataType, MathFidelity, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE
@@ -42,7 +49,6 @@ class _Looker:
 
     def __init__(self, replanner: Replanner, call: ConvolutionCall) -> None:
         self.replanner, self.call = replanner, call
-        self.rows = tuple(row.index for row in call.rows)
 
     def cores(self) -> Iterator[Finding]:
         """Few cores: another way to shard, with the moves there and back where the layout of neighbours stays."""
@@ -61,7 +67,8 @@ class _Looker:
         layout = best.changed.settings.shard_layout
         assert layout is not None
         spread = self._spread_now(now)
-        yield self._finding(
+        yield finding(
+            self.call,
             "few cores",
             f"runs on {row.cores} of {row.available_cores} cores: {_words(now)} of {spread}",
             f"{_words(layout)} would use {best.planned.cores}",
@@ -76,14 +83,7 @@ class _Looker:
             return
         best = self._best([self.call.but(weights_dtype=DataType.BFLOAT8_B)])
         if best is not None:
-            yield self._finding(
-                "weights",
-                f"reads its weights as {now.name.lower()}",
-                "let it read them as bfloat8_b",
-                best.saves_ns,
-                {"weights_dtype": DataType.BFLOAT8_B},
-                MEASURE,
-            )
+            yield weights_finding(self.call, now, best.saves_ns)
 
     def fidelity(self) -> Iterator[Finding]:
         now = self.call.compute.fidelity
@@ -91,14 +91,7 @@ class _Looker:
             return
         best = self._best([self.call.with_fidelity(MathFidelity.LoFi)])
         if best is not None:
-            yield self._finding(
-                "fidelity",
-                f"multiplies with {now.name}",
-                "let it multiply with LoFi",
-                best.saves_ns,
-                {"math_fidelity": MathFidelity.LoFi},
-                MEASURE,
-            )
+            yield fidelity_finding(self.call, now, best.saves_ns)
 
     def block_height(self) -> Iterator[Finding]:
         """Larger blocks of activations, as large as fit."""
@@ -111,7 +104,8 @@ class _Looker:
         best = self._best([self.call.but(act_block_h_override=height) for height in heights])
         if best is not None:
             height = best.changed.settings.act_block_h_override
-            yield self._finding(
+            yield finding(
+                self.call,
                 "block height",
                 f"works in blocks of {now} rows where {height} fit",
                 f"set act_block_h_override={height}",
@@ -130,7 +124,8 @@ class _Looker:
             return
         on = [name for name in off if getattr(best.changed.settings, name)]
         what = " and ".join({"enable_act_double_buffer": "activations"}.get(name, "weights") for name in on)
-        yield self._finding(
+        yield finding(
+            self.call,
             "double buffering",
             f"waits for its {what}: they have one buffer where two fit",
             f"set {' and '.join(f'{name}=True' for name in on)}",
@@ -151,11 +146,6 @@ class _Looker:
             if saves > 0:
                 found.append(_Better(changed, planned, saves))
         return max(found, key=lambda one: one.saves_ns, default=None)
-
-    def _finding(
-        self, kind: str, problem: str, advice: str, saves_ns: float, change: dict[str, Any], caution: str = ""
-    ) -> Finding:
-        return Finding(kind, self.call.layer, problem, advice, saves_ns, self.rows, change, caution)
 
     def _layout_now(self) -> TensorMemoryLayout:
         return TensorMemoryLayout[self.call.working.inputs[0].memory_layout]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tt_cnn.reports.records import Finding
-from tt_cnn.reports.replanning import BUSY, MEASURE, Planned, Replanner
+from tt_cnn.reports.replanning import BUSY, Planned, Replanner, fidelity_finding, finding, weights_finding
 from tt_cnn.reports.replanning_matmul import MatmulCall, matmul_of, plan_matmul
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -36,7 +35,8 @@ class _Looker:
         on = f"runs on {row.cores} of {row.available_cores} cores"
         program = row.factory.removesuffix("ProgramFactory")
         grid = f"core_grid=ttnn.CoreGrid(x={size[0]}, y={size[1]})"
-        yield self._finding(
+        yield finding(
+            self.call,
             "few cores" if few else "matmul program",
             f"{on}: {_product(self.call)}" if few else f"{on} with the program {program}",
             f"{grid} would use {planned.cores}" if few else f"set {grid}",
@@ -52,14 +52,7 @@ class _Looker:
         smaller = Spec(right.shape, DataType.BFLOAT8_B, right.layout, right.memory_config)
         planned, saves = self._saving(self.call.with_right(smaller))
         if planned is not None:
-            yield self._finding(
-                "weights",
-                f"reads its weights as {right.dtype.name.lower()}",
-                "let it read them as bfloat8_b",
-                saves,
-                {"weights_dtype": DataType.BFLOAT8_B},
-                MEASURE,
-            )
+            yield weights_finding(self.call, right.dtype, saves)
 
     def fidelity(self) -> Iterator[Finding]:
         now = self.call.compute.math_fidelity
@@ -67,14 +60,7 @@ class _Looker:
             return
         planned, saves = self._saving(self.call.with_fidelity(MathFidelity.LoFi))
         if planned is not None:
-            yield self._finding(
-                "fidelity",
-                f"multiplies with {now.name}",
-                "let it multiply with LoFi",
-                saves,
-                {"math_fidelity": MathFidelity.LoFi},
-                MEASURE,
-            )
+            yield fidelity_finding(self.call, now, saves)
 
     def _saving(self, changed: MatmulCall) -> tuple[Planned | None, float]:
         """What is dispatched then, where the card takes it and leaves the output where the next call finds it."""
@@ -82,12 +68,6 @@ class _Looker:
         if planned is None or planned.output.memory_config != now.output.memory_config:
             return None, 0.0
         return planned, self.replanner.time_of(now) - self.replanner.time_of(planned)
-
-    def _finding(
-        self, kind: str, problem: str, advice: str, saves_ns: float, change: dict[str, Any], caution: str = ""
-    ) -> Finding:
-        rows = tuple(row.index for row in self.call.rows)
-        return Finding(kind, self.call.layer, problem, advice, saves_ns, rows, change, caution)
 
 
 def _product(call: MatmulCall) -> str:

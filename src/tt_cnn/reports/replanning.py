@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tt_cnn.virtual.ttnn  # noqa: F401  it registers all operations
-from tt_cnn.reports.records import CallRecord, Profile, Row
+from tt_cnn.reports.records import CallRecord, Finding, Profile, Row
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.memory.memory import Memory
@@ -27,7 +27,7 @@ LEAST_SHARE = 0.002
 """Of the device time: what saves less is not worth a reader's time."""
 BUSY = 0.75
 """Of the card's cores; a layer with fewer is tried on others."""
-MEASURE = "Measure the PCC again afterwards."
+_MEASURE = "Measure the PCC again afterwards."
 """The caution of advice about precision."""
 
 _WORKING = ("Conv2d", "Matmul")
@@ -55,15 +55,10 @@ def step_of(row: Row) -> Step:
 
 
 @dataclass(frozen=True)
-class ConvolutionCall:
-    """A `ttnn.conv2d` or `ttnn.conv_transpose2d` of the profile."""
+class ProductCall:
+    """A call of the profile that multiplies."""
 
     rows: tuple[Row, ...]
-    made: CallRecord
-    source: Spec
-    conv: Convolution
-    settings: Settings
-    compute: ComputeChoice
     now: Planned
     """As it is."""
 
@@ -74,6 +69,40 @@ class ConvolutionCall:
     @property
     def working(self) -> Row:
         return next((row for row in self.rows if row.op in _WORKING), self.rows[-1])
+
+
+def finding(
+    call: ProductCall,
+    kind: str,
+    problem: str,
+    advice: str,
+    saves_ns: float,
+    change: dict[str, Any],
+    caution: str = "",
+) -> Finding:
+    rows = tuple(row.index for row in call.rows)
+    return Finding(kind, call.layer, problem, advice, saves_ns, rows, change, caution)
+
+
+def weights_finding(call: ProductCall, now: DataType, saves_ns: float) -> Finding:
+    problem, advice = f"reads its weights as {now.name.lower()}", "let it read them as bfloat8_b"
+    return finding(call, "weights", problem, advice, saves_ns, {"weights_dtype": DataType.BFLOAT8_B}, _MEASURE)
+
+
+def fidelity_finding(call: ProductCall, now: MathFidelity, saves_ns: float) -> Finding:
+    problem, advice = f"multiplies with {now.name}", "let it multiply with LoFi"
+    return finding(call, "fidelity", problem, advice, saves_ns, {"math_fidelity": MathFidelity.LoFi}, _MEASURE)
+
+
+@dataclass(frozen=True)
+class ConvolutionCall(ProductCall):
+    """A `ttnn.conv2d` or `ttnn.conv_transpose2d` of the profile."""
+
+    made: CallRecord
+    source: Spec
+    conv: Convolution
+    settings: Settings
+    compute: ComputeChoice
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -135,7 +164,7 @@ class Replanner:
             return None
         source = made.plan.inputs[given["input"]].spec
         return ConvolutionCall(
-            self.calls[call], made, source, given["conv"], given["settings"], given["compute"], self.now(call)
+            self.calls[call], self.now(call), made, source, given["conv"], given["settings"], given["compute"]
         )
 
     def plan_convolution(

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tt_cnn.reports.records import Row
-from tt_cnn.reports.replanning import Planned, Replanner, step_of
+from tt_cnn.reports.replanning import Planned, ProductCall, Replanner, step_of
 from tt_cnn.virtual.ops.matmul.program import MatmulProgram
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import MathFidelity
@@ -15,24 +14,13 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 @dataclass(frozen=True)
-class MatmulCall:
-    rows: tuple[Row, ...]
+class MatmulCall(ProductCall):
     operation: str
     specs: tuple[Spec, ...]
     """Left, right, and the bias where there is one."""
     attributes: Mapping[str, Any]
     """Those that it was made with. Its compute config is always told: the default would follow what is changed."""
     compute: WormholeComputeKernelConfig
-    now: Planned
-    """As it is."""
-
-    @property
-    def layer(self) -> str:
-        return self.rows[0].name
-
-    @property
-    def working(self) -> Row:
-        return self.rows[0]
 
     @property
     def right(self) -> Spec:
@@ -65,7 +53,7 @@ def matmul_of(replanner: Replanner, call: int) -> MatmulCall | None:
     )
     specs = tuple(slot.spec for slot in made.plan.inputs)
     attributes = {**made.attributes, "compute": compute}
-    return MatmulCall(rows, made.operation, specs, attributes, compute, replanner.now(call))
+    return MatmulCall(rows, replanner.now(call), made.operation, specs, attributes, compute)
 
 
 def plan_matmul(replanner: Replanner, call: MatmulCall) -> Planned | None:

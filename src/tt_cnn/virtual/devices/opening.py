@@ -23,6 +23,7 @@ from tt_cnn.virtual.types.enums import BufferType, NativeEnum
 from tt_cnn.virtual.types.geometry import MeshShape
 
 _DEFAULTS = {"card": "n150", "numerics": "device", "engine": "cpu", "hazards": "warn", "precision": "float32"}
+_CHOICES = ("numerics", "engine", "hazards", "precision")
 _open: WeakValueDictionary[int, MeshDevice] = WeakValueDictionary()
 """Devices by chip; one that nobody holds any more is as good as closed."""
 _default: list[MeshDevice | None] = [None]
@@ -63,17 +64,7 @@ def _card(name: str | None, dispatch: DispatchCoreConfig | None) -> Card:
     return card
 
 
-def _open_chips(
-    card: Card,
-    chips: Sequence[int],
-    shape: MeshShape,
-    *,
-    numerics: str | None,
-    engine: str | None,
-    hazards: str | None,
-    precision: str | None,
-    **more: Any,
-) -> MeshDevice:
+def _open_chips(card: Card, chips: Sequence[int], shape: MeshShape, **options: Any) -> MeshDevice:
     available = GetNumAvailableDevices(card)
     for chip in chips:
         if not isinstance(chip, int) or not 0 <= chip < available:
@@ -83,16 +74,8 @@ def _open_chips(
             )
         if _is_open(chip):
             raise CardError(f"Device {chip} is already open. Close it with ttnn.close_device before opening it again.")
-    device = MeshDevice(
-        card,
-        shape=shape,
-        device_ids=chips,
-        numerics=option("numerics", numerics),
-        engine=option("engine", engine),
-        hazards=option("hazards", hazards),
-        precision=option("precision", precision),
-        **more,
-    )
+    options |= {name: option(name, options[name]) for name in _CHOICES}
+    device = MeshDevice(card, shape=shape, device_ids=chips, **options)
     for chip in chips:
         _open[chip] = device
     return device

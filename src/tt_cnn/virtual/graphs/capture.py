@@ -13,19 +13,6 @@ from typing import Any
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.devices.opening import open_devices
-from tt_cnn.virtual.graphs.queries import (
-    PeakMemoryUsagePerCore,
-    TensorInfo,
-    count_intermediate_and_output_tensors,
-    extract_calltrace,
-    extract_circular_buffers_peak_size_per_core,
-    extract_operation_durations,
-    extract_output_info,
-    extract_output_tensors,
-    extract_peak_L1_memory_usage,
-    extract_resource_usage_per_core,
-    extract_total_duration_from_graph,
-)
 from tt_cnn.virtual.planning.dry_run import Boundless
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import Allocate, CircularBuffer, Free, Plan, Slot, Step
@@ -198,8 +185,8 @@ class Capture:
         if what == "allocate":
             assert spec is not None
             inner = "Tensor::to_device" if by == "to_device" else "tt::tt_metal::create_device_tensor"
-            with self._function(f"ttnn.{by}", []), self._created(device, spec, place, inner):
-                pass
+            with self._function(f"ttnn.{by}", []):
+                self._created(device, spec, place, inner)
         elif (place.buffer_type, place.address) in self._buffers:
             if by == "deallocate":
                 with self._function("ttnn.deallocate", []), self._function("Tensor::deallocate", []):
@@ -208,15 +195,13 @@ class Capture:
                 with self._function("Tensor::deallocate", []):
                     self._freed(place)
 
-    @contextmanager
     def _created(
         self, device: MeshDevice, spec: Spec, place: Place, name: str = "tt::tt_metal::create_device_tensor"
-    ) -> Iterator[None]:
+    ) -> None:
         arguments = [repr(spec.shape), spec.dtype.native, spec.layout.native, "device", repr(spec.memory_config)]
         with self._function(name, arguments):
             self._allocated(device, spec, place)
         self._output(device, spec, place)
-        yield
 
     def _command(self, device: MeshDevice, command: Command) -> None:
         if command.name in ("ttnn.to_device", SIGNPOST):
@@ -259,8 +244,7 @@ class Capture:
                 self.nodes[tensor]["connections"].append(start)
                 self.nodes[start]["input_tensors"].append(tensor)
             for slot in created:
-                with self._created(device, slot.spec, places[slot.buffer]):
-                    pass
+                self._created(device, slot.spec, places[slot.buffer])
             for spec, place in placed.allocated:
                 if spec is None:
                     self._allocated(device, None, place)
@@ -372,22 +356,3 @@ def begin_graph_capture(run_mode: RunMode = RunMode.NORMAL) -> None:
 def end_graph_capture() -> list[Node] | None:
     """The nodes recorded; None where no capture is active."""
     return _captures.pop().end() if _captures else None
-
-
-__all__ = [
-    "PeakMemoryUsagePerCore",
-    "RunMode",
-    "TensorInfo",
-    "begin_graph_capture",
-    "count_intermediate_and_output_tensors",
-    "end_graph_capture",
-    "extract_calltrace",
-    "extract_circular_buffers_peak_size_per_core",
-    "extract_operation_durations",
-    "extract_output_info",
-    "extract_output_tensors",
-    "extract_peak_L1_memory_usage",
-    "extract_resource_usage_per_core",
-    "extract_total_duration_from_graph",
-    "is_graph_capture_active",
-]

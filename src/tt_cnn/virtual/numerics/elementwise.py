@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -46,21 +48,12 @@ def unary_register(name: str, x: Tensor, *params: float, unit: VectorUnit) -> Te
     return run_unary(name, x, *params, unit=unit)
 
 
-def binary(
-    name: str,
-    a: Tensor,
-    b: Tensor,
-    dtype_a: DataType,
-    dtype_b: DataType,
-    *,
-    out_dtype: DataType | None = None,
-    fast: bool | None = None,
-    exact: bool = True,
-) -> Tensor:
-    """A binary op as TT-NN runs it; `a` and `b` may be broadcast against each other along dimensions of size 1."""
-    out_dtype = out_dtype or dtype_a
-    register = binary_register(name, a, b, dtype_a, dtype_b, out_dtype=out_dtype, fast=fast, exact=exact)
-    return pack(register, out_dtype)
+def binary(name: str, a: Tensor, b: Tensor, dtype_a: DataType, dtype_b: DataType, **options: Any) -> Tensor:
+    """A binary op as TT-NN runs it, with the options of `binary_register`.
+
+    `a` and `b` may be broadcast against each other along dimensions of size 1.
+    """
+    return pack(binary_register(name, a, b, dtype_a, dtype_b, **options), options.get("out_dtype") or dtype_a)
 
 
 def binary_register(

@@ -36,8 +36,7 @@ class Primitive:
     def __call__(self, *tensors: Tensor, **parameters: Any) -> Tensor:
         if not _noting.get():
             return _compiled.get().get(self.name, self.function)(*tensors, **parameters)
-        result: Tensor = torch.ops.tt_cnn.primitive(list(tensors), self.name, _number(parameters))
-        return result
+        return torch.ops.tt_cnn.primitive(list(tensors), self.name, _number(parameters))
 
 
 def _broadcast(*shapes: Sequence[int], **_: Any) -> Sequence[int]:

@@ -2,4 +2,4 @@
 
 from tt_cnn.virtual.ttnn.missing import resolver
 
-__getattr__ = resolver("graph.", "tt_cnn.virtual.graphs.capture")
+__getattr__ = resolver("graph.", "tt_cnn.virtual.graphs.capture", "tt_cnn.virtual.graphs.queries")

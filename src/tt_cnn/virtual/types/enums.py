@@ -82,6 +82,11 @@ class TensorMemoryLayout(NativeEnum):
     ND_SHARDED = 5
 
 
+HEIGHT = TensorMemoryLayout.HEIGHT_SHARDED
+WIDTH = TensorMemoryLayout.WIDTH_SHARDED
+BLOCK = TensorMemoryLayout.BLOCK_SHARDED
+
+
 class BufferType(NativeEnum):
     DRAM = 0
     L1 = 1

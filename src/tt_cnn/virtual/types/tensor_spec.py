@@ -8,16 +8,10 @@ from math import prod
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, BufferType, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, Tile, div_up, first_cores, round_up
 from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
-
-_HEIGHT, _WIDTH, _BLOCK = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-)
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,7 @@ class Spec:
         if 0 in self.physical:
             return 1, max(1, 4 // self.dtype.element_bytes)
         shard = self.memory_config.shard_spec
-        if shard is not None and self.memory_config.memory_layout is not _HEIGHT:
+        if shard is not None and self.memory_config.memory_layout is not HEIGHT:
             return 1, shard.shape[1]
         return 1, self.physical[1]
 
@@ -149,7 +143,7 @@ class Spec:
     def shards_with_data(self) -> int:
         """How many of the grid's cores hold a shard."""
         rows, columns = self.shards
-        if self.memory_config.memory_layout is _BLOCK:
+        if self.memory_config.memory_layout is BLOCK:
             return rows * columns
         return min(rows * columns, self.shard.num_cores())
 
@@ -158,7 +152,7 @@ class Spec:
         """The cores of the grid that hold a shard: the grid may be larger than the tensor."""
         rows, columns = self.shards
         shard = self.shard
-        if self.memory_config.memory_layout is _BLOCK:
+        if self.memory_config.memory_layout is BLOCK:
             box = shard.grid.bounding_box()
             if not shard.row_wise:
                 rows, columns = columns, rows
@@ -190,17 +184,17 @@ def _shard_grid_error(spec: Spec, shard: ShardSpec) -> str | None:
     cores = shard.num_cores()
     layout = spec.memory_config.memory_layout
     rows, columns = div_up(height, shard_height), div_up(width, shard_width)
-    if layout is _HEIGHT:
+    if layout is HEIGHT:
         if width != shard_width:
             return f"Shard width {shard_width} must match physical width {width} for height sharded"
         if rows > cores:
             return f"Number of shards along height {rows} must not exceed number of cores {cores}"
-    elif layout is _WIDTH:
+    elif layout is WIDTH:
         if height != shard_height:
             return f"Shard height {shard_height} must match physical height {height} for width sharded"
         if columns > cores:
             return f"Number of shards along width {columns} must not exceed number of cores {cores}"
-    elif layout is _BLOCK:
+    elif layout is BLOCK:
         if shard.grid.size() != 1:
             return "Shard grid must be one full rectangular grid for block sharded!"
         size = shard.grid.bounding_box().grid_size()

@@ -8,43 +8,30 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.vector_unit import lanes
-from tt_cnn.virtual.numerics.vector_unit.registry import Trust, unary
+from tt_cnn.virtual.numerics.vector_unit.registry import Kernel, Trust, unary
 from tt_cnn.virtual.numerics.vector_unit.unit import VectorUnit, float32
 
-
-@unary("identity", trust=Trust.RECORDED)
-def identity(unit: VectorUnit, x: Tensor) -> Tensor:
-    return x
-
-
-@unary("abs", trust=Trust.RECORDED)
-def absolute(unit: VectorUnit, x: Tensor) -> Tensor:
-    return x.abs()
-
-
-@unary("neg", trust=Trust.RECORDED)
-def neg(unit: VectorUnit, x: Tensor) -> Tensor:
-    return -x
+_SIGNS: dict[str, Kernel] = {
+    "identity": lambda unit, x: x,
+    "abs": lambda unit, x: x.abs(),
+    "neg": lambda unit, x: -x,
+}
+_UNROUNDED: dict[str, Kernel] = {
+    "add_unary": lambda unit, x, value: unit.add(x, value),
+    "sub_unary": lambda unit, x, value: unit.sub(x, value),
+    "mul_unary": lambda unit, x, value: unit.mul(x, value),
+    "deg2rad": lambda unit, x: unit.mul(x, math.pi / 180.0),
+    "rad2deg": lambda unit, x: unit.mul(x, 180.0 / math.pi),
+}
+for _name, _kernel in _SIGNS.items():
+    unary(_name, trust=Trust.RECORDED)(_kernel)
+for _name, _kernel in _UNROUNDED.items():
+    unary(_name)(_kernel)
 
 
 @unary("square", trust=Trust.RECORDED)
 def square(unit: VectorUnit, x: Tensor) -> Tensor:
     return unit.round_even(unit.mul(x, x))
-
-
-@unary("add_unary")
-def add_scalar(unit: VectorUnit, x: Tensor, value: float) -> Tensor:
-    return unit.add(x, value)
-
-
-@unary("sub_unary")
-def sub_scalar(unit: VectorUnit, x: Tensor, value: float) -> Tensor:
-    return unit.sub(x, value)
-
-
-@unary("mul_unary")
-def mul_scalar(unit: VectorUnit, x: Tensor, value: float) -> Tensor:
-    return unit.mul(x, value)
 
 
 @unary("div_unary")
@@ -57,16 +44,6 @@ def div_scalar(unit: VectorUnit, x: Tensor, value: float) -> Tensor:
 def rsub_scalar(unit: VectorUnit, x: Tensor, value: float) -> Tensor:
     """value - x"""
     return unit.round_even(unit.sub(value, x))
-
-
-@unary("deg2rad")
-def deg2rad(unit: VectorUnit, x: Tensor) -> Tensor:
-    return unit.mul(x, math.pi / 180.0)
-
-
-@unary("rad2deg")
-def rad2deg(unit: VectorUnit, x: Tensor) -> Tensor:
-    return unit.mul(x, 180.0 / math.pi)
 
 
 def _whole_quotient(unit: VectorUnit, magnitude: Tensor, inverse: float) -> tuple[Tensor, Tensor]:

@@ -74,14 +74,8 @@ def _div_float32(unit: VectorUnit, a: Tensor, b: Tensor) -> Tensor:
     return torch.where(ordinary, result, special)
 
 
-@binary("maximum", "max")
-def maximum(unit: VectorUnit, a: Tensor, b: Tensor) -> Tensor:
-    return torch.maximum(a, b)
-
-
-@binary("minimum", "min")
-def minimum(unit: VectorUnit, a: Tensor, b: Tensor) -> Tensor:
-    return torch.minimum(a, b)
+binary("maximum", "max")(lambda unit, a, b: torch.maximum(a, b))
+binary("minimum", "min")(lambda unit, a, b: torch.minimum(a, b))
 
 
 @binary("fmod")

@@ -6,28 +6,17 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.vector_unit import lanes
-from tt_cnn.virtual.numerics.vector_unit.registry import unary
+from tt_cnn.virtual.numerics.vector_unit.registry import Kernel, unary
 from tt_cnn.virtual.numerics.vector_unit.unit import VectorUnit, float32
 
-
-@unary("trunc")
-def trunc(unit: VectorUnit, x: Tensor) -> Tensor:
-    return x.trunc()
-
-
-@unary("floor")
-def floor(unit: VectorUnit, x: Tensor) -> Tensor:
-    return x.floor()
-
-
-@unary("ceil")
-def ceil(unit: VectorUnit, x: Tensor) -> Tensor:
-    return x.ceil()
-
-
-@unary("frac")
-def frac(unit: VectorUnit, x: Tensor) -> Tensor:
-    return unit.sub(x, x.trunc())
+_KERNELS: dict[str, Kernel] = {
+    "trunc": lambda unit, x: x.trunc(),
+    "floor": lambda unit, x: x.floor(),
+    "ceil": lambda unit, x: x.ceil(),
+    "frac": lambda unit, x: unit.sub(x, x.trunc()),
+}
+for _name, _kernel in _KERNELS.items():
+    unary(_name)(_kernel)
 
 
 @unary("round")

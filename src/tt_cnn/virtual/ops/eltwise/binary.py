@@ -266,7 +266,7 @@ define("subtract sub", "subtract", _fast(True), *_RESULT, *_WHERE, scalar_first=
 define("multiply mul", "multiply", _fast(False), *_RESULT, *_WHERE, scalar_first=True)
 define("divide div", "divide", _fast(False), keyword("rounding_mode"), *_RESULT, *_WHERE, scalar_first=True)
 define("rsub", "rsub", *_RESULT, _fast(True))
-for _name in [
+_BOTH_WAYS = (
     "eq",
     "ne",
     "lt",
@@ -280,8 +280,9 @@ for _name in [
     "ldexp",
     "logaddexp",
     "logaddexp2",
-    "xlogy",
-]:
+)
+"""Ops that have a form in place, with an underscore at its end."""
+for _name in [*_BOTH_WAYS, "xlogy"]:
     define(_name, _name, *_RESULT, *_WHERE)
 for _name in ["hypot", "atan2"]:
     define(_name, _name, MEMORY_CONFIG)
@@ -296,19 +297,5 @@ define("subtract_ sub_", "subtract", *_ACTIVATIONS, _fast(True), *_WHERE, operan
 define("multiply_ mul_", "multiply", *_ACTIVATIONS, _fast(False), *_WHERE, operands=_IN_PLACE, in_place=True)
 define("divide_ div_", "divide", *_ACTIVATIONS, _fast(False), *_WHERE, operands=_IN_PLACE, in_place=True)
 define("rsub_", "rsub", *_ACTIVATIONS, _fast(True), *_WHERE, operands=_IN_PLACE, in_place=True)
-for _name in [
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "squared_difference",
-    "ldexp",
-    "logaddexp",
-    "logaddexp2",
-]:
+for _name in _BOTH_WAYS:
     define(f"{_name}_", _name, *_ACTIVATIONS, *_WHERE, operands=_IN_PLACE, in_place=True)

@@ -35,8 +35,7 @@ def with_signature(*parameters: Parameter) -> Callable[..., Call]:
         bound.apply_defaults()
         values = dict(bound.arguments)
         del values["self"]
-        made: Call = self.make_call(**values)
-        return made
+        return self.make_call(**values)
 
     arguments.__signature__ = signature  # type: ignore[attr-defined]
     return arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.types.enums import Layout, ShardOrientation, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,
@@ -18,8 +18,6 @@ from tt_cnn.virtual.types.geometry import (
 )
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-_HEIGHT, _WIDTH = TensorMemoryLayout.HEIGHT_SHARDED, TensorMemoryLayout.WIDTH_SHARDED
 
 
 def is_uneven(spec: Spec) -> bool:
@@ -56,17 +54,17 @@ def synthesize_shard_spec(
     """
     height, width = prod(list(padded_shape)[:-1]), padded_shape[-1]
     fatal(
-        (height and width) or (layout is _HEIGHT and width) or (layout is _WIDTH and height),
+        (height and width) or (layout is HEIGHT and width) or (layout is WIDTH and height),
         f"{op}: zero-volume specless-sharded is only representable for HEIGHT_SHARDED + non-zero width or "
         f"WIDTH_SHARDED + non-zero height; got layout={layout.value}, h={height}, w={width}.",
     )
     height, width = max(height, 1), max(width, 1)  # of nothing one core holds a shard
     x, y = grid
     align = TILE_SIZE if tile else 1
-    if layout is _HEIGHT:
+    if layout is HEIGHT:
         shard = [round_up(div_up(round_up(height, x * y * align), x * y), align), round_up(width, align)]
         cores = _first_cores(div_up(height, shard[0]), grid)
-    elif layout is _WIDTH:
+    elif layout is WIDTH:
         unit = TILE_SIZE if pad_row_major_width and not tile else align
         shard = [round_up(height, align), round_up(div_up(width, x * y), unit)]
         cores = _first_cores(div_up(width, shard[1]), grid)

@@ -10,8 +10,9 @@ from tt_cnn.virtual.cost.network import in_l1_shards, page_move_cycles
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
+from tt_cnn.virtual.ops.layout.time import core_tiles, latency_cycles
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
@@ -31,15 +32,13 @@ def streamed_cycles(step: Step, figures: Figures, vector: float = 0.0, passes: i
     `vector`: the vector unit's cycles for a tile. `passes`: times that each tile goes through the core.
     """
     output = step.outputs[0].spec
-    largest = max((s.spec for s in (*step.inputs, *step.outputs)), key=lambda spec: spec.volume)
-    cores = step.cores.num_cores()
-    tiles = _tiles_of_a_core(largest, cores)
+    tiles = core_tiles(step)
     unpack = sum(unpack_cycles(figures, s.spec.dtype) for s in step.inputs)
     pack = pack_cycles(figures, output.dtype)
     through = max(figures.elementwise_cycles, unpack, pack) + vector
     return overlapped_cycles(
         figures,
-        cores,
+        step.cores.num_cores(),
         [Tiles(slot.spec, tiles) for slot in step.inputs],
         [Tiles(output, tiles)],
         compute=tiles * through,
@@ -85,12 +84,6 @@ def chain_cycles(figures: Figures, chain: Iterable[Kernel]) -> float:
     return sum(vector_cycles(figures, kernel.name, kernel.approx) for kernel in chain)
 
 
-def _tiles_of_a_core(spec: Spec, cores: int) -> int:
-    if in_l1_shards(spec):
-        return div_up(spec.shard.shape[0] * spec.shard.shape[1], TILE_ELEMENTS)
-    return div_up(div_up(spec.volume, TILE_ELEMENTS), max(1, cores))
-
-
 def _moved(tiles: Tiles, cores: int, figures: Figures, read: bool) -> float:
     """Page after page; a shard is at hand."""
     spec, number, at_once = tiles
@@ -98,5 +91,5 @@ def _moved(tiles: Tiles, cores: int, figures: Figures, read: bool) -> float:
         return 0.0
     page = max(1, spec.page_bytes)
     pages = number * TILE_ELEMENTS * spec.dtype.element_bytes / page if spec.page_shape[0] == 1 else number
-    latency = figures.dram_latency_cycles if spec.memory_config.is_dram() else figures.l1_latency_cycles
-    return page_move_cycles(figures, spec, pages, page, cores, read) + pages / at_once * latency
+    waits = pages / at_once * latency_cycles(spec, figures)
+    return page_move_cycles(figures, spec, pages, page, cores, read) + waits

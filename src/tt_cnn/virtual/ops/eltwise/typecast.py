@@ -16,11 +16,12 @@ from tt_cnn.virtual.ops.eltwise.calls import PLACEMENT, positional, require_tens
 from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.eltwise.unary_plan import tile_buffer
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.reduction.units import dealt
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import CoreCoord, CoreRangeSet, cores_to_ranges, num_cores_to_corerangeset
+from tt_cnn.virtual.types.geometry import CoreRangeSet, cores_to_ranges
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -84,16 +85,10 @@ def plan_integer_power(
     planner: Planner, x: Slot, exponent: int, memory_config: MemoryConfig | None, output: Slot | None
 ) -> Slot:
     out = output or planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
-    cores = _cores_for(planner, x.spec.num_pages)
+    cores = dealt(planner, x.spec.num_pages)
     buffers = tuple(tile_buffer(name, x, cores, False, dataflow=True) for name in ("input", "output"))
     planner.dispatch(IntegerPowerProgram(cores=cores, buffers=buffers, exponent=exponent), [x], [out])
     return out
-
-
-def _cores_for(planner: Planner, units: int, row_wise: bool = False) -> CoreRangeSet:
-    """A unit a core, column after column (or row after row), written as the fewest ranges."""
-    card = planner.card
-    return cores_to_ranges(num_cores_to_corerangeset(min(units, card.cores), CoreCoord(*card.grid), row_wise).cores())
 
 
 def _program(planner: Planner, x: Spec, out: Spec, subgrid: CoreRangeSet | None) -> tuple[str, CoreRangeSet, bool]:
@@ -103,7 +98,7 @@ def _program(planner: Planner, x: Spec, out: Spec, subgrid: CoreRangeSet | None)
     if works_on_shards(x, out.dtype, out.memory_config, planner.card.l1_alignment):
         return "TypecastShardedProgramFactory", cores_to_ranges(x.shard.grid.cores()), True
     row_major = x.layout is Layout.ROW_MAJOR
-    cores = _cores_for(planner, x.num_pages, row_wise=row_major)
+    cores = dealt(planner, x.num_pages, row_wise=row_major)
     chunked = row_major and not x.is_sharded
     return "TypecastRowMajorChunkedProgramFactory" if chunked else "TypecastProgramFactory", cores, False
 

@@ -73,9 +73,9 @@ class Unary(Operation):
         return parameters
 
     def chain_call(
-        self, x: Tensor, chain: tuple[Kernel, ...], memory_config: Any, output: Any, sub_core_grids: Any
+        self, x: Tensor, chain: tuple[Kernel, ...], memory_config: Any, output_tensor: Any, sub_core_grids: Any
     ) -> Call:
-        tensors = [x] if output is None else [x, require_tensor(self, output)]
+        tensors = [x] if output_tensor is None else [x, require_tensor(self, output_tensor)]
         return Call(tensors, chain=chain, memory_config=memory_config, cores=sub_core_grids)
 
     def plan(self, planner: Planner, x: Slot, output: Slot | None = None, **attributes: Any) -> list[Slot]:
@@ -323,21 +323,14 @@ class Gelu(Unary):
         positional("input_tensor"), keyword("variant"), keyword("fast_and_approximate_mode", False), *PLACEMENT
     )
 
-    def make_call(
-        self,
-        input_tensor: Any,
-        memory_config: Any = None,
-        output_tensor: Any = None,
-        sub_core_grids: Any = None,
-        variant: Any = None,
-        fast_and_approximate_mode: bool = False,
-        **_: Any,
+    def make_call(  # type: ignore[override]
+        self, input_tensor: Any, variant: Any = None, fast_and_approximate_mode: bool = False, **placement: Any
     ) -> Call:
         if variant is not None and getattr(variant, "name", None) not in _GELU_VARIANTS:
             raise wrong_types(self, (input_tensor, variant))
         name = variant.name if variant is not None else "FastApproximate" if fast_and_approximate_mode else "Accurate"
         x = require_tensor(self, input_tensor)
-        return self.chain_call(x, (_GELU_VARIANTS[name],), memory_config, output_tensor, sub_core_grids)
+        return self.chain_call(x, (_GELU_VARIANTS[name],), **placement)
 
 
 @op("unary_chain")
@@ -347,20 +340,12 @@ class UnaryChain(Unary):
     integers = ALL_INTEGERS
     arguments = with_signature(positional("input_tensor"), positional("ops_chain"), *PLACEMENT)
 
-    def make_call(
-        self,
-        input_tensor: Any,
-        memory_config: Any = None,
-        output_tensor: Any = None,
-        sub_core_grids: Any = None,
-        ops_chain: Any = (),
-        **_: Any,
-    ) -> Call:
+    def make_call(self, input_tensor: Any, ops_chain: Any = (), **placement: Any) -> Call:  # type: ignore[override]
         x = require_tensor(self, input_tensor, ops_chain)
         fatal(len(ops_chain) > 0, "Op chain cannot be empty")
         chain = tuple(kernel_of(_pair(item)) for item in ops_chain)
         check_numbers(chain, x.dtype)
-        return self.chain_call(x, chain, memory_config, output_tensor, sub_core_grids)
+        return self.chain_call(x, chain, **placement)
 
 
 def _pair(item: Any) -> Activation:

@@ -35,6 +35,3 @@ class SDPAChunks:
     queries: int = _DEFAULT_CHUNK
     keys: int = _DEFAULT_CHUNK
     grid: tuple[int, int] | None = None
-
-
-__all__ = ["SDPAChunks", "SDPAProgramConfig"]

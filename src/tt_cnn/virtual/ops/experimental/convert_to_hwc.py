@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
@@ -52,9 +54,7 @@ class ConvertToHWC(Operation):
         planner.dispatch(program, [x], [output])
         return [output]
 
-    def numbers(
-        self, context: Context, x: torch.Tensor, memory_config: MemoryConfig | None, dtype: DataType
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, **_: Any) -> list[torch.Tensor]:
         value = context.logical(x)
         pixels = value.permute(0, 1, 3, 2).reshape(1, 1, -1, value.shape[2])
         return [context.store(F.pad(pixels, (0, context.outputs[0].shape[-1] - pixels.shape[-1])))]

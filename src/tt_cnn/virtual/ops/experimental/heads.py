@@ -140,6 +140,3 @@ class NlpCreateQkvHeadsSegformer(Operation):
 def _check_query(spec: Spec) -> None:
     fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
     fatal(not spec.is_sharded, "Heads are not taken out of shards on this card: bring the tensor to DRAM or L1 first.")
-
-
-__all__ = ["ConcatenateHeads", "NlpConcatHeads", "NlpCreateQkvHeadsSegformer", "plan_concat_heads"]

@@ -14,20 +14,21 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
+from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.layout.copy import plan_copy
+from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.time import SORT_STEPS, exchange_cycles
 from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
-from tt_cnn.virtual.ops.shape.stages import clone
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import CoreCoord, div_up, num_cores_to_corerangeset
+from tt_cnn.virtual.types.geometry import div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -114,7 +115,7 @@ class Sort(Operation):
             if given:
                 plan_copy(planner, x, given[0].spec.memory_config, None, given[0])
                 return list(given)
-            values = clone(planner, x, config)
+            values = plan_clone(planner, x, config=config)
             return [values, planner.allocate(Spec(x.spec.shape, _INDEX, Layout.TILE, config))]
         scope = Temporaries(planner)
         current = x
@@ -127,15 +128,10 @@ class Sort(Operation):
             planner.allocate(Spec(spec.shape, dtype, Layout.TILE, config)) for dtype in (spec.dtype, _INDEX)
         )
         matrices, rows, columns = tiles(spec)
-        grid = CoreCoord(*planner.card.grid)
-        cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
+        cores, busiest = split_work(planner.card, matrices * rows, row_wise=True)
         tile, wide = spec.dtype.tile_bytes, indices.spec.dtype.tile_bytes
-        sizes = {
-            "input": _STAGED * tile,
-            "indices": _STAGED * wide,
-            "row": columns * tile,
-            "row indices": columns * wide,
-        }
+        sizes = {"input": _STAGED * tile, "indices": _STAGED * wide}
+        sizes |= {"row": columns * tile, "row indices": columns * wide}
         sizes |= {"output": 2 * tile, "output indices": 2 * wide, "table": _TABLE_BYTES}
         kind = "SingleRowSingleCore" if columns <= _ONE_CORE else "CrossCoreDataExchange"
         program = SortProgram(
@@ -144,7 +140,7 @@ class Sort(Operation):
             buffers=staged(cores, sizes),
             descending=descending,
             stable=stable,
-            rows_per_core=div_up(matrices * rows, max(1, cores.num_cores())),
+            rows_per_core=busiest,
             tiles_per_row=columns,
         )
         planner.dispatch(program, [current], [values, indices])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment, check_grid, padded_as, staging
 from tt_cnn.virtual.ops.layout.work_split import split_work
@@ -13,29 +14,24 @@ from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class CloneProgram(MovingPagesProgram):
+class CloneProgram(MovingPagesProgram, ComputeProgram):
     """Page by page, through another dtype where one is wanted."""
 
     op: str = "Clone"
     factory: str = "CloneProgramFactory"
-    compute: Compute | None
-
-    @property
-    def fidelity(self) -> MathFidelity | None:
-        return None if self.compute is None else self.compute.fidelity
 
 
 def plan_clone(
     planner: Planner,
     x: Slot,
-    dtype: DataType | None,
-    config: MemoryConfig | None,
+    dtype: DataType | None = None,
+    config: MemoryConfig | None = None,
     compute: Compute | None = None,
 ) -> Slot:
     spec = x.spec
@@ -95,13 +91,5 @@ class Clone(Relayout):
         compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
         return Call([input], dtype=dtype, memory_config=memory_config, compute=compute)
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        dtype: DataType | None,
-        memory_config: MemoryConfig | None,
-        compute: Compute | None,
-    ) -> list[Slot]:
-        return [plan_clone(planner, x, dtype, memory_config, compute)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_clone(planner, x, config=memory_config, **options)]

@@ -30,12 +30,14 @@ class CopyProgram(MovingPagesProgram):
     op: str = "Copy"
 
 
-def plan_copy(planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType | None, out: Slot | None = None) -> Slot:
+def plan_copy(
+    planner: Planner, x: Slot, memory_config: MemoryConfig, dtype: DataType | None, out: Slot | None = None
+) -> Slot:
     spec = x.spec
     dtype = dtype or spec.dtype
-    result = out or planner.allocate(Spec(spec.shape, dtype, spec.layout, config))
-    _validate(spec, config, dtype, out.spec if out else None)
-    if _copies_pages(planner, spec, config, dtype):
+    result = out or planner.allocate(Spec(spec.shape, dtype, spec.layout, memory_config))
+    _validate(spec, memory_config, dtype, out.spec if out else None)
+    if _copies_pages(planner, spec, memory_config, dtype):
         factory, cores, buffers = "SameMemoryConfig", *same_memory_program(planner, x, result)
     elif spec.layout is Layout.ROW_MAJOR:
         factory, cores, buffers = "DefaultRowMajor", *_rows(planner, spec, result.spec)
@@ -148,10 +150,8 @@ class Copy(Relayout):
     def arguments(self, input_a: Tensor, input_b: Tensor) -> Call:
         return Call([input_a, input_b], memory_config=input_b.memory_config(), dtype=input_b.dtype)
 
-    def plan(
-        self, planner: Planner, x: Slot, out: Slot | None = None, *, memory_config: MemoryConfig, dtype: DataType | None
-    ) -> list[Slot]:
-        return [plan_copy(planner, x, memory_config, dtype, out)]
+    def plan(self, planner: Planner, x: Slot, out: Slot | None = None, **options: Any) -> list[Slot]:
+        return [plan_copy(planner, x, out=out, **options)]
 
 
 @op("assign")

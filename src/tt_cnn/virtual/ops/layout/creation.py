@@ -148,27 +148,15 @@ class _Like(_Created):
         memory_config: MemoryConfig | None = None,
         optional_tensor: Tensor | None = None,
     ) -> Call:
-        return self._call(tensor, self.value, dtype, layout, device, memory_config, optional_tensor)
-
-    def _call(
-        self,
-        tensor: Tensor,
-        value: float | None,
-        dtype: DataType | None,
-        layout: Layout | None,
-        device: MeshDevice | None,
-        memory_config: MemoryConfig | None,
-        into: Tensor | None,
-    ) -> Call:
         return Call(
             [],
             like=tensor,
-            value=value,
+            value=self.value,
             dtype=dtype or tensor.dtype,
             layout=layout or tensor.layout,
             on=device or tensor.device(),
             memory_config=memory_config,
-            into=into,
+            into=optional_tensor,
         )
 
     def make(self, **a: Any) -> Tensor:
@@ -176,10 +164,7 @@ class _Like(_Created):
         on_card = like._buffer is not None
         same = a["dtype"] is like.dtype and a["layout"] is like.layout is Layout.TILE
         if on_card and same and like.dtype in _FILLED_ON_CARD:
-            made: Tensor = OPERATIONS["fill"](
-                like, a["value"], memory_config=a["memory_config"], output_tensor=a["into"]
-            )
-            return made
+            return OPERATIONS["fill"](like, a["value"], memory_config=a["memory_config"], output_tensor=a["into"])
         config = a["memory_config"] or (like.memory_config() if on_card else None)
         return filled(like.shape, a["value"], a["dtype"], a["layout"], a["on"], config, a["into"])
 
@@ -206,7 +191,9 @@ class FullLike(_Like):
         memory_config: MemoryConfig | None = None,
         optional_tensor: Tensor | None = None,
     ) -> Call:
-        return self._call(tensor, fill_value, dtype, layout, device, memory_config, optional_tensor)
+        call = super().arguments(tensor, dtype, layout, device, memory_config, optional_tensor)
+        call.attributes["value"] = fill_value
+        return call
 
 
 @op("empty_like")
@@ -220,7 +207,7 @@ class EmptyLike(_Like):
         device: MeshDevice | None = None,
         memory_config: MemoryConfig | None = None,
     ) -> Call:
-        return self._call(tensor, None, dtype, layout, device, memory_config, None)
+        return super().arguments(tensor, dtype, layout, device, memory_config)
 
     def make(self, **a: Any) -> Tensor:
         like: Tensor = a["like"]

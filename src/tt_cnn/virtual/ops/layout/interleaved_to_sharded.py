@@ -108,12 +108,12 @@ def fits(planner: Planner, spec: Spec, config: MemoryConfig, dtype: DataType) ->
 
 
 def plan_interleaved_to_sharded(
-    planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType | None, out: Slot | None = None
+    planner: Planner, x: Slot, memory_config: MemoryConfig, dtype: DataType | None = None, out: Slot | None = None
 ) -> Slot:
     spec = x.spec
     dtype = dtype or spec.dtype
-    result = out or planner.allocate(Spec(spec.shape, dtype, spec.layout, config))
-    problem = refusal(planner, spec, config, dtype, out.spec if out else None)
+    result = out or planner.allocate(Spec(spec.shape, dtype, spec.layout, memory_config))
+    problem = refusal(planner, spec, memory_config, dtype, out.spec if out else None)
     fatal(problem is None, problem or "")
     cores = workers_of(planner.card, result.spec)
     program = InterleavedToShardedProgram(cores=cores, buffers=_buffers(planner, x, result, cores))
@@ -185,7 +185,5 @@ class InterleavedToSharded(Relayout):
         config = given["sharded_memory_config"] if is_short else config_of(input_tensor.spec, **given)
         return Call([input_tensor] + ([out] if out is not None else []), memory_config=config, dtype=dtype)
 
-    def plan(
-        self, planner: Planner, x: Slot, out: Slot | None = None, *, memory_config: MemoryConfig, dtype: DataType | None
-    ) -> list[Slot]:
-        return [plan_interleaved_to_sharded(planner, x, memory_config, dtype, out)]
+    def plan(self, planner: Planner, x: Slot, out: Slot | None = None, **options: Any) -> list[Slot]:
+        return [plan_interleaved_to_sharded(planner, x, out=out, **options)]

@@ -16,16 +16,10 @@ from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, cores_to_ranges, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-_HEIGHT, _WIDTH, _BLOCK = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +42,13 @@ def _moves_shards(spec: Spec, config: MemoryConfig) -> bool:
     if spec.memory_config.shard_spec is None or config.shard_spec is None:
         return False
     source = spec.memory_config
-    if source.memory_layout is config.memory_layout and source.memory_layout is not _BLOCK:
+    if source.memory_layout is config.memory_layout and source.memory_layout is not BLOCK:
         return source.is_l1() or config.is_l1()
     return config.is_l1()
 
 
 def _is_dram_block(config: MemoryConfig) -> bool:
-    return config.memory_layout is _BLOCK and config.is_dram()
+    return config.memory_layout is BLOCK and config.is_dram()
 
 
 def refusal(planner: Planner, spec: Spec, config: MemoryConfig, out: Spec | None) -> str | None:
@@ -95,7 +89,7 @@ def _page_refusal(planner: Planner, spec: Spec, config: MemoryConfig) -> str | N
     source = spec.memory_config
     if spec.layout is not Layout.ROW_MAJOR or (source.is_dram() and config.is_dram()):
         return None
-    if source.memory_layout is _HEIGHT and config.memory_layout is _HEIGHT:
+    if source.memory_layout is HEIGHT and config.memory_layout is HEIGHT:
         return None
     alignment = planner.card.l1_alignment
     own = planner.card.dram_alignment if source.is_dram() else alignment
@@ -119,7 +113,7 @@ def fits(planner: Planner, spec: Spec, config: MemoryConfig) -> bool:
     shard = config.shard_spec
     assert shard is not None
     if _moves_shards(spec, config):
-        if source.memory_layout is not _HEIGHT or config.memory_layout is not _HEIGHT:
+        if source.memory_layout is not HEIGHT or config.memory_layout is not HEIGHT:
             return True
         remote = spec.shard if config.is_l1() else shard
         unit, units = _unit(spec, spec.shard.shape), _units(spec, remote.shape)
@@ -173,7 +167,7 @@ def _run_bytes(spec: Spec, out: Spec) -> float:
 def _keeps_width(spec: Spec, out: Spec) -> bool:
     """Height shards to height shards: rows that follow each other are one run."""
     source, target = spec.memory_config, out.memory_config
-    return _moves_shards(spec, target) and source.memory_layout is _HEIGHT and target.memory_layout is _HEIGHT
+    return _moves_shards(spec, target) and source.memory_layout is HEIGHT and target.memory_layout is HEIGHT
 
 
 def _program(planner: Planner, x: Slot, out: Slot) -> tuple[str, CoreRangeSet, list[CircularBuffer]]:
@@ -184,7 +178,7 @@ def _program(planner: Planner, x: Slot, out: Slot) -> tuple[str, CoreRangeSet, l
         side = "true" if from_output else "false"
         if _keeps_width(x.spec, out.spec):
             return f"ReshardSameWidthFactory<{side}>", *_same_width(planner, local, remote, from_output)
-        both_width = source.memory_layout is _WIDTH and target.memory_layout is _WIDTH
+        both_width = source.memory_layout is WIDTH and target.memory_layout is WIDTH
         if x.spec.layout is Layout.ROW_MAJOR and both_width and not (from_output and _has_padding(x.spec, out.spec)):
             return f"ReshardSameHeightFactory<{side}>", *_same_height(planner, local, remote)
         if not source.is_dram() and not target.is_dram():

@@ -102,7 +102,7 @@ def output_spec(spec: Spec, config: MemoryConfig, dtype: DataType) -> Spec:
 
 
 def plan_sharded_to_interleaved(
-    planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType | None, out: Slot | None = None
+    planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType | None = None, out: Slot | None = None
 ) -> Slot:
     spec = x.spec
     dtype = dtype or spec.dtype

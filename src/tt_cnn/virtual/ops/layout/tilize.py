@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -24,16 +25,11 @@ from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Arch, DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Arch, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Tile, div_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_HEIGHT, _WIDTH, _BLOCK = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-)
 _TILIZABLE = (
     DataType.BFLOAT16,
     DataType.FLOAT32,
@@ -126,10 +122,10 @@ def tilizes_in_shards(planner: Planner, spec: Spec, config: MemoryConfig, grid: 
         return False
     shard = spec.shard
     to = config.memory_layout
-    if layout is _HEIGHT:
+    if layout is HEIGHT:
         whole_tiles = shard.shape[0] % TILE_SIZE == 0 and shard.shape[1] % TILE_SIZE == 0
-        allowed = shard.row_wise if to is TensorMemoryLayout.INTERLEAVED else to is _HEIGHT
-    elif layout in (_WIDTH, _BLOCK):
+        allowed = shard.row_wise if to is TensorMemoryLayout.INTERLEAVED else to is HEIGHT
+    elif layout in (WIDTH, BLOCK):
         allowed = to is layout
         out = config.shard_spec
         whole_tiles = allowed and out is not None and not (out.shape[0] % TILE_SIZE or out.shape[1] % TILE_SIZE)
@@ -221,10 +217,26 @@ def tile_pair(x: Slot, out: Slot, tiles: int, cores: CoreRangeSet, suffix: str =
     ]
 
 
+def whole_rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    """The buffers of programs that pad or unpad a row of tiles at a time."""
+    rows, width = (out if out.spec.layout is Layout.TILE else x).spec.physical
+    cores, _ = split_blocks(planner.card, rows // TILE_SIZE, grid)
+    return tile_pair(x, out, width // TILE_SIZE, cores)
+
+
+def parts_of_rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
+    """The buffers of those that do so on one core, as much of a row at a time as fits."""
+    tiles, rows = (out.spec, x.spec) if out.spec.layout is Layout.TILE else (x.spec, out.spec)
+    element = rows.dtype.element_bytes
+    limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
+    return tile_pair(x, out, tiles_a_block(tiles.physical[1] // TILE_SIZE, limit), one_core(planner, grid))
+
+
 def block_buffers(
-    planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, *, tilizes: bool, row_wise: bool = False
+    planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None, row_wise: bool = False
 ) -> list[CircularBuffer]:
     """The buffers of programs that work in square blocks: a pair (and a staged row) for each width of blocks."""
+    tilizes = out.spec.layout is Layout.TILE
     shape = (out if tilizes else x).spec.padded_shape
     limit = block_width_limit(planner, x.spec.dtype, out.spec.dtype, stages_rows=tilizes)
     width, height = extent(shape, 1) // TILE_SIZE, extent(shape, 2) // TILE_SIZE
@@ -239,7 +251,7 @@ def block_buffers(
 
 
 def _blocks(planner: Planner, x: Slot, out: Slot, manner: Manner) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, manner.grid, tilizes=True)
+    return block_buffers(planner, x, out, manner.grid)
 
 
 def one_core(planner: Planner, grid: CoreRangeSet | None) -> CoreRangeSet:
@@ -293,19 +305,5 @@ class Tilize(Relayout):
             grid=sub_core_grids,
         )
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        memory_config: MemoryConfig | None,
-        dtype: DataType | None,
-        use_multicore: bool,
-        use_low_perf: bool,
-        grid: CoreRangeSet | None,
-    ) -> list[Slot]:
-        return [
-            plan_tilize(
-                planner, x, memory_config, dtype, use_multicore=use_multicore, use_low_perf=use_low_perf, grid=grid
-            )
-        ]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_tilize(planner, x, config=memory_config, **options)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
+from tt_cnn.virtual.ops.layout.capacity import pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
 from tt_cnn.virtual.ops.layout.tilize import (
@@ -16,21 +17,18 @@ from tt_cnn.virtual.ops.layout.tilize import (
     all_cores,
     block_buffers,
     blocks_employ_more,
-    one_core,
-    tile_pair,
-    tiles_a_block,
+    parts_of_rows,
+    whole_rows,
 )
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
-from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_WIDTH = TensorMemoryLayout.WIDTH_SHARDED
 _TILIZABLE = (DataType.BFLOAT16, DataType.INT32, DataType.UINT32, DataType.FLOAT32, DataType.UINT16)
 
 
@@ -40,12 +38,18 @@ class TilizeWithValPaddingProgram(TilizeProgram):
     padded: Shape
 
 
+def tiled_shape(shape: Shape) -> Shape:
+    """The padded shape of a tensor in tiles."""
+    dims = [1] * (2 - len(shape)) + list(shape)
+    return Shape([*dims[:-2], round_up(dims[-2], TILE_SIZE), round_up(dims[-1], TILE_SIZE)])
+
+
 def plan_tilize_with_padding(
     planner: Planner,
     x: Slot,
     padded: Shape,
     config: MemoryConfig | None,
-    dtype: DataType | None,
+    dtype: DataType | None = None,
     *,
     use_multicore: bool = True,
     grid: CoreRangeSet | None = None,
@@ -82,7 +86,7 @@ def _pads_in_shards(spec: Spec, padded: Shape, config: MemoryConfig, grid: CoreR
     """Width shards get their missing rows on their own cores, where nothing but the height grows."""
     if not (spec.memory_config.is_l1() and config.is_l1()) or grid is not None:
         return False
-    if spec.memory_config.memory_layout is not _WIDTH or config.memory_layout is not _WIDTH:
+    if spec.memory_config.memory_layout is not WIDTH or config.memory_layout is not WIDTH:
         return False
     have = tuple(spec.padded_shape)
     return all(i == len(have) - 2 or have[i] == padded[i] for i in range(len(have)))
@@ -107,7 +111,7 @@ def _validate(planner: Planner, spec: Spec, padded: Shape) -> None:
         f"To be tilizable output tensor shape {padded} must be divisible by tile size (32, 32)",
     )
     layout = spec.memory_config.memory_layout
-    if layout not in (TensorMemoryLayout.HEIGHT_SHARDED, TensorMemoryLayout.INTERLEAVED):
+    if layout not in (HEIGHT, TensorMemoryLayout.INTERLEAVED):
         alignment = planner.card.dram_alignment if spec.memory_config.is_dram() else planner.card.l1_alignment
         fatal(
             spec.page_bytes % alignment == 0,
@@ -121,7 +125,7 @@ def _output_spec(spec: Spec, padded: Shape, config: MemoryConfig, dtype: DataTyp
         shard = spec.shard
         rows = prod(tuple(padded)[:-1])
         config = MemoryConfig(
-            _WIDTH, config.buffer_type, ShardSpec(shard.grid, (rows, shard.shape[1]), shard.orientation)
+            WIDTH, config.buffer_type, ShardSpec(shard.grid, (rows, shard.shape[1]), shard.orientation)
         )
     return padded_as(spec.shape, dtype, Layout.TILE, config, padded)
 
@@ -171,28 +175,11 @@ def _in_shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) 
     ]
 
 
-def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    rows, width = out.spec.physical
-    cores, _ = split_blocks(planner.card, rows // TILE_SIZE, grid)
-    return tile_pair(x, out, width // TILE_SIZE, cores)
-
-
-def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, grid, tilizes=True)
-
-
-def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    element = x.spec.dtype.element_bytes
-    limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
-    tiles = tiles_a_block(out.spec.physical[1] // TILE_SIZE, limit)
-    return tile_pair(x, out, tiles, one_core(planner, grid))
-
-
 _BUFFERS = {
     "MultiCoreSharded": _in_shards,
-    "MultiCoreDefault": _rows,
-    "MultiCoreBlockInterleaved": _blocks,
-    "SingleCore": _single,
+    "MultiCoreDefault": whole_rows,
+    "MultiCoreBlockInterleaved": block_buffers,
+    "SingleCore": parts_of_rows,
 }
 
 
@@ -222,20 +209,9 @@ class TilizeWithValPadding(Relayout):
         )
 
     def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        padded: Shape,
-        pad_value: float,
-        memory_config: MemoryConfig | None,
-        dtype: DataType | None,
-        use_multicore: bool,
-        grid: CoreRangeSet | None,
+        self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, pad_value: float, **options: Any
     ) -> list[Slot]:
-        return [
-            plan_tilize_with_padding(planner, x, padded, memory_config, dtype, use_multicore=use_multicore, grid=grid)
-        ]
+        return [plan_tilize_with_padding(planner, x, config=memory_config, **options)]
 
 
 @op("tilize_with_zero_padding")
@@ -249,12 +225,9 @@ class TilizeWithZeroPadding(TilizeWithValPadding):
         use_multicore: bool = True,
         sub_core_grids: CoreRangeSet | None = None,
     ) -> Call:
-        have = tuple(input_tensor.padded_shape)
-        dims = [1] * (2 - len(have)) + list(have)
-        dims[-2:] = [round_up(d, TILE_SIZE) for d in dims[-2:]]
         return Call(
             [input_tensor],
-            padded=Shape(dims),
+            padded=tiled_shape(input_tensor.padded_shape),
             pad_value=0.0,
             memory_config=memory_config,
             dtype=output_dtype,

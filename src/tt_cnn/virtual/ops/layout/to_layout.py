@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.layout.relayout import Relayout
 from tt_cnn.virtual.ops.layout.tilize import plan_tilize
-from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding
+from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
 from tt_cnn.virtual.ops.operation import Call, op
@@ -15,15 +17,9 @@ from tt_cnn.virtual.tensors.conversion import pad_to, unpad
 from tt_cnn.virtual.tensors.storage import HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-
-def tiled(shape: Shape) -> Shape:
-    """The padded shape of a tensor in tiles."""
-    dims = [1] * (2 - len(shape)) + list(shape)
-    return Shape([*dims[:-2], round_up(dims[-2], TILE_SIZE), round_up(dims[-1], TILE_SIZE)])
 
 
 def _check_whole_tiles(config: MemoryConfig) -> None:
@@ -60,12 +56,12 @@ def plan_to_layout(
             "of 1. Move to interleaved first, then tilize.",
         )
     _check_whole_tiles(spec.memory_config)
-    if len(spec.padded_shape) >= 2 and spec.padded_shape == tiled(spec.padded_shape):
+    if len(spec.padded_shape) >= 2 and spec.padded_shape == tiled_shape(spec.padded_shape):
         return plan_tilize(planner, x, target, dtype, grid=grid)
     if spec.memory_config.memory_layout is TensorMemoryLayout.HEIGHT_SHARDED:
         return _pad_and_tilize(planner, x, target, dtype, grid, pad_value)
     _check_pad_value(spec.dtype, pad_value)
-    return plan_tilize_with_padding(planner, x, tiled(spec.shape), target, dtype, grid=grid)
+    return plan_tilize_with_padding(planner, x, tiled_shape(spec.shape), target, dtype, grid=grid)
 
 
 def _to_rows(
@@ -93,7 +89,7 @@ def _pad_and_tilize(
     pad_value: float,
 ) -> Slot:
     fatal(grid is None, "Pad OP does not currently support sub core grid")
-    missing = [(0, want - have) for have, want in zip(x.spec.shape, tiled(x.spec.shape), strict=True)]
+    missing = [(0, want - have) for have, want in zip(x.spec.shape, tiled_shape(x.spec.shape), strict=True)]
     padded = plan_pad(planner, x, missing, pad_value)
     tiles = plan_tilize(planner, padded, config, dtype)
     planner.free(padded)
@@ -152,15 +148,5 @@ class ToLayout(Relayout):
         x.buffer(self.name)
         return x if x.layout is layout else None
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        layout: Layout,
-        dtype: DataType | None,
-        memory_config: MemoryConfig | None,
-        grid: CoreRangeSet | None,
-        pad_value: float,
-    ) -> list[Slot]:
-        return [plan_to_layout(planner, x, layout, dtype, memory_config, grid, pad_value)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_to_layout(planner, x, config=memory_config, **options)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout import interleaved_to_sharded as i2s
 from tt_cnn.virtual.ops.layout import reshard
@@ -17,24 +19,24 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 def plan_to_memory_config(
-    planner: Planner, x: Slot, config: MemoryConfig, dtype: DataType | None, out: Slot | None = None
+    planner: Planner, x: Slot, memory_config: MemoryConfig, dtype: DataType | None = None, out: Slot | None = None
 ) -> Slot:
     source = x.spec.memory_config
-    if source == config and out is None:
+    if source == memory_config and out is None:
         return x
-    for one in (source, config):
+    for one in (source, memory_config):
         is_dram_block = one.memory_layout is TensorMemoryLayout.BLOCK_SHARDED and one.is_dram()
         fatal(not is_dram_block, "We don't support DRAM block sharding")
-    if config.is_sharded():
+    if memory_config.is_sharded():
         if x.spec.is_sharded:
-            made = _shards_to_shards(planner, x, config, dtype, out)
+            made = _shards_to_shards(planner, x, memory_config, dtype, out)
             if made is not None:
                 return made
-        if _deals(planner, x.spec, config, dtype or x.spec.dtype, out):
-            return i2s.plan_interleaved_to_sharded(planner, x, config, dtype, out)
-    if x.spec.is_sharded and _collects(planner, x.spec, config, dtype or x.spec.dtype, out):
-        return s2i.plan_sharded_to_interleaved(planner, x, config, dtype, out)
-    return plan_copy(planner, x, config, dtype, out)
+        if _deals(planner, x.spec, memory_config, dtype or x.spec.dtype, out):
+            return i2s.plan_interleaved_to_sharded(planner, x, memory_config, dtype, out)
+    if x.spec.is_sharded and _collects(planner, x.spec, memory_config, dtype or x.spec.dtype, out):
+        return s2i.plan_sharded_to_interleaved(planner, x, memory_config, dtype, out)
+    return plan_copy(planner, x, memory_config, dtype, out)
 
 
 def _deals(planner: Planner, spec: Spec, config: MemoryConfig, dtype: DataType, out: Slot | None) -> bool:
@@ -98,7 +100,5 @@ class ToMemoryConfig(Relayout):
         same = len(call.tensors) == 1 and x.memory_config() == call.attributes["memory_config"]
         return x if same else None
 
-    def plan(
-        self, planner: Planner, x: Slot, out: Slot | None = None, *, memory_config: MemoryConfig, dtype: DataType | None
-    ) -> list[Slot]:
-        return [plan_to_memory_config(planner, x, memory_config, dtype, out)]
+    def plan(self, planner: Planner, x: Slot, out: Slot | None = None, **options: Any) -> list[Slot]:
+        return [plan_to_memory_config(planner, x, out=out, **options)]

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import extent
-from tt_cnn.virtual.types.enums import TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.types.geometry import div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_HEIGHT, _WIDTH, _BLOCK = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-)
-
 
 def validate_shards(spec: Spec, config: MemoryConfig, out: Spec) -> None:
-    {_BLOCK: _blocks, _HEIGHT: _heights, _WIDTH: _widths}[spec.memory_config.memory_layout](spec, config, out)
+    {BLOCK: _blocks, HEIGHT: _heights, WIDTH: _widths}[spec.memory_config.memory_layout](spec, config, out)
 
 
 def _unbatched(spec: Spec) -> bool:
@@ -38,11 +32,11 @@ def _blocks(spec: Spec, config: MemoryConfig, out: Spec) -> None:
         fatal(_unbatched(spec), "Can only write unbatched output interleaved")
         return
     fatal(
-        to in (_BLOCK, _WIDTH),
+        to in (BLOCK, WIDTH),
         f"Output memory config layout ({to.native}) must be BLOCK_SHARDED (or WIDTH_SHARDED with a matching column "
         "shard width) when input is BLOCK_SHARDED and output is sharded",
     )
-    if to is _BLOCK:
+    if to is BLOCK:
         _in_l1(config)
         fatal(_unbatched(spec), "Can only write unbatched output for BLOCK_SHARDED -> BLOCK_SHARDED")
     else:
@@ -52,7 +46,7 @@ def _blocks(spec: Spec, config: MemoryConfig, out: Spec) -> None:
 def _heights(spec: Spec, config: MemoryConfig, out: Spec) -> None:
     if config.is_sharded():
         fatal(
-            config.memory_layout is _HEIGHT,
+            config.memory_layout is HEIGHT,
             "Output memory config layout must be HEIGHT_SHARDED when output is sharded but got "
             f"{config.memory_layout.native}",
         )
@@ -79,11 +73,11 @@ def _widths(spec: Spec, config: MemoryConfig, out: Spec) -> None:
         )
         return
     fatal(
-        to in (_WIDTH, _BLOCK),
+        to in (WIDTH, BLOCK),
         f"Output memory config layout ({to.native}) must match input tensor memory layout "
         f"({spec.memory_config.memory_layout.native}) (or be BLOCK_SHARDED with a matching column shard width)",
     )
-    if to is _BLOCK:
+    if to is BLOCK:
         _crossing(spec, config, out)
         return
     _in_l1(config)
@@ -115,7 +109,7 @@ def _crossing(spec: Spec, config: MemoryConfig, out: Spec) -> None:
 
 def _columns(spec: Spec) -> int:
     shard = spec.shard
-    if spec.memory_config.memory_layout is _WIDTH:
+    if spec.memory_config.memory_layout is WIDTH:
         return shard.num_cores()
     size = shard.grid.bounding_box().grid_size()
     return size.x if shard.row_wise else size.y

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, staging
@@ -22,7 +24,7 @@ from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, WIDTH, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,
@@ -33,8 +35,7 @@ from tt_cnn.virtual.types.geometry import (
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_BLOCK = TensorMemoryLayout.BLOCK_SHARDED
-_ROW_CUTTING = (TensorMemoryLayout.WIDTH_SHARDED, _BLOCK)
+_ROW_CUTTING = (WIDTH, BLOCK)
 
 
 def plan_untilize(
@@ -112,7 +113,7 @@ def _validate(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner
                     f"Uneven {side} shard {name} {size} for tensor {name} {total} not supported for single core "
                     "implementation",
                 )
-    fatal(config.memory_layout is not _BLOCK or config.is_l1(), "We don't support DRAM block sharding")
+    fatal(config.memory_layout is not BLOCK or config.is_l1(), "We don't support DRAM block sharding")
 
 
 def _validate_sub_grid(spec: Spec, config: MemoryConfig, use_multicore: bool) -> None:
@@ -162,7 +163,7 @@ def _identical(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) 
 
 
 def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, None, tilizes=False, row_wise=True)
+    return block_buffers(planner, x, out, None, row_wise=True)
 
 
 def _columns(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
@@ -232,13 +233,5 @@ class Untilize(Relayout):
     ) -> Call:
         return Call([input_tensor], memory_config=memory_config, use_multicore=use_multicore, grid=sub_core_grids)
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        memory_config: MemoryConfig | None,
-        use_multicore: bool,
-        grid: CoreRangeSet | None,
-    ) -> list[Slot]:
-        return [plan_untilize(planner, x, memory_config, use_multicore=use_multicore, grid=grid)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_untilize(planner, x, config=memory_config, **options)]

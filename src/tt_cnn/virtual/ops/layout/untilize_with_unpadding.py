@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.capacity import half_limit, pending_output, row_fits
+from tt_cnn.virtual.ops.layout.capacity import pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, check_grid, extent, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, four_dims, to_four
 from tt_cnn.virtual.ops.layout.tilize import (
@@ -14,34 +15,26 @@ from tt_cnn.virtual.ops.layout.tilize import (
     all_cores,
     block_buffers,
     blocks_employ_more,
-    one_core,
-    tile_pair,
-    tiles_a_block,
+    parts_of_rows,
+    whole_rows,
 )
 from tt_cnn.virtual.ops.layout.unpadding_rules import validate_shards
 from tt_cnn.virtual.ops.layout.untilize_codegen import untilized_dtype
 from tt_cnn.virtual.ops.layout.untilize_program import UntilizeWithUnpaddingProgram
-from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-_HEIGHT, _WIDTH, _BLOCK = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-)
 
 
 def plan_untilize_with_unpadding(
     planner: Planner,
     x: Slot,
     ends: Sequence[int],
-    config: MemoryConfig | None,
+    config: MemoryConfig | None = None,
     *,
     use_multicore: bool = True,
     grid: CoreRangeSet | None = None,
@@ -107,10 +100,10 @@ def output_spec(spec: Spec, shape: Shape, config: MemoryConfig) -> Spec:
 def _shard_sides(
     spec: Spec, shape: Shape, base: ShardSpec, layout: TensorMemoryLayout, height: int, width: int
 ) -> tuple[int, int]:
-    if layout is _BLOCK:
+    if layout is BLOCK:
         rows, columns = _grid_sides(base)
         return _share(height, rows), _share(width, columns)
-    if layout is _WIDTH:
+    if layout is WIDTH:
         return height, base.shape[1] if spec.is_sharded else _share(width, base.num_cores())
     if not spec.is_sharded:
         return _share(height, base.num_cores()), base.shape[1]
@@ -155,7 +148,7 @@ def _shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     row, rows = shard.shape[1] // TILE_SIZE, shard.shape[0] // TILE_SIZE
     padded = spec.padded_shape
     batches = spec.volume // (extent(padded, 2) * extent(padded, 1))
-    matrices = matrices_a_shard(spec) if layout is _HEIGHT else batches
+    matrices = matrices_a_shard(spec) if layout is HEIGHT else batches
     tile = out.spec.dtype.tile_bytes
     buffers = [staging(row * rows * spec.dtype.tile_bytes, cores, x, "input")]
     if not out.spec.is_sharded:
@@ -171,28 +164,11 @@ def _shards(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> 
     return buffers
 
 
-def _rows(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    height, width = x.spec.physical
-    cores, _ = split_blocks(planner.card, height // TILE_SIZE, grid)
-    return tile_pair(x, out, width // TILE_SIZE, cores)
-
-
-def _blocks(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    return block_buffers(planner, x, out, grid, tilizes=False)
-
-
-def _single(planner: Planner, x: Slot, out: Slot, grid: CoreRangeSet | None) -> list[CircularBuffer]:
-    element = out.spec.dtype.element_bytes
-    limit = (half_limit(planner) - 32) // (element * TILE_SIZE * 2 + element) // TILE_SIZE
-    tiles = tiles_a_block(x.spec.physical[1] // TILE_SIZE, limit)
-    return tile_pair(x, out, tiles, one_core(planner, grid))
-
-
 _BUFFERS = {
     "MultiCoreSharded": _shards,
-    "MultiCoreInterleaved": _rows,
-    "MultiCoreBlockInterleaved": _blocks,
-    "SingleCore": _single,
+    "MultiCoreInterleaved": whole_rows,
+    "MultiCoreBlockInterleaved": block_buffers,
+    "SingleCore": parts_of_rows,
 }
 
 
@@ -223,14 +199,5 @@ class UntilizeWithUnpadding(Relayout):
             grid=sub_core_grids,
         )
 
-    def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *,
-        ends: tuple[int, ...],
-        memory_config: MemoryConfig | None,
-        use_multicore: bool,
-        grid: CoreRangeSet | None,
-    ) -> list[Slot]:
-        return [plan_untilize_with_unpadding(planner, x, ends, memory_config, use_multicore=use_multicore, grid=grid)]
+    def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
+        return [plan_untilize_with_unpadding(planner, x, config=memory_config, **options)]

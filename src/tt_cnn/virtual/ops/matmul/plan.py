@@ -14,9 +14,9 @@ from tt_cnn.virtual.ops.matmul.configs import SIMPLE, Activation, ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Compute, Problem
 from tt_cnn.virtual.ops.matmul.product import choose_config, plan_product
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape

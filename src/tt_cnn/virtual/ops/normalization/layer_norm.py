@@ -14,6 +14,7 @@ from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import (
     LayerNormDefaultProgramConfig,
@@ -26,7 +27,7 @@ from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, num_cores_to_corerangeset, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -68,15 +69,14 @@ class _RowNorm(Operation):
             "recip_tensor": "reciprocals",  # of Welford's counts: read by its program, the values are the same
         }
         given = {name: options[key] for key, name in named.items() if options.get(key) is not None}
-        config = options.get("compute_kernel_config")
-        program = options.get("program_config")
+        config = options["compute_kernel_config"]
         return Call(
             [input_tensor, *given.values()],
             has=tuple(given),
             epsilon=float(options["epsilon"]),
-            memory_config=options.get("memory_config"),
+            memory_config=options["memory_config"],
             compute=None if config is None else Compute.of(config),
-            program=program,
+            program=options["program_config"],
         )
 
     def settings(self, compute: Compute | None) -> Compute:
@@ -125,8 +125,7 @@ class _RowNorm(Operation):
             buffers: tuple[CircularBuffer, ...] = (_borrowed("input", x, cores), _borrowed("output", out, cores))
         else:
             matrices, rows, _ = tiles(x.spec)
-            grid = CoreCoord(*planner.card.grid)
-            cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), grid, True)
+            cores, _ = split_work(planner.card, matrices * rows, row_wise=True)
             sizes, in_pieces = self._sizes(planner, x.spec, out.spec, named, settings)
             buffers = staged(cores, sizes)
         made = RowNormProgram(
@@ -328,17 +327,9 @@ class LayerNorm(_RowNorm):
         compute_kernel_config: Any = None,
         recip_tensor: Tensor | None = None,
     ) -> Call:
-        return self.make_call(
-            input_tensor,
-            epsilon=epsilon,
-            weight=weight,
-            bias=bias,
-            residual_input_tensor=residual_input_tensor,
-            memory_config=memory_config,
-            program_config=program_config,
-            compute_kernel_config=compute_kernel_config,
-            recip_tensor=recip_tensor,
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
 
 
 @op("rms_norm")
@@ -360,13 +351,6 @@ class RmsNorm(_RowNorm):
         program_config: LayerNormDefaultProgramConfig | LayerNormShardedMultiCoreProgramConfig | None = None,
         compute_kernel_config: Any = None,
     ) -> Call:
-        return self.make_call(
-            input_tensor,
-            epsilon=epsilon,
-            weight=weight,
-            bias=bias,
-            residual_input_tensor=residual_input_tensor,
-            memory_config=memory_config,
-            program_config=program_config,
-            compute_kernel_config=compute_kernel_config,
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)

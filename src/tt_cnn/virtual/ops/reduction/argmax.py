@@ -13,8 +13,10 @@ from tt_cnn.virtual.cost.network import page_move_cycles
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.copy import plan_copy
-from tt_cnn.virtual.ops.layout.relayout import scratchpad
+from tt_cnn.virtual.ops.layout.relayout import alignment, scratchpad
+from tt_cnn.virtual.ops.layout.time import latency_cycles
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.checks import check_not_empty
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape
@@ -25,7 +27,7 @@ from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import (
     CoreCoord,
     CoreRangeSet,
@@ -100,8 +102,8 @@ class ArgMaxLeadingProgram(FoldingProgram):
 def _scanning(step: Step, figures: Figures, scanned: float, reads: float, size: int) -> Cycles:
     """A processor that reads, waits and looks: nothing of that overlaps."""
     x = step.inputs[0].spec
-    latency = figures.dram_latency_cycles if x.memory_config.is_dram() else figures.l1_latency_cycles
-    reading = page_move_cycles(figures, x, reads, size, step.cores.num_cores(), True) + reads * latency
+    waits = reads * latency_cycles(x, figures)
+    reading = page_move_cycles(figures, x, reads, size, step.cores.num_cores(), True) + waits
     if x.memory_config.is_dram():
         return Cycles(scanned + reading, dram=reading)
     return Cycles(scanned + reading, noc=reading)
@@ -215,8 +217,7 @@ class ArgMax(Operation):
         shape = reduced_shape(x.spec.shape, (axis,), keepdim)
         found = scope.add(planner.allocate(Spec(shape, DataType.UINT32, Layout.TILE, config)))
         units = found.spec.num_pages
-        grid = CoreCoord(*planner.card.grid)
-        cores = num_cores_to_corerangeset(min(units, planner.card.cores), grid, True)
+        cores, busiest = split_work(planner.card, units, row_wise=True)
         buffers = (
             CircularBuffer(2 * x.spec.dtype.tile_bytes, cores, name="input"),
             CircularBuffer(2 * DataType.UINT32.tile_bytes, cores, name="output"),
@@ -225,7 +226,7 @@ class ArgMax(Operation):
             cores=cores,
             buffers=buffers,
             dim=axis,
-            results_per_core=div_up(units, max(1, cores.num_cores())),
+            results_per_core=busiest,
             tiles_per_result=x.spec.num_pages // max(1, units),
         )
         planner.dispatch(program, [x], [found])
@@ -257,7 +258,7 @@ def _row_search(planner: Planner, x: Spec, inner: int, readers: int, given: Core
     the caller leaves to it. Where many rows (`inner`) give a result each, short rows do not go to all cores.
     """
     width, element = x.padded_shape[-1], x.dtype.element_bytes
-    least = _alignment(planner, x) // DataType.BFLOAT16.element_bytes
+    least = alignment(planner.card, x) // DataType.BFLOAT16.element_bytes
     blocks = div_up(width, least)
     grid, count = CoreCoord(*planner.card.grid), min(blocks, planner.card.cores)
     if given is not None:
@@ -309,8 +310,3 @@ def _groups(units: int, count: int, grid: CoreCoord) -> list[tuple[CoreRangeSet,
     order = list(num_cores_to_corerangeset(count, grid).cores(row_wise=False))
     parts = [(order[:more], share + 1), (order[more:], share)]
     return [(cores_to_ranges(cores), units_each) for cores, units_each in parts if cores]
-
-
-def _alignment(planner: Planner, spec: Spec) -> int:
-    in_dram = spec.memory_config.buffer_type is BufferType.DRAM
-    return planner.card.dram_alignment if in_dram else planner.card.l1_alignment

@@ -11,6 +11,7 @@ import torch
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
+from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation
@@ -20,16 +21,15 @@ from tt_cnn.virtual.ops.reduction.steps import Options, plan_fast_reduce, plan_r
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims
 from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
-from tt_cnn.virtual.ops.shape.stages import tilize_with_val_padding
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.conversion import as_stored
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -241,7 +241,7 @@ class Reduction(Operation):
     # --- numbers --------------------------------------------------------------------------------------------------
 
     def numbers(
-        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
+        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], **attributes: Any
     ) -> list[torch.Tensor]:
         if 0 in context.inputs[0].shape:  # the sum of nothing, and its mean
             number = as_stored(float("nan") if self.averages else 0.0, context.outputs[0].dtype)
@@ -306,7 +306,7 @@ class _Step(NamedTuple):
 def tiled(planner: Planner, scope: Temporaries, x: Slot, config: MemoryConfig) -> Slot:
     if x.spec.layout is Layout.TILE:
         return x
-    return scope.add(tilize_with_val_padding(planner, x, _tile_padded(x.spec.shape), config))
+    return scope.add(plan_tilize_with_padding(planner, x, tiled_shape(x.spec.shape), config))
 
 
 def _after(scope: Temporaries, x: Slot, given: Slot, result: Slot) -> Slot:
@@ -332,11 +332,6 @@ def repacked(context: Context, x: torch.Tensor) -> torch.Tensor:
     """Results are packed where they were reduced, before any reshape packs them again."""
     dtype = context.outputs[0].dtype
     return _stored(context, x, dtype) if dtype.is_block_float else x
-
-
-def _tile_padded(shape: Shape) -> Shape:
-    dims = [1] * (2 - len(shape)) + list(shape)
-    return Shape([*dims[:-2], round_up(dims[-2], TILE_SIZE), round_up(dims[-1], TILE_SIZE)])
 
 
 class Adding(Reduction):

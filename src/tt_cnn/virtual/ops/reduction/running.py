@@ -18,8 +18,8 @@ from tt_cnn.virtual.ops.reduction.generic import reduced_shape, tiled
 from tt_cnn.virtual.ops.reduction.time import FoldingProgram
 from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
-from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.reordering import plan_permute
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims
 from tt_cnn.virtual.planning.plan import Planner, Slot

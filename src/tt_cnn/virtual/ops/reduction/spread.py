@@ -15,8 +15,8 @@ from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import plan_shape, reduced_dims, reduced_shape, repacked, tiled
 from tt_cnn.virtual.ops.reduction.steps import Options, plan_welford
-from tt_cnn.virtual.ops.shape.permute.permute import plan_permute
 from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.reordering import plan_permute
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.conversion import as_stored
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -64,8 +64,7 @@ class _Spread(Operation):
         constant = filled(
             x.shape, value, x.dtype, Layout.TILE, device_of(x, self.name), a["memory_config"] or x.memory_config()
         )
-        reshaped: Tensor = OPERATIONS["reshape"](constant, reduced_shape(x.shape, a["dims"], a["keepdim"]))
-        return reshaped
+        return OPERATIONS["reshape"](constant, reduced_shape(x.shape, a["dims"], a["keepdim"]))
 
     def plan(
         self,
@@ -100,7 +99,7 @@ class _Spread(Operation):
         return [result]
 
     def numbers(
-        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], keepdim: bool, **attributes: Any
+        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], **attributes: Any
     ) -> list[torch.Tensor]:
         if 0 in context.inputs[0].shape:
             out = context.outputs[0]

@@ -30,17 +30,9 @@ class _Sum(Adding):
         fast_and_approximate_mode: bool = False,
         output_layout: Layout | None = None,
     ) -> Call:
-        return self.make_call(
-            input_tensor,
-            dim,
-            keepdim,
-            memory_config=memory_config,
-            compute_kernel_config=compute_kernel_config,
-            scalar=scalar,
-            sub_core_grids=sub_core_grids,
-            fast_and_approximate_mode=fast_and_approximate_mode,
-            output_layout=output_layout,
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
 
 
 @op("sum")
@@ -76,16 +68,9 @@ class _Extreme(Choosing):
                 "ttnn.min does not support fast_and_approximate_mode=True on Float32 input: the FPU has no min, so "
                 "SFPU path is both more accurate and faster.",
             )
-        return self.make_call(
-            input_tensor,
-            dim,
-            keepdim,
-            memory_config=memory_config,
-            compute_kernel_config=compute_kernel_config,
-            scalar=scalar,
-            sub_core_grids=sub_core_grids,
-            fast_and_approximate_mode=fast_and_approximate_mode,
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
 
 
 @op("max")

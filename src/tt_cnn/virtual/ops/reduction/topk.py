@@ -20,9 +20,9 @@ from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries
+from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_fewer_dims, plan_four_dims
 from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
-from tt_cnn.virtual.ops.shape.transpose.transpose import plan_transpose
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
@@ -252,7 +252,6 @@ class TopK(Operation):
         dim: int,
         largest: bool,
         numbered: bool,
-        order: tuple[bool, bool],
         **_: Any,
     ) -> list[torch.Tensor]:
         """Sorted also where that was not asked for; equal elements in the order in which they stand, whether `stable`

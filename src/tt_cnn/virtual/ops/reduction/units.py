@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 
 from tt_cnn.virtual.ops.layout.work_split import dealt_among
@@ -26,10 +26,6 @@ def dealt(planner: Planner, units: int, row_wise: bool = False, grid: CoreRangeS
     card = planner.card
     cores = num_cores_to_corerangeset(min(units, card.cores), CoreCoord(*card.grid), row_wise)
     return cores_to_ranges(cores.cores())
-
-
-def staging(planner: Planner, sizes: Sequence[int], cores: CoreRangeSet) -> list[CircularBuffer]:
-    return [CircularBuffer(size, cores, dataflow=True) for size in sizes]
 
 
 def staged(cores: CoreRangeSet, sizes: Mapping[str, int]) -> tuple[CircularBuffer, ...]:

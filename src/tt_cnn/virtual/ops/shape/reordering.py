@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
+from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.permute.program import PermuteProgram, plan_permute_device
 from tt_cnn.virtual.ops.shape.programs import Temporaries, normalized
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_fewer_dims, plan_four_dims
-from tt_cnn.virtual.ops.shape.shards import BLOCK, L1_INTERLEAVED, WIDTH, derived, lacks_shards, rescaled, tile_sized
+from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, derived, lacks_shards, rescaled, tile_sized
 from tt_cnn.virtual.ops.shape.transpose.program import plan_transpose_device, stays_on_cores
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, WIDTH, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -64,7 +66,7 @@ def plan_permute(
     if 0 in spec.shape and not spec.is_sharded:
         return _nothing(planner, x, tuple(order), config or spec.memory_config)
     if changes_nothing(spec, order):
-        return stages.to_memory_config(planner, x, config or spec.memory_config)
+        return plan_to_memory_config(planner, x, config or spec.memory_config)
     scope = Temporaries(planner)
     current = scope.add(plan_four_dims(planner, x))
     if rank < 4:
@@ -90,7 +92,7 @@ def _permuted(planner: Planner, x: Slot, order: tuple[int, ...], config: MemoryC
             padded = [spec.padded_shape[d] for d in order]
             shard = derived(planner.card, spec, padded, config.memory_layout, spec.shard.orientation)
             config = config.with_shard_spec(shard)
-        whole = scope.add(stages.to_memory_config(planner, x, L1_INTERLEAVED))
+        whole = scope.add(plan_to_memory_config(planner, x, L1_INTERLEAVED))
         result = _permuted(planner, whole, order, config, pad_value)
         scope.leave(result)
         return result
@@ -102,7 +104,7 @@ def _permuted(planner: Planner, x: Slot, order: tuple[int, ...], config: MemoryC
     if len(order) > 4:
         return plan_permute_device(planner, x, order, target)
     casts = spec.dtype is DataType.BFLOAT8_B and order not in _BLOCK_FLOAT_ORDERS and not spec.is_sharded
-    current = scope.add(stages.typecast(planner, x, DataType.BFLOAT16)) if casts else x
+    current = scope.add(plan_typecast(planner, x, DataType.BFLOAT16)) if casts else x
     transposes = (_SHARDED_TRANSPOSES if spec.is_sharded else _TRANSPOSES).get(order)
     if transposes is None:
         output = current if order == (0, 1, 2, 3) else plan_permute_device(planner, current, order, target)
@@ -113,7 +115,7 @@ def _permuted(planner: Planner, x: Slot, order: tuple[int, ...], config: MemoryC
             fill = pad_value if pair == _HC else 0.0
             output = scope.add(plan_transpose(planner, output, *pair, config if last else None, fill))
     scope.add(output)
-    result = stages.typecast(planner, output, DataType.BFLOAT8_B) if casts else output
+    result = plan_typecast(planner, output, DataType.BFLOAT8_B) if casts else output
     scope.leave(result)
     return result
 
@@ -149,7 +151,7 @@ def plan_transpose(
             shard = derived(planner.card, spec, padded, config.memory_layout, spec.shard.orientation, row_major=True)
             config = config.with_shard_spec(shard)
         scope = Temporaries(planner)
-        whole = scope.add(stages.to_memory_config(planner, x, L1_INTERLEAVED))
+        whole = scope.add(plan_to_memory_config(planner, x, L1_INTERLEAVED))
         result = plan_transpose(planner, whole, dim1, dim2, config, pad_value)
         scope.leave(result)
         return result
@@ -169,16 +171,16 @@ def _four_dims(planner: Planner, x: Slot, a: int, b: int, config: MemoryConfig |
     scope.add(current)
     casts = x.spec.dtype is DataType.BFLOAT8_B and (a, b) not in ((2, 3), (0, 1))
     if casts:
-        current = scope.add(stages.typecast(planner, current, DataType.BFLOAT16))
+        current = scope.add(plan_typecast(planner, current, DataType.BFLOAT16))
     padded = current.spec.padded_shape
     if a == b or padded[a] == padded[b] == 1:
         moved = config is not None and current.spec.memory_config != config
-        output = stages.clone(planner, current, config) if moved and config is not None else current
+        output = plan_clone(planner, current, config=config) if moved and config is not None else current
     else:
         output = _exchanged(planner, current, a, b, config, pad_value)
     scope.add(output)
     output = plan_fewer_dims(planner, output, rank)
-    result = stages.typecast(planner, output, DataType.BFLOAT8_B) if casts else output
+    result = plan_typecast(planner, output, DataType.BFLOAT8_B) if casts else output
     scope.leave(result)
     return result
 

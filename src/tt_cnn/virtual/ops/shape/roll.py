@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.tilize import plan_tilize
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat import plan_concat
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
@@ -48,21 +49,21 @@ def plan_roll(
         for shift, dim in zip(shifts, dims, strict=True):
             if shift:
                 current = scope.replace(current, _rolled(planner, current, shift, dim))
-        result = stages.to_memory_config(planner, current, target)
+        result = plan_to_memory_config(planner, current, target)
     elif any(shifts) and _has_padding(spec):
-        whole = scope.add(stages.to_memory_config(planner, x, DRAM_MEMORY_CONFIG))
-        result = stages.to_memory_config(planner, scope.add(plan_roll(planner, whole, shifts, dims)), target)
+        whole = scope.add(plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG))
+        result = plan_to_memory_config(planner, scope.add(plan_roll(planner, whole, shifts, dims)), target)
     elif spec.layout is Layout.TILE and _cuts_tiles(spec, shifts, dims):
         rows = scope.add(plan_untilize(planner, x, spec.memory_config))
         rolled = scope.add(plan_roll(planner, rows, shifts, dims))
         tiled = scope.add(plan_tilize(planner, rolled, spec.memory_config, spec.dtype))
-        result = stages.to_memory_config(planner, tiled, target)
+        result = plan_to_memory_config(planner, tiled, target)
     else:
         current = x
         for shift, dim in zip(shifts, dims, strict=True):
             if shift:
                 current = scope.replace(current, _rolled_shards(planner, current, shift, dim))
-        result = stages.to_memory_config(planner, current, target)
+        result = plan_to_memory_config(planner, current, target)
     scope.add(result)
     scope.leave(result)
     return result
@@ -180,12 +181,7 @@ class Roll(Operation):
         return [result]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        shifts: tuple[int, ...],
-        dims: tuple[int, ...] | None,
-        memory_config: MemoryConfig | None,
+        self, context: Context, x: torch.Tensor, shifts: tuple[int, ...], dims: tuple[int, ...] | None, **_: Any
     ) -> list[torch.Tensor]:
         value = context.logical(x)
         return [context.store(torch.roll(value, shifts[0]) if dims is None else torch.roll(value, shifts, dims))]

@@ -8,7 +8,7 @@ from math import prod
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.types.enums import BufferType, Layout, ShardOrientation, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, BufferType, Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,
@@ -25,9 +25,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 Dims = Sequence[int] | Shape
 """The dimensions of a shape, however it is written."""
 
-HEIGHT = TensorMemoryLayout.HEIGHT_SHARDED
-WIDTH = TensorMemoryLayout.WIDTH_SHARDED
-BLOCK = TensorMemoryLayout.BLOCK_SHARDED
 INTERLEAVED = TensorMemoryLayout.INTERLEAVED
 
 L1_INTERLEAVED = MemoryConfig(buffer_type=BufferType.L1)

@@ -9,20 +9,22 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.clone import plan_clone
+from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
+from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat.program import fatal_groups_in_dram, plan_concat_device, works_in_shards
 from tt_cnn.virtual.ops.shape.concat.shared import height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.unaligned import takes_unaligned_tiles
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment, normalized
 from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view, tile_padded
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import BufferType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, BufferType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -43,7 +45,7 @@ def plan_concat(
     fatal(len(inputs) > 0, "ttnn.concat: expected a non-empty list of Tensors!")
     target = config or DRAM_MEMORY_CONFIG
     if len(inputs) == 1:
-        return stages.to_memory_config(planner, inputs[0], target)
+        return plan_to_memory_config(planner, inputs[0], target)
     first = inputs[0].spec
     rank = len(first.shape)
     dim = normalized(dim, rank)
@@ -167,14 +169,14 @@ def _rows_are_words(planner: Planner, inputs: Sequence[Slot]) -> bool:
 
 def _untilized(planner: Planner, x: Slot) -> Slot:
     fatal(x.spec.layout is Layout.TILE, "ttnn.concat: expected all input tensors to be in tile layout")
-    return stages.untilize_with_unpadding(planner, x, x.spec.shape)
+    return plan_untilize_with_unpadding(planner, x, [d - 1 for d in x.spec.shape])
 
 
 def _tilized(planner: Planner, out: Slot) -> Slot:
     if out.spec.layout is Layout.TILE:
         return out
     padded = tile_padded(out.spec.padded_shape)
-    return stages.tilize_with_val_padding(planner, out, padded, out.spec.memory_config)
+    return plan_tilize_with_padding(planner, out, padded, out.spec.memory_config)
 
 
 # --- one layout and one kind of memory for all inputs -----------------------------------------------------------
@@ -198,7 +200,7 @@ def _plan_formatted(
     first = inputs[0].spec
     most = _most_inputs(inputs, target)
     if len(inputs) == 1:
-        return inputs[0] if first.memory_config == target else stages.clone(planner, inputs[0], target)
+        return inputs[0] if first.memory_config == target else plan_clone(planner, inputs[0], config=target)
     if len(inputs) > most:
         return _in_batches(planner, inputs, most, dim, groups, target, grid)
     if first.is_sharded:
@@ -214,7 +216,7 @@ def _plan_formatted(
     current = [scope.add(plan_to_layout(planner, x, layout, None, None)) for x in inputs]
     if target.is_sharded() and layout is Layout.ROW_MAJOR and target.memory_layout is not HEIGHT:
         joined = scope.add(plan_concat_device(planner, current, dim, groups, DRAM_MEMORY_CONFIG, grid))
-        result = stages.to_memory_config(planner, joined, target)
+        result = plan_to_memory_config(planner, joined, target)
     else:
         result = plan_concat_device(planner, current, dim, groups, target, grid)
     scope.leave(result)
@@ -272,16 +274,16 @@ def _plan_sharded(
         layout is HEIGHT and (not target.is_sharded() or target.memory_layout is HEIGHT)
     )
     if generic and not whole_rows:
-        unsharded = [scope.add(stages.to_memory_config(planner, x, DRAM_MEMORY_CONFIG)) for x in inputs]
+        unsharded = [scope.add(plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG)) for x in inputs]
         result = _plan_formatted(planner, unsharded, dim, groups, target, grid)
     elif target.is_sharded() or generic:
         result = plan_concat_device(planner, inputs, dim, groups, target)
     elif _fits_shards(layout, len(first.shape), dim):
         config = _joined_shards(inputs, 1 if width_concat(len(first.shape), dim) else 0)
         joined = scope.add(plan_concat_device(planner, inputs, dim, groups, config))
-        result = stages.to_memory_config(planner, joined, target)
+        result = plan_to_memory_config(planner, joined, target)
     else:
-        unsharded = [scope.add(stages.to_memory_config(planner, x, target)) for x in inputs]
+        unsharded = [scope.add(plan_to_memory_config(planner, x, target)) for x in inputs]
         result = _plan_formatted(planner, unsharded, dim, groups, target, grid)
     scope.leave(result)
     return result
@@ -332,22 +334,13 @@ class ConcatOp(Operation):
         self,
         planner: Planner,
         *inputs: Slot,
-        dim: int,
         memory_config: MemoryConfig | None,
-        groups: int,
         sub_core_grids: CoreRangeSet | None,
+        **options: Any,
     ) -> list[Slot]:
-        return [plan_concat(planner, inputs, dim, memory_config, groups, sub_core_grids)]
+        return [plan_concat(planner, inputs, config=memory_config, grid=sub_core_grids, **options)]
 
-    def numbers(
-        self,
-        context: Context,
-        *values: torch.Tensor,
-        dim: int,
-        memory_config: MemoryConfig | None,
-        groups: int,
-        sub_core_grids: CoreRangeSet | None,
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, *values: torch.Tensor, dim: int, groups: int, **_: Any) -> list[torch.Tensor]:
         logical = [context.logical(v, i) for i, v in enumerate(values)]
         if len(logical) == 1:
             return [context.store(logical[0])]

@@ -16,10 +16,9 @@ from tt_cnn.virtual.ops.shape.concat import programs
 from tt_cnn.virtual.ops.shape.concat.shared import Concat, height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.unaligned import takes_unaligned_tiles, unaligned_tiles
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.enums import BufferType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, BufferType, Layout
 from tt_cnn.virtual.types.geometry import CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.layout.reshard import plan_reshard
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
-from tt_cnn.virtual.ops.shape.fold.program import folded_dtype, folded_shape, plan_fold_device, tile_refusal
+from tt_cnn.virtual.ops.shape.fold.program import plan_fold_device, tile_refusal
 from tt_cnn.virtual.ops.shape.fold.transposed import plan_fold_by_transposes, plan_sharded_fold_by_transposes
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, L1_INTERLEAVED, WIDTH, for_whole_grid, lacks_shards
+from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, for_whole_grid, lacks_shards
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow, whole
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout, ShardOrientation
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Layout, ShardOrientation
 from tt_cnn.virtual.types.geometry import (
     CoreCoord,
     CoreRange,
@@ -63,7 +64,7 @@ def plan_fold(
         same = current.spec.is_sharded and current.spec.memory_config.memory_layout is override.memory_layout
         target = _override(planner, current.spec if same else x.spec, result.spec, override, stride)
         if target != result.spec.memory_config:
-            result = scope.replace(result, stages.to_memory_config(planner, result, target))
+            result = scope.replace(result, plan_to_memory_config(planner, result, target))
     scope.leave(result)
     return result
 
@@ -112,7 +113,7 @@ def _prepared(planner: Planner, scope: Temporaries, x: Slot, stride: tuple[int, 
     current = x
     scattered = spec.layout is Layout.ROW_MAJOR and spec.memory_config.memory_layout in (WIDTH, BLOCK)
     if scattered and spec.shard.shape[1] * spec.dtype.element_bytes % alignment(planner.card, spec):
-        current = scope.replace(current, stages.to_memory_config(planner, current, L1_INTERLEAVED))
+        current = scope.replace(current, plan_to_memory_config(planner, current, L1_INTERLEAVED))
     if any(padding):
         pairs = [(0, 0), padding[:2], padding[2:4], padding[4:]]
         current = scope.replace(current, plan_pad(planner, current, pairs, 0.0))
@@ -205,16 +206,7 @@ class Fold(Operation):
         return [plan_sharded_fold_by_transposes(planner, x, stride, added, output_shape, grid, override)]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        stride: tuple[int, int],
-        transposes: bool,
-        output_shape: Shape | None,
-        padding: Padding,
-        grid: CoreRangeSet,
-        override: MemoryConfig | None,
-        collapse: bool,
+        self, context: Context, x: torch.Tensor, stride: tuple[int, int], transposes: bool, padding: Padding, **_: Any
     ) -> list[torch.Tensor]:
         value = context.logical(x)
         if transposes:
@@ -255,6 +247,3 @@ def _folded_planes(
     folded = turned.reshape(n, w // stride[1], h // stride[0], -1).transpose(1, 2)
     n, a, b, c = context.outputs[0].shape
     return folded[:n, :a, :b, :c]
-
-
-__all__ = ["folded_dtype", "folded_shape", "plan_fold"]

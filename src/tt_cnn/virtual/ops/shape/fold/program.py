@@ -9,9 +9,8 @@ from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import staging
 from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, borrowed
-from tt_cnn.virtual.ops.shape.shards import HEIGHT
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import HEIGHT, DataType, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,

@@ -12,10 +12,10 @@ from tt_cnn.virtual.ops.shape.permute.program import plan_permute_device
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment
 from tt_cnn.virtual.ops.shape.reordering import plan_transpose
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view
-from tt_cnn.virtual.ops.shape.shards import HEIGHT, L1_INTERLEAVED
+from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED
 from tt_cnn.virtual.ops.shape.slice.slice import plan_slice
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
+from tt_cnn.virtual.types.enums import HEIGHT, BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -144,6 +144,3 @@ def plan_sharded_fold_by_transposes(
     current = scope.replace(current, plan_slice(planner, current, [0] * 4, list(final), [1] * 4, target))
     scope.leave(current)
     return current
-
-
-__all__ = ["plan_fold_by_transposes", "plan_sharded_fold_by_transposes"]

@@ -8,10 +8,10 @@ from math import prod
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import extent, staging
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.programs import Temporaries, cores_for
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_reshaping_view
 from tt_cnn.virtual.planning.plan import Planner, Slot
@@ -38,13 +38,13 @@ def plan_fill_padding(planner: Planner, x: Slot, value: float) -> Slot:
     if height % TILE_SIZE == 0 and width % TILE_SIZE == 0:
         return x
     scope = Temporaries(planner)
-    current = scope.add(stages.typecast(planner, x, DataType.BFLOAT16)) if spec.dtype.is_block_float else x
+    current = scope.add(plan_typecast(planner, x, DataType.BFLOAT16)) if spec.dtype.is_block_float else x
     if len(spec.shape) > 3 and not spec.is_sharded:
         flat = Shape([prod(tuple(spec.shape)[:-2]), height, width])
         _fill(planner, plan_reshaping_view(planner, current, flat, flat), value)
     else:
         _fill(planner, current, value)
-    result = stages.typecast(planner, current, spec.dtype) if spec.dtype.is_block_float else current
+    result = plan_typecast(planner, current, spec.dtype) if spec.dtype.is_block_float else current
     scope.leave(result)
     return result
 

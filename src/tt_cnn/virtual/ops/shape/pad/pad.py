@@ -11,19 +11,21 @@ import torch
 from tt_cnn.virtual.arguments.typed import is_whole, type_name
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.calls import is_number
+from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
+from tt_cnn.virtual.ops.layout.interleaved_to_sharded import plan_interleaved_to_sharded
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.pad.program import plan_pad_device
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims, plan_squeeze
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view, tile_padded
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, INTERLEAVED, WIDTH, height_sharded_over, interleaved_in
+from tt_cnn.virtual.ops.shape.shards import INTERLEAVED, height_sharded_over, interleaved_in
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.conversion import host_tensor, unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
@@ -49,7 +51,7 @@ def plan_pad(
     if rank > 4:
         current = scope.add(_pad_leading(planner, x, pairs, value, multicore))
         if not any(a or b for a, b in pairs):
-            result = current if config is None else stages.to_memory_config(planner, current, config)
+            result = current if config is None else plan_to_memory_config(planner, current, config)
             scope.leave(result)
             return result
     if x.spec.layout is Layout.TILE:
@@ -133,9 +135,9 @@ def _pad_four(
     """TT-NN's `pad_impl` of paddings: block formats through bfloat16, then four dimensions."""
     if x.spec.dtype is DataType.BFLOAT8_B and x.spec.layout is Layout.TILE:
         scope = Temporaries(planner)
-        wide = scope.add(stages.typecast(planner, x, DataType.BFLOAT16))
+        wide = scope.add(plan_typecast(planner, x, DataType.BFLOAT16))
         padded = scope.add(_pad_four(planner, wide, pairs, value, config, multicore))
-        result = stages.typecast(planner, padded, DataType.BFLOAT8_B)
+        result = plan_typecast(planner, padded, DataType.BFLOAT8_B)
         scope.leave(result)
         return result
     scope = Temporaries(planner)
@@ -193,13 +195,13 @@ def _through_interleaved(
     multicore: bool,
 ) -> Slot:
     scope = Temporaries(planner)
-    whole = scope.add(stages.to_memory_config(planner, x, interleaved_in(x.spec.memory_config.buffer_type)))
+    whole = scope.add(plan_to_memory_config(planner, x, interleaved_in(x.spec.memory_config.buffer_type)))
     between = interleaved_in(target.buffer_type) if target.is_sharded() else target
     result = scope.add(plan_pad_device(planner, whole, shape, start, value, between, multicore))
     if target.is_sharded() and target.is_l1():
-        result = stages.interleaved_to_sharded(planner, result, target)
+        result = plan_interleaved_to_sharded(planner, result, target)
     elif target.is_sharded():
-        result = stages.to_memory_config(planner, result, target)
+        result = plan_to_memory_config(planner, result, target)
     scope.leave(result)
     return result
 
@@ -231,7 +233,7 @@ def _pad_tiled(
     wanted = config or spec.memory_config
     if (output.spec.memory_config.shard_spec is None) != (wanted.shard_spec is None):
         target = config or height_sharded_over(spec.shard.grid, logical)
-        output = scope.replace(output, stages.to_memory_config(planner, output, target))
+        output = scope.replace(output, plan_to_memory_config(planner, output, target))
     scope.leave(output)
     return output
 
@@ -309,16 +311,7 @@ class Pad(Operation):
         planner.workers = cores
         return [plan_pad(planner, x, padding, value, memory_config, use_multicore)]
 
-    def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        padding: Pairs,
-        value: float,
-        use_multicore: bool,
-        memory_config: MemoryConfig | None,
-        cores: CoreRangeSet | None,
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, padding: Pairs, value: float, **_: Any) -> list[torch.Tensor]:
         return [context.store(padded_values(context.logical(x), padding, value), fill=value)]
 
 

@@ -11,9 +11,8 @@ from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
-from tt_cnn.virtual.ops.shape.shards import HEIGHT
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
+from tt_cnn.virtual.types.enums import HEIGHT, BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -42,14 +43,6 @@ class Permute(Operation):
         return [plan_permute(planner, x, dims, memory_config, pad_value)]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        dims: tuple[int, ...],
-        memory_config: MemoryConfig | None,
-        pad_value: float,
+        self, context: Context, x: torch.Tensor, dims: tuple[int, ...], pad_value: float, **_: Any
     ) -> list[torch.Tensor]:
         return [context.store(context.logical(x).permute(dims), fill=pad_value)]
-
-
-__all__ = ["Permute", "plan_permute"]

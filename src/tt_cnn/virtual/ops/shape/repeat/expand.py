@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -61,12 +62,5 @@ class Expand(Operation):
             result = plan_checked_view(planner, result, Shape(shape))
         return [result]
 
-    def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        times: tuple[int, ...],
-        shape: tuple[int, ...],
-        memory_config: MemoryConfig | None,
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, shape: tuple[int, ...], **_: Any) -> list[torch.Tensor]:
         return [context.store(context.logical(x).expand(shape))]

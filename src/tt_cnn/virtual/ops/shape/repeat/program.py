@@ -9,9 +9,9 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad
 from tt_cnn.virtual.ops.shape.programs import aligned_page, cores_for
-from tt_cnn.virtual.ops.shape.shards import BLOCK, lacks_shards
+from tt_cnn.virtual.ops.shape.shards import lacks_shards
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.types.enums import Arch, BufferType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, Arch, BufferType, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,
@@ -151,12 +151,3 @@ def stays_on_cores(spec: Spec, config: MemoryConfig, dim: int, times: int) -> bo
     if dim == rank - 1 or times <= 1:
         return True
     return shard.shape[0] % (prod(padded[dim:-1])) == 0
-
-
-__all__ = [
-    "plan_generated_repeat",
-    "plan_native_repeat",
-    "repeated",
-    "rows_in_flight",
-    "stays_on_cores",
-]

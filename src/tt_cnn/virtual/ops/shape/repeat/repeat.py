@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.interleaved_to_sharded import plan_interleaved_to_sharded
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.programs import Temporaries, aligned_page, as_ints
 from tt_cnn.virtual.ops.shape.repeat.program import (
     plan_generated_repeat,
@@ -23,9 +24,7 @@ from tt_cnn.virtual.ops.shape.repeat.program import (
 )
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_checked_view
 from tt_cnn.virtual.ops.shape.shards import (
-    HEIGHT,
     L1_INTERLEAVED,
-    WIDTH,
     for_whole_grid,
     interleaved_in,
     lacks_shards,
@@ -33,7 +32,7 @@ from tt_cnn.virtual.ops.shape.shards import (
 )
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, ShardOrientation
+from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, BufferType, DataType, Layout, ShardOrientation
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -54,7 +53,7 @@ def plan_repeat(planner: Planner, x: Slot, times: Sequence[int], config: MemoryC
     if all(r == 1 for r in reps):
         if lacks_shards(target) and target.memory_layout is own.memory_layout and target.buffer_type is own.buffer_type:
             target = own
-        return stages.to_memory_config(planner, current, target)
+        return plan_to_memory_config(planner, current, target)
     resolved = _resolved(planner, current.spec, reps, target)
     if _generated(planner, current.spec, reps, resolved):
         return _through_generated(planner, current, reps, resolved)
@@ -257,7 +256,7 @@ def _through_generated(planner: Planner, x: Slot, reps: Sequence[int], target: M
     scope = Temporaries(planner)
     current = x
     if legs.unshards:
-        current = scope.replace(current, stages.to_memory_config(planner, current, DRAM_MEMORY_CONFIG))
+        current = scope.replace(current, plan_to_memory_config(planner, current, DRAM_MEMORY_CONFIG))
     if legs.round_trip:
         current = scope.replace(current, plan_untilize(planner, current, None))
     for i, d in enumerate(legs.dims):
@@ -274,7 +273,7 @@ def _through_generated(planner: Planner, x: Slot, reps: Sequence[int], target: M
     if legs.round_trip:
         current = scope.replace(current, plan_to_layout(planner, current, Layout.TILE, None, None))
     if current.spec.memory_config != target:
-        current = scope.replace(current, stages.to_memory_config(planner, current, target))
+        current = scope.replace(current, plan_to_memory_config(planner, current, target))
     scope.leave(current)
     return current
 
@@ -299,7 +298,7 @@ def _through_native(planner: Planner, x: Slot, reps: Sequence[int], target: Memo
     current, config = x, target
     if not on_cores:
         if spec.is_sharded:
-            current = scope.replace(current, stages.to_memory_config(planner, current, L1_INTERLEAVED))
+            current = scope.replace(current, plan_to_memory_config(planner, current, L1_INTERLEAVED))
         if config.is_sharded():
             config = interleaved_in(config.buffer_type)
     if not _full_tiles(current.spec) and spec.layout is Layout.TILE:
@@ -323,7 +322,7 @@ def _through_native(planner: Planner, x: Slot, reps: Sequence[int], target: Memo
                 scope.leave(current)
                 return current
             final = final.with_shard_spec(made_shards)
-        current = scope.replace(current, stages.interleaved_to_sharded(planner, current, final))
+        current = scope.replace(current, plan_interleaved_to_sharded(planner, current, final))
     scope.leave(current)
     return current
 
@@ -356,8 +355,6 @@ class Repeat(Operation):
     def plan(self, planner: Planner, x: Slot, times: tuple[int, ...], memory_config: MemoryConfig | None) -> list[Slot]:
         return [plan_repeat(planner, x, times, memory_config)]
 
-    def numbers(
-        self, context: Context, x: torch.Tensor, times: tuple[int, ...], memory_config: MemoryConfig | None
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, times: tuple[int, ...], **_: Any) -> list[torch.Tensor]:
         value = context.logical(x)
         return [context.store(value.repeat((1,) * (value.dim() - len(times)) + times))]

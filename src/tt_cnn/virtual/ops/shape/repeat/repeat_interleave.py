@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -10,8 +11,8 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.concat import plan_concat
 from tt_cnn.virtual.ops.shape.programs import Temporaries, alignment, cores_for, normalized
 from tt_cnn.virtual.ops.shape.reordering import plan_transpose
@@ -97,14 +98,14 @@ def _through_concat(planner: Planner, x: Slot, times: int, dim: int, config: Mem
         return result
     if spec.is_sharded and times > 1:
         # Row-major L1 shards of four dimensions go through `upsample` in the real library; here they too go by DRAM.
-        whole = scope.add(stages.to_memory_config(planner, x, DRAM_MEMORY_CONFIG))
+        whole = scope.add(plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG))
         joined = scope.add(_through_concat(planner, whole, times, dim, DRAM_MEMORY_CONFIG))
-        result = stages.to_memory_config(planner, joined, config or DRAM_MEMORY_CONFIG)
+        result = plan_to_memory_config(planner, joined, config or DRAM_MEMORY_CONFIG)
         scope.leave(result)
         return result
     target = config or spec.memory_config
     if times == 1:
-        return stages.to_memory_config(planner, x, target)
+        return plan_to_memory_config(planner, x, target)
     if dim == rank - 1:
         turned = scope.add(plan_transpose(planner, x, -1, -2, target))
         joined = scope.add(_through_concat(planner, turned, times, rank - 2, target))
@@ -122,10 +123,7 @@ def _through_concat(planner: Planner, x: Slot, times: int, dim: int, config: Mem
     joined = scope.add(plan_concat(planner, parts, dim + 1))
     shaped = scope.add(plan_reshape(planner, joined, repeated(spec.shape, dim, times)))
     laid = scope.add(plan_to_layout(planner, shaped, spec.layout, None, None))
-    if casts:
-        result = plan_typecast(planner, laid, spec.dtype, target)
-    else:
-        result = stages.to_memory_config(planner, laid, target)
+    result = plan_typecast(planner, laid, spec.dtype, target) if casts else plan_to_memory_config(planner, laid, target)
     scope.leave(result)
     return result
 
@@ -146,7 +144,5 @@ class RepeatInterleave(Operation):
         fatal(repeats <= most, f"{repeats} repeats of {x.spec.shape} are more than the card's DRAM holds.")
         return [plan_repeat_interleave(planner, x, repeats, dim, memory_config)]
 
-    def numbers(
-        self, context: Context, x: torch.Tensor, repeats: int, dim: int, memory_config: MemoryConfig | None
-    ) -> list[torch.Tensor]:
+    def numbers(self, context: Context, x: torch.Tensor, repeats: int, dim: int, **_: Any) -> list[torch.Tensor]:
         return [context.store(context.logical(x).repeat_interleave(repeats, dim=dim))]

@@ -8,17 +8,20 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
+from tt_cnn.virtual.ops.layout.interleaved_to_sharded import plan_interleaved_to_sharded
 from tt_cnn.virtual.ops.layout.relayout import extent
+from tt_cnn.virtual.ops.layout.sharded_to_interleaved import plan_sharded_to_interleaved
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.program import plan_reshape_device
 from tt_cnn.virtual.ops.shape.reshape.viewing import host_view, inferred, plan_reshaping_view, plan_view, tile_padded
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH, Dims, interleaved_in, lacks_shards
+from tt_cnn.virtual.ops.shape.shards import Dims, interleaved_in, lacks_shards
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, TileReshapeMapMode
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, DataType, Layout, TileReshapeMapMode
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -46,7 +49,7 @@ def plan_reshape(
         return plan_view(planner, x, logical, padded)
     fatal(logical.volume() != 0, "Tensor volume is not 0, but shape volume is 0")
     if same_shape and not lacks_shards(target):
-        return stages.to_memory_config(planner, x, target)
+        return plan_to_memory_config(planner, x, target)
     if _is_view(spec, logical, target):
         return plan_reshaping_view(planner, x, logical, padded)
     if logical.volume() != spec.shape.volume():
@@ -85,13 +88,13 @@ def _row_major(planner: Planner, x: Slot, logical: Shape, padded: Shape, target:
     current = plan_reshaping_view(planner, x, _flat(spec.shape), _flat(spec.padded_shape))
     if spec.is_sharded:
         config = interleaved_in(spec.memory_config.buffer_type)
-        current = scope.add(stages.sharded_to_interleaved(planner, current, config))
+        current = scope.add(plan_sharded_to_interleaved(planner, current, config))
     between = interleaved_in(target.buffer_type) if target.is_sharded() else target
     result = scope.add(plan_reshape_device(planner, current, _flat(logical), _flat(padded), between))
     if target.is_sharded():
         sharded = resharded(target, result.spec, False, spec.memory_config.shard_spec)
         if sharded.is_sharded():
-            result = scope.add(stages.interleaved_to_sharded(planner, result, sharded))
+            result = scope.add(plan_interleaved_to_sharded(planner, result, sharded))
     scope.leave(result)
     return plan_reshaping_view(planner, result, logical, padded)
 
@@ -120,19 +123,19 @@ def _tiled(
         made = resharded(target, whole, explicit, spec.memory_config.shard_spec)
     if spec.is_sharded and target.is_sharded() and (block_float or not made.is_sharded()):
         config = interleaved_in(spec.memory_config.buffer_type)
-        current = scope.add(stages.sharded_to_interleaved(planner, current, config))
+        current = scope.add(plan_sharded_to_interleaved(planner, current, config))
     if block_float:
-        current = scope.replace(current, stages.typecast(planner, current, DataType.BFLOAT16))
+        current = scope.replace(current, plan_typecast(planner, current, DataType.BFLOAT16))
         made = interleaved_in(target.buffer_type) if target.is_sharded() else target
     output = scope.add(plan_reshape_device(planner, current, after, tile_padded(after), made))
     if (block_float or pad_value is not None) and (after[-1] % TILE_SIZE or after[-2] % TILE_SIZE):
         output = scope.replace(output, _filled(planner, output, pad_value or 0.0))
     if block_float:
-        output = scope.replace(output, stages.typecast(planner, output, spec.dtype))
+        output = scope.replace(output, plan_typecast(planner, output, spec.dtype))
         if target.is_sharded():
             sharded = resharded(target, output.spec, explicit, spec.memory_config.shard_spec)
             if sharded.is_sharded():
-                output = scope.replace(output, stages.interleaved_to_sharded(planner, output, sharded))
+                output = scope.replace(output, plan_interleaved_to_sharded(planner, output, sharded))
     scope.leave(output)
     return plan_reshaping_view(planner, output, logical, tile_padded(logical))
 
@@ -142,9 +145,9 @@ def _filled(planner: Planner, x: Slot, value: float) -> Slot:
         return plan_fill_padding(planner, x, value)
     config = x.spec.memory_config
     scope = Temporaries(planner)
-    whole = scope.add(stages.sharded_to_interleaved(planner, x, interleaved_in(config.buffer_type)))
+    whole = scope.add(plan_sharded_to_interleaved(planner, x, interleaved_in(config.buffer_type)))
     filled = scope.add(plan_fill_padding(planner, whole, value))
-    result = stages.interleaved_to_sharded(planner, filled, config)
+    result = plan_interleaved_to_sharded(planner, filled, config)
     scope.leave(result)
     return result
 
@@ -261,13 +264,6 @@ class Reshape(Operation):
         return [plan_reshape(planner, x, shape, padded_shape, memory_config, pad_value)]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        shape: Shape,
-        padded_shape: Shape | None,
-        memory_config: MemoryConfig | None,
-        pad_value: float | None,
-        cores: CoreRangeSet | None,
+        self, context: Context, x: torch.Tensor, shape: Shape, pad_value: float | None, **_: Any
     ) -> list[torch.Tensor]:
         return [context.store(context.logical(x).reshape(tuple(shape)), fill=pad_value or 0.0)]

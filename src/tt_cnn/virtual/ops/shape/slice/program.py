@@ -10,10 +10,10 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
-from tt_cnn.virtual.ops.shape.shards import BLOCK, HEIGHT, WIDTH, derived, lacks_shards, rescaled, tile_sized
+from tt_cnn.virtual.ops.shape.shards import derived, lacks_shards, rescaled, tile_sized
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.copy import plan_copy
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries, as_ints
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_view
-from tt_cnn.virtual.ops.shape.shards import (
-    BLOCK,
-    HEIGHT,
-    L1_INTERLEAVED,
-    WIDTH,
-    derived,
-    lacks_shards,
-)
+from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, derived, lacks_shards
 from tt_cnn.virtual.ops.shape.slice.program import Box, plan_slice_device
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, ShardOrientation
+from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, DataType, Layout, ShardOrientation
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -91,7 +86,7 @@ class _Slicing:
         result = self._plan()
         if self.out is not None and result.buffer != self.out.buffer:
             self.scope.add(result)
-            result = stages.copy_into(self.planner, result, self.out)
+            result = plan_copy(self.planner, result, self.out.spec.memory_config, self.out.spec.dtype, self.out)
         self.scope.leave(result)
         return result
 
@@ -164,7 +159,7 @@ class _Slicing:
 
     def _finished(self, source: Slot, viewed: bool = False) -> Slot:
         config = self._resolved(source.spec)
-        moved = self.scope.add(stages.to_memory_config(self.planner, source, config, self._lands_in(source, viewed)))
+        moved = self.scope.add(plan_to_memory_config(self.planner, source, config, out=self._lands_in(source, viewed)))
         return self.scope.add(plan_to_layout(self.planner, moved, self.x.spec.layout, None, None))
 
     def _through_l1(self, unshards: bool) -> Slot:
@@ -172,7 +167,7 @@ class _Slicing:
         orientation = spec.shard.orientation if spec.memory_config.shard_spec is not None else None
         source = self.x
         if unshards:
-            source = self.scope.add(stages.to_memory_config(self.planner, source, L1_INTERLEAVED))
+            source = self.scope.add(plan_to_memory_config(self.planner, source, L1_INTERLEAVED))
         begins, ends, steps = self.asked
         sliced = self.scope.add(
             plan_slice(self.planner, source, begins, ends, steps, L1_INTERLEAVED, None, self.pad_value)
@@ -180,7 +175,7 @@ class _Slicing:
         config = self._resolved(sliced.spec, orientation)
         if sliced.spec.memory_config == config:
             return sliced
-        return self.scope.add(stages.to_memory_config(self.planner, sliced, config, self._lands_in(sliced)))
+        return self.scope.add(plan_to_memory_config(self.planner, sliced, config, out=self._lands_in(sliced)))
 
     def _direct(self, row_major: bool) -> Slot:
         planner, box, spec = self.planner, self.box, self.x.spec
@@ -291,19 +286,11 @@ class Slice(Operation):
         )
 
     def plan(
-        self,
-        planner: Planner,
-        x: Slot,
-        *out: Slot,
-        begins: tuple[int, ...],
-        ends: tuple[int, ...],
-        steps: tuple[int, ...],
-        memory_config: MemoryConfig | None,
-        pad_value: float | None,
-        cores: CoreRangeSet | None,
+        self, planner: Planner, *slots: Slot, memory_config: MemoryConfig | None, cores: CoreRangeSet | None, **box: Any
     ) -> list[Slot]:
         planner.workers = cores
-        return [plan_slice(planner, x, begins, ends, steps, memory_config, out[0] if out else None, pad_value)]
+        x, out = slots if len(slots) > 1 else (slots[0], None)
+        return [plan_slice(planner, x, config=memory_config, out=out, **box)]
 
     def numbers(
         self,
@@ -313,9 +300,8 @@ class Slice(Operation):
         begins: tuple[int, ...],
         ends: tuple[int, ...],
         steps: tuple[int, ...],
-        memory_config: MemoryConfig | None,
         pad_value: float | None,
-        cores: CoreRangeSet | None,
+        **_: Any,
     ) -> list[torch.Tensor]:
         return [context.store(cut(context.logical(x), begins, ends, steps), fill=pad_value or 0.0)]
 

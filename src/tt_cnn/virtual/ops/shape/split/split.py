@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.shape import stages
 from tt_cnn.virtual.ops.shape.programs import Temporaries, as_ints, normalized
 from tt_cnn.virtual.ops.shape.reshape.squeezing import plan_four_dims
 from tt_cnn.virtual.ops.shape.reshape.viewing import plan_checked_view, plan_view
@@ -42,7 +42,7 @@ def plan_split(
     source = x
     leaves_l1 = spec.memory_config.buffer_type is BufferType.L1 and target.buffer_type is BufferType.DRAM
     if leaves_l1 and len(sizes) > 2:
-        source = scope.add(stages.to_memory_config(planner, x, DRAM_MEMORY_CONFIG))
+        source = scope.add(plan_to_memory_config(planner, x, DRAM_MEMORY_CONFIG))
     results = _slices(planner, source, sizes, dim, target)
     scope.leave(*results)
     return results

@@ -13,10 +13,10 @@ from tt_cnn.virtual.ops.layout.relayout import padded_as, staging
 from tt_cnn.virtual.ops.layout.time import pages_cycles, turned_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, borrowed, circular, cores_for
-from tt_cnn.virtual.ops.shape.shards import BLOCK, lacks_shards, shards_after
+from tt_cnn.virtual.ops.shape.shards import lacks_shards, shards_after
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.enums import BufferType, Layout
+from tt_cnn.virtual.types.enums import BLOCK, BufferType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -36,15 +38,6 @@ class Transpose(Operation):
         return [plan_transpose(planner, x, dim1, dim2, memory_config, pad_value)]
 
     def numbers(
-        self,
-        context: Context,
-        x: torch.Tensor,
-        dim1: int,
-        dim2: int,
-        memory_config: MemoryConfig | None,
-        pad_value: float,
+        self, context: Context, x: torch.Tensor, dim1: int, dim2: int, pad_value: float, **_: Any
     ) -> list[torch.Tensor]:
         return [context.store(context.logical(x).transpose(dim1, dim2), fill=pad_value)]
-
-
-__all__ = ["Transpose", "plan_transpose"]
