@@ -235,3 +235,10 @@ def test_where_refuses_an_output_of_another_shape(device: ttnn.MeshDevice) -> No
     x, small = (put(device, image(1, 1, 32, width), layout=TILE) for width in (32, 1))
     with pytest.raises(RuntimeError, match="Ternary operation requires its shape to match the computed shape"):
         ttnn.where(x, x, x, output_tensor=small)
+
+
+def test_the_smaller_rank_keeps_the_sum_in_place(device: ttnn.MeshDevice) -> None:
+    x = torch.arange(40.0 * 33).remainder(64).reshape(40, 33)
+    held = put(device, x)
+    ttnn.sub_(held, put(device, torch.ones(1, 1, 1, 1)))
+    assert torch.equal(ttnn.to_torch(held), (x - 1).bfloat16())

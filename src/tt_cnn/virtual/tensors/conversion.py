@@ -48,10 +48,10 @@ TORCH_OF_DTYPE = {
 
 
 def pad_to(values: torch.Tensor, shape: Sequence[int] | Shape, fill: float = 0) -> torch.Tensor:
-    """Values in the top corner of a larger shape; a lower rank gets ones in front."""
+    """Values in the top corner of a larger shape; a lower rank gets ones in front, a higher one loses them."""
     if tuple(values.shape) == tuple(shape):
         return values
-    values = values.reshape((1,) * (len(shape) - values.dim()) + tuple(values.shape))
+    values = values.reshape((1,) * (len(shape) - values.dim()) + tuple(values.shape)[-len(shape) or values.dim() :])
     pads = [
         p for have, want in zip(reversed(values.shape), reversed(tuple(shape)), strict=True) for p in (0, want - have)
     ]

@@ -44,7 +44,10 @@ class Conv1d(Conv2d):
         return_output_dim: bool = False,
         return_weights_and_bias: bool = False,
     ) -> ConvolutionCall:
-        before, after = (padding, padding) if isinstance(padding, int) else tuple(padding)
+        sides = (padding, padding) if isinstance(padding, int) else tuple(padding)
+        if len(sides) != 2:
+            raise TypeError(f"padding is {padding!r}; conv1d takes a number, or one for each side")
+        before, after = sides
         if len(weight_tensor.shape) == 3:
             weight_tensor = weight_tensor.reshape(*list(weight_tensor.shape)[:2], 1, kernel_size)
         return super().arguments(

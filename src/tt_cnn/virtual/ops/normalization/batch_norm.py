@@ -18,6 +18,7 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.tensors.conversion import as_stored
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import div_up
@@ -91,7 +92,7 @@ class BatchNorm(Operation):
         if output is not None:
             given["output"] = output
         compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
-        attributes = {"eps": float(eps), "memory_config": memory_config, "compute": compute}
+        attributes = {"eps": as_stored(eps, DataType.FLOAT32), "memory_config": memory_config, "compute": compute}
         return Call([input, *given.values()], has=tuple(given), **attributes)
 
     def plan(

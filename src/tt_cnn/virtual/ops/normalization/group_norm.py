@@ -17,7 +17,7 @@ from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.tensors.conversion import from_torch
+from tt_cnn.virtual.tensors.conversion import as_stored, from_torch
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
@@ -75,7 +75,7 @@ class GroupNorm(Operation):
             [input_tensor, *given.values()],
             has=tuple(given),
             groups=num_groups,
-            epsilon=float(epsilon),
+            epsilon=as_stored(epsilon, DataType.FLOAT32),
             memory_config=memory_config,
             dtype=dtype,
             layout=output_layout,

@@ -25,6 +25,7 @@ from tt_cnn.virtual.ops.reduction.units import staged, tiles
 from tt_cnn.virtual.ops.reduction.values import sum_rows
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.tensors.conversion import as_stored
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
@@ -73,7 +74,7 @@ class _RowNorm(Operation):
         return Call(
             [input_tensor, *given.values()],
             has=tuple(given),
-            epsilon=float(options["epsilon"]),
+            epsilon=as_stored(options["epsilon"], DataType.FLOAT32),
             memory_config=options["memory_config"],
             compute=None if config is None else Compute.of(config),
             program=options["program_config"],
