@@ -17,7 +17,7 @@ from tt_cnn.virtual.ops.conv2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand, Request
 from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings, whole
+from tt_cnn.virtual.ops.sliding_window.window import whole
 from tt_cnn.virtual.planning.plan import Plan, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
@@ -62,24 +62,32 @@ class Conv2d(Operation):
         return_output_dim: bool = False,
         return_weights_and_bias: bool = False,
     ) -> ConvolutionCall:
-        conv = Convolution(
-            whole(batch_size, "batch_size"),
-            whole(input_height, "input_height"),
-            whole(input_width, "input_width"),
-            whole(in_channels, "in_channels"),
-            whole(out_channels, "out_channels"),
-            pair(kernel_size, "kernel_size"),
-            pair(stride, "stride"),
-            four_paddings(padding),
-            pair(dilation, "dilation"),
-            whole(groups, "groups"),
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
+
+    def make_call(
+        self,
+        *,
+        input_tensor: Tensor,
+        weight_tensor: Tensor,
+        bias_tensor: Tensor | None,
+        device: MeshDevice,
+        dtype: DataType | None,
+        conv_config: Conv2dConfig | None,
+        compute_config: WormholeComputeKernelConfig | None,
+        memory_config: MemoryConfig | None,
+        slice_config: Op2DSliceConfig | None,
+        return_output_dim: bool,
+        return_weights_and_bias: bool,
+        **given: Any,
+    ) -> ConvolutionCall:
         settings = (conv_config or Conv2dConfig()).frozen()
         weights_dtype = settings.weights_dtype or weight_tensor.dtype
         return ConvolutionCall(
             device,
             {"input": input_tensor, "weight": weight_tensor, "bias": bias_tensor},
-            conv=conv,
+            conv=self._problem(given),
             settings=settings,
             compute=compute_choice(compute_config, input_tensor.dtype, weights_dtype),
             dtype=dtype or input_tensor.dtype,
@@ -87,6 +95,11 @@ class Conv2d(Operation):
             slicing=slice_config.frozen() if slice_config is not None else None,
             returns=(return_output_dim, return_weights_and_bias),
         )
+
+    def _problem(self, given: dict[str, Any]) -> Convolution:
+        for name in ("batch_size", "input_height", "input_width", "in_channels", "out_channels", "groups"):
+            given[name] = whole(given[name], name)
+        return ConvolutionCall.problem(Convolution, given)
 
     def plan(
         self,
@@ -237,13 +250,6 @@ def given_operand(operand: Operand, slots: Sequence[Slot]) -> tuple[Slot | None,
     if isinstance(operand, HostOperand):
         return None, operand.spec
     return (slots[operand] if operand is not None else None), None
-
-
-def pair(values: Sequence[int], name: str) -> Pair:
-    numbers = tuple(whole(v, name) for v in values)
-    if len(numbers) != 2:
-        raise TypeError(f"{name} is {numbers}; it takes two numbers (height, width)")
-    return numbers
 
 
 def runs_in_l1(source: Slot | None, slicing: Slicing | None) -> bool:
