@@ -61,11 +61,6 @@ class MaxPool2dConfiguration(Configuration):
     ) -> MaxPool2dConfiguration:
         if torch_layer.return_indices:
             raise ValueError("torch_layer.return_indices is True; it must be False: the layer returns values only.")
-        window: dict[str, Any] = {
-            "kernel_size": torch_layer.kernel_size,
-            "stride": torch_layer.stride,
-            "padding": torch_layer.padding,
-            "dilation": torch_layer.dilation,
-            "ceil_mode": torch_layer.ceil_mode,
-        }
+        names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+        window = {name: getattr(torch_layer, name) for name in names}
         return cls(input_height, input_width, channels, batch_size, **{**window, **settings})
