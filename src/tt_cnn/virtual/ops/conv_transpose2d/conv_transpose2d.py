@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from torch import Tensor as Values
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
@@ -15,7 +17,6 @@ from tt_cnn.virtual.ops.conv_transpose2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.planning.plan import Plan
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType
@@ -71,32 +72,21 @@ class ConvTranspose2d(Conv2d):
     def _problem(self, given: dict[str, Any]) -> TransposedConvolution:
         return ConvolutionCall.problem(TransposedConvolution, given)
 
-    def _job(
-        self, device: MeshDevice, call: Call, plan: Plan, specs: list[Spec], buffers: list[Any], targets: list[Any]
-    ) -> Callable[[], None]:
-        """That of the convolution over the spread input, with the weights turned round."""
-        assert isinstance(call, ConvolutionCall) and call.preparing is not None
-        sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
-        conv: TransposedConvolution = call.attributes["conv"]
+    def _computed(self, device: MeshDevice, call: ConvolutionCall, specs: list[Spec]) -> Any:
+        """By the convolution over the spread input, with the weights turned round."""
+        assert call.preparing is not None
+        preparing, mirror, conv = call.preparing, call.attributes["mirror"], call.attributes["conv"]
         attributes = {**call.attributes, "conv": conv.direct().but(groups=1)}
-        context = spread_context(device, call, specs)
-        preparing, host, chips, mirror = call.preparing, call.values(device), device.chips, call.attributes["mirror"]
+        context, own = spread_context(device, call, specs), [tensor.spec for tensor in call.tensors]
         natively = device.engine.numerics == "native" and not preparing.names
 
-        def job() -> None:
-            values = [cell.read(spec, chips, context.engine.device) for cell, spec in sources]
-            results: list[Any] = []
-            for chip in range(chips):
-                own = [value[chip] for value in values]
-                if natively:
-                    results.append([transposed_natively(context, call, conv, own, host[chip])])
-                    continue
-                given = spread_operands(call.attributes, [spec for _, spec in sources], own, host[chip], conv, mirror)
-                results.append(values_of_call(context, preparing, *given, attributes))
-            for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
-                target.values = [self._check(result[i], spec) for result in results]
+        def computed(values: tuple[Values, ...], host: dict[str, Values]) -> list[Values]:
+            if natively:
+                return [transposed_natively(context, call, conv, values, host)]
+            given = spread_operands(call.attributes, own, values, host, conv, mirror)
+            return values_of_call(context, preparing, *given, attributes)
 
-        return job
+        return computed
 
     @staticmethod
     def _check_sizes(conv: TransposedConvolution) -> None:  # type: ignore[override]

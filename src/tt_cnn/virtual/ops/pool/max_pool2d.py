@@ -12,7 +12,6 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.pool.paths import plan_pool, pool_numbers
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings, pair
-from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -23,6 +22,7 @@ class Pooling(Operation):
 
     kind: Kind
     reads_free_memory = True
+    plan = staticmethod(plan_pool)
 
     def make_call(
         self,
@@ -64,9 +64,6 @@ class Pooling(Operation):
             count_include_pad=given.get("count_include_pad", True),
             divisor=given.get("divisor_override"),
         )
-
-    def plan(self, planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None) -> list[Slot]:
-        return plan_pool(planner, source, pool, wish, slicing)
 
     def numbers(
         self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, slicing: Slicing | None
