@@ -14,11 +14,15 @@ import pytest
 import tt_cnn
 from tt_cnn import ttnn
 from tt_cnn.builder import (
+    AvgPool2dConfiguration,
     BlockShardedStrategyConfiguration,
     Conv2dConfiguration,
+    ConvTranspose2dConfiguration,
     HeightShardedStrategyConfiguration,
     MaxPool2dConfiguration,
+    TtAvgPool2d,
     TtConv2d,
+    TtConvTranspose2d,
     TtMaxPool2d,
     TtUpsample,
     UpsampleConfiguration,
@@ -108,7 +112,9 @@ def test_keywords_that_are_passed_on_as_a_whole_are_ttnns(open_card: Any) -> Non
     builder = [f for f in FILES if f.parent.name == "builder"]
     hidden = [(f.name, n) for f in builder for n, keywords in uses(f.read_text()) if keywords and None in keywords]
     assert sorted(hidden) == [
+        ("avg_pool2d.py", "avg_pool2d"),
         ("conv2d.py", "conv2d"),
+        ("conv_transpose2d.py", "conv_transpose2d"),
         ("lowering.py", "Conv2dConfig"),
         ("max_pool2d.py", "max_pool2d"),
         ("upsample.py", "upsample"),
@@ -121,10 +127,14 @@ def test_keywords_that_are_passed_on_as_a_whole_are_ttnns(open_card: Any) -> Non
     )
     passed = [("Conv2dConfig", set(sharding_strategy_to_conv2d_config(strategy))) for strategy in strategies]
     conv = TtConv2d(Conv2dConfiguration.with_random_weights(8, 8, 16, 16, 1, (3, 3)), device)
+    transposed = TtConvTranspose2d(ConvTranspose2dConfiguration.with_random_weights(8, 8, 16, 16, 1, (3, 3)), device)
+    average = TtAvgPool2d(AvgPool2dConfiguration(8, 8, 16, 1, (2, 2)), device)
     pool = TtMaxPool2d(MaxPool2dConfiguration(8, 8, 16, 1, (2, 2)), device)
     up = TtUpsample(UpsampleConfiguration(8, 8, 16, 1, 2), device)
     passed += [
         ("conv2d", set(conv.get_conv2d_kwargs())),
+        ("conv_transpose2d", set(transposed.get_conv_transpose2d_kwargs())),
+        ("avg_pool2d", set(average.get_avgpool2d_kwargs())),
         ("max_pool2d", set(pool.get_maxpool2d_kwargs())),
         ("upsample", set(up.get_upsample_kwargs())),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.image_configuration import ImageConfiguration
 from tt_cnn.builder.pool_configuration import pool_rules
 from tt_cnn.builder.rules import Rule, flags, instance, is_whole
 from tt_cnn.builder.slicing import SliceStrategyConfiguration
@@ -16,11 +16,7 @@ from tt_cnn.builder.windows import window_output
 
 
 @dataclass(frozen=True, eq=False)
-class AvgPool2dConfiguration(Configuration):
-    input_height: int
-    input_width: int
-    channels: int
-    batch_size: int
+class AvgPool2dConfiguration(ImageConfiguration):
     kernel_size: tuple[int, int]
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
@@ -59,19 +55,9 @@ class AvgPool2dConfiguration(Configuration):
 
     @property
     def output_size(self) -> tuple[int, int]:
-        """(height, width) of the output."""
         return window_output(self, ceil=self.ceil_mode)
 
-    @classmethod
-    def from_torch(
-        cls,
-        torch_layer: torch.nn.AvgPool2d,
-        input_height: int,
-        input_width: int,
-        batch_size: int,
-        channels: int,
-        **settings: Any,
-    ) -> AvgPool2dConfiguration:
+    @staticmethod
+    def shape_of_torch(torch_layer: torch.nn.AvgPool2d, input_hw: tuple[int, int]) -> dict[str, Any]:
         names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
-        window = {name: getattr(torch_layer, name) for name in names}
-        return cls(input_height, input_width, channels, batch_size, **{**window, **settings})
+        return {name: getattr(torch_layer, name) for name in names}

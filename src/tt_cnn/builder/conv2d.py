@@ -25,20 +25,4 @@ class TtConv2d(ConvolutionLayer):
 
     def get_conv2d_kwargs(self) -> dict[str, Any]:
         """The keywords of `ttnn.conv2d` that the configuration decides, but for the compute configuration."""
-        config = self.configuration
-        return {
-            "device": self.device,
-            "in_channels": config.in_channels,
-            "out_channels": config.out_channels,
-            "batch_size": config.batch_size,
-            "input_height": config.input_height,
-            "input_width": config.input_width,
-            "kernel_size": config.kernel_size,
-            "stride": config.stride,
-            "padding": config.padding,
-            "dilation": config.dilation,
-            "groups": config.groups,
-            "dtype": config.output_dtype,
-            "conv_config": self.conv2d_config,
-            "slice_config": self.slice_config,
-        }
+        return {**self.keywords(), "slice_config": self.slice_config}

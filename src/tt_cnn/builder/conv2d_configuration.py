@@ -11,7 +11,6 @@ from tt_cnn import ttnn
 from tt_cnn.builder.configuration import as_tuple
 from tt_cnn.builder.convolution_configuration import CONVOLUTION_RULES, ConvolutionConfiguration
 from tt_cnn.builder.rules import Rule, instance
-from tt_cnn.builder.weights import to_host_tensors
 from tt_cnn.builder.windows import same_padding, window_output
 
 PADDING_MODES = {"zeros": ttnn.PaddingMode.Zeros, "replicate": ttnn.PaddingMode.Replicate}
@@ -31,76 +30,21 @@ class Conv2dConfiguration(ConvolutionConfiguration):
         ),
     )
 
-    @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
-        return (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
+    @staticmethod
+    def channels_of_weight(in_channels: int, out_channels: int, groups: int) -> tuple[int, int]:
+        return out_channels, in_channels // groups
 
     @property
     def output_size(self) -> tuple[int, int]:
         return window_output(self, self.dilation)
 
     @classmethod
-    def with_random_weights(
-        cls,
-        input_height: int,
-        input_width: int,
-        in_channels: int,
-        out_channels: int,
-        batch_size: int,
-        kernel_size: tuple[int, int],
-        mesh_mapper: Any = None,
-        **settings: Any,
-    ) -> Conv2dConfiguration:
-        """Normal weights and bias, for trying out a shape."""
-        kernel = as_tuple(kernel_size)
-        shape = (out_channels, in_channels // settings.get("groups", 1), *kernel)
-        return cls._with_random_weights(
-            shape,
-            mesh_mapper,
-            input_height=input_height,
-            input_width=input_width,
-            in_channels=in_channels,
-            out_channels=out_channels,
-            batch_size=batch_size,
-            kernel_size=kernel,
-            **settings,
-        )
-
-    @classmethod
-    def from_torch(
-        cls,
-        torch_layer: torch.nn.Conv2d,
-        input_height: int,
-        input_width: int,
-        batch_size: int,
-        mesh_mapper: Any = None,
-        **settings: Any,
-    ) -> Conv2dConfiguration:
-        """The same convolution: shape and weights from PyTorch's layer, all else from `settings`."""
-        if torch_layer.padding_mode not in PADDING_MODES:
-            raise ValueError(
-                f"torch_layer.padding_mode is {torch_layer.padding_mode!r}; "
-                f"it must be {' or '.join(map(repr, PADDING_MODES))}."
-            )
-        weight, bias = to_host_tensors(torch_layer.weight, torch_layer.bias, mesh_mapper)
-        shape: dict[str, Any] = {
-            "in_channels": torch_layer.in_channels,
-            "out_channels": torch_layer.out_channels,
-            "kernel_size": torch_layer.kernel_size,
-            "stride": torch_layer.stride,
-            "padding": _padding(torch_layer),
-            "padding_mode": PADDING_MODES[torch_layer.padding_mode],
-            "groups": torch_layer.groups,
-            "dilation": torch_layer.dilation,
-        }
-        return cls(
-            input_height=input_height,
-            input_width=input_width,
-            batch_size=batch_size,
-            weight=weight,
-            bias=bias,
-            **{**shape, **settings},
-        )
+    def shape_of_torch(cls, layer: torch.nn.Conv2d) -> dict[str, Any]:
+        if layer.padding_mode not in PADDING_MODES:
+            known = " or ".join(map(repr, PADDING_MODES))
+            raise ValueError(f"torch_layer.padding_mode is {layer.padding_mode!r}; it must be {known}.")
+        own = {"padding": _padding(layer), "padding_mode": PADDING_MODES[layer.padding_mode]}
+        return {**super().shape_of_torch(layer), **own}
 
     @classmethod
     def from_model_args(cls, conv2d_args: Any, weights: Any, bias: Any = None, **settings: Any) -> Conv2dConfiguration:

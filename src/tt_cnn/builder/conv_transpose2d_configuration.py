@@ -7,10 +7,8 @@ from typing import Any
 
 import torch
 
-from tt_cnn.builder.configuration import as_tuple
 from tt_cnn.builder.convolution_configuration import CONVOLUTION_RULES, ConvolutionConfiguration
 from tt_cnn.builder.rules import Rule, flags, pair
-from tt_cnn.builder.weights import to_host_tensors
 from tt_cnn.builder.windows import transposed_output
 
 
@@ -33,68 +31,14 @@ class ConvTranspose2dConfiguration(ConvolutionConfiguration):
         Rule("padding", lambda c: min(c.output_size) >= 1, "small enough to leave an output"),
     )
 
-    @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
-        return (self.in_channels, self.out_channels // self.groups, *self.kernel_size)
+    @staticmethod
+    def channels_of_weight(in_channels: int, out_channels: int, groups: int) -> tuple[int, int]:
+        return in_channels, out_channels // groups
 
     @property
     def output_size(self) -> tuple[int, int]:
         return transposed_output(self)
 
     @classmethod
-    def with_random_weights(
-        cls,
-        input_height: int,
-        input_width: int,
-        in_channels: int,
-        out_channels: int,
-        batch_size: int,
-        kernel_size: tuple[int, int],
-        mesh_mapper: Any = None,
-        **settings: Any,
-    ) -> ConvTranspose2dConfiguration:
-        """Normal weights and bias, for trying out a shape."""
-        kernel = as_tuple(kernel_size)
-        shape = (in_channels, out_channels // settings.get("groups", 1), *kernel)
-        return cls._with_random_weights(
-            shape,
-            mesh_mapper,
-            input_height=input_height,
-            input_width=input_width,
-            in_channels=in_channels,
-            out_channels=out_channels,
-            batch_size=batch_size,
-            kernel_size=kernel,
-            **settings,
-        )
-
-    @classmethod
-    def from_torch(
-        cls,
-        torch_layer: torch.nn.ConvTranspose2d,
-        input_height: int,
-        input_width: int,
-        batch_size: int,
-        mesh_mapper: Any = None,
-        **settings: Any,
-    ) -> ConvTranspose2dConfiguration:
-        """The same layer: shape and weights from PyTorch's, all else from `settings`."""
-        weight, bias = to_host_tensors(torch_layer.weight, torch_layer.bias, mesh_mapper)
-        shape: dict[str, Any] = {
-            "in_channels": torch_layer.in_channels,
-            "out_channels": torch_layer.out_channels,
-            "kernel_size": torch_layer.kernel_size,
-            "stride": torch_layer.stride,
-            "padding": torch_layer.padding,
-            "output_padding": torch_layer.output_padding,
-            "groups": torch_layer.groups,
-            "dilation": torch_layer.dilation,
-        }
-        return cls(
-            input_height=input_height,
-            input_width=input_width,
-            batch_size=batch_size,
-            weight=weight,
-            bias=bias,
-            **{**shape, **settings},
-        )
+    def shape_of_torch(cls, layer: torch.nn.ConvTranspose2d) -> dict[str, Any]:
+        return {**super().shape_of_torch(layer), "output_padding": layer.output_padding}

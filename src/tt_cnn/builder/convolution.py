@@ -42,6 +42,18 @@ class ConvolutionLayer(Layer):
         output, (self.weight, self.bias) = self.convolve(x, self.configuration.in_channels, self.weight, self.bias)
         return output
 
+    def keywords(self) -> dict[str, Any]:
+        """Those of the op that the configuration decides, but for the compute and slice configurations."""
+        config = self.configuration
+        names = ("in_channels", "out_channels", "batch_size", "input_height", "input_width")
+        window = ("kernel_size", "stride", "padding", "dilation", "groups")
+        return {
+            "device": self.device,
+            **{name: getattr(config, name) for name in (*names, *window)},
+            "dtype": config.output_dtype,
+            "conv_config": self.conv2d_config,
+        }
+
     def convolve(self, x: Any, in_channels: int, weight: Any, bias: Any) -> Any:
         """The op: its output, and the weight and bias as the device holds them."""
         raise NotImplementedError

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.configuration import Configuration, as_tuple
 from tt_cnn.builder.rules import Rule, border, check, flags, instance, pair, wholes
 from tt_cnn.builder.sharding import AutoShardedStrategyConfiguration, ShardedStrategyConfiguration
 from tt_cnn.builder.slicing import SliceStrategyConfiguration, any_slicing, channel_slices, divided_channels
@@ -125,10 +125,15 @@ class ConvolutionConfiguration(Configuration):
         super().__post_init__()
         self.validate_weights()
 
+    @staticmethod
+    def channels_of_weight(in_channels: int, out_channels: int, groups: int) -> tuple[int, int]:
+        """The first two sizes of `weight`, as PyTorch lays it out."""
+        raise NotImplementedError
+
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
-        """The shape that `weight` must have, as PyTorch lays it out."""
-        raise NotImplementedError
+        """The shape that `weight` must have."""
+        return (*self.channels_of_weight(self.in_channels, self.out_channels, self.groups), *self.kernel_size)
 
     @property
     def output_size(self) -> tuple[int, int]:
@@ -145,8 +150,49 @@ class ConvolutionConfiguration(Configuration):
         return to_host_tensors(weight, bias, mesh_mapper)
 
     @classmethod
-    def _with_random_weights(cls: type[Self], weight_shape: tuple[int, ...], mesh_mapper: Any, **settings: Any) -> Self:
-        weight, bias = to_host_tensors(
-            random_values(weight_shape), random_values((settings["out_channels"],)), mesh_mapper
+    def with_random_weights(
+        cls: type[Self],
+        input_height: int,
+        input_width: int,
+        in_channels: int,
+        out_channels: int,
+        batch_size: int,
+        kernel_size: tuple[int, int],
+        mesh_mapper: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Normal weights and bias, for trying out a shape."""
+        kernel = as_tuple(kernel_size)
+        channels = cls.channels_of_weight(in_channels, out_channels, settings.get("groups", 1))
+        values = random_values((*channels, *kernel)), random_values((out_channels,))
+        weight, bias = to_host_tensors(*values, mesh_mapper)
+        sizes = input_height, input_width, in_channels, out_channels, batch_size
+        return cls(*sizes, kernel, weight, bias=bias, **settings)
+
+    @classmethod
+    def from_torch(
+        cls: type[Self],
+        torch_layer: Any,
+        input_height: int,
+        input_width: int,
+        batch_size: int,
+        mesh_mapper: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """The same layer: shape and weights from PyTorch's, all else from `settings`."""
+        shape = cls.shape_of_torch(torch_layer)
+        weight, bias = to_host_tensors(torch_layer.weight, torch_layer.bias, mesh_mapper)
+        return cls(
+            input_height=input_height,
+            input_width=input_width,
+            batch_size=batch_size,
+            weight=weight,
+            bias=bias,
+            **{**shape, **settings},
         )
-        return cls(weight=weight, bias=bias, **settings)
+
+    @classmethod
+    def shape_of_torch(cls, layer: Any) -> dict[str, Any]:
+        """Settings that PyTorch's layer has too."""
+        names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "groups", "dilation")
+        return {name: getattr(layer, name) for name in names}

@@ -8,16 +8,13 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder.configuration import Configuration, as_tuple
+from tt_cnn.builder.configuration import as_tuple
+from tt_cnn.builder.image_configuration import ImageConfiguration
 from tt_cnn.builder.rules import instance, wholes
 
 
 @dataclass(frozen=True, eq=False)
-class GlobalAvgPool2dConfiguration(Configuration):
-    input_height: int
-    input_width: int
-    channels: int
-    batch_size: int
+class GlobalAvgPool2dConfiguration(ImageConfiguration):
     dtype: Any = None
     """None keeps the input's."""
     memory_config: Any = None
@@ -30,19 +27,10 @@ class GlobalAvgPool2dConfiguration(Configuration):
 
     @property
     def output_size(self) -> tuple[int, int]:
-        """(height, width) of the output."""
         return (1, 1)
 
-    @classmethod
-    def from_torch(
-        cls,
-        torch_layer: torch.nn.AdaptiveAvgPool2d,
-        input_height: int,
-        input_width: int,
-        batch_size: int,
-        channels: int,
-        **settings: Any,
-    ) -> GlobalAvgPool2dConfiguration:
+    @staticmethod
+    def shape_of_torch(torch_layer: torch.nn.AdaptiveAvgPool2d, input_hw: tuple[int, int]) -> dict[str, Any]:
         if as_tuple(torch_layer.output_size) != (1, 1):
             raise ValueError(f"torch_layer.output_size is {torch_layer.output_size!r}; it must be 1 or (1, 1).")
-        return cls(input_height, input_width, channels, batch_size, **settings)
+        return {}

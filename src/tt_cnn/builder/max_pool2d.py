@@ -18,20 +18,4 @@ class TtMaxPool2d(PoolLayer):
 
     def get_maxpool2d_kwargs(self) -> dict[str, Any]:
         """The keywords of `ttnn.max_pool2d` that the configuration decides, but for the channels."""
-        config = self.configuration
-        return {
-            "batch_size": config.batch_size,
-            "input_h": config.input_height,
-            "input_w": config.input_width,
-            "kernel_size": config.kernel_size,
-            "stride": config.stride,
-            "padding": config.padding,
-            "dilation": config.dilation,
-            "ceil_mode": config.ceil_mode,
-            "applied_shard_scheme": config.applied_shard_scheme,
-            "deallocate_input": config.deallocate_input,
-            "reallocate_halo_output": config.reallocate_halo_output,
-            "dtype": config.dtype,
-            "output_layout": config.output_layout,
-            "config_tensor_in_dram": config.config_tensor_in_dram,
-        }
+        return self.keywords("dilation")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.image_configuration import ImageConfiguration
 from tt_cnn.builder.pool_configuration import pool_rules
 from tt_cnn.builder.rules import flags, pair
 from tt_cnn.builder.slicing import SliceStrategyConfiguration
@@ -16,11 +16,7 @@ from tt_cnn.builder.windows import window_output
 
 
 @dataclass(frozen=True, eq=False)
-class MaxPool2dConfiguration(Configuration):
-    input_height: int
-    input_width: int
-    channels: int
-    batch_size: int
+class MaxPool2dConfiguration(ImageConfiguration):
     kernel_size: tuple[int, int]
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
@@ -46,26 +42,11 @@ class MaxPool2dConfiguration(Configuration):
 
     @property
     def output_size(self) -> tuple[int, int]:
-        """(height, width) of the output."""
         return window_output(self, self.dilation, self.ceil_mode)
 
-    @classmethod
-    def from_torch(
-        cls,
-        torch_layer: torch.nn.MaxPool2d,
-        input_height: int,
-        input_width: int,
-        batch_size: int,
-        channels: int,
-        **settings: Any,
-    ) -> MaxPool2dConfiguration:
+    @staticmethod
+    def shape_of_torch(torch_layer: torch.nn.MaxPool2d, input_hw: tuple[int, int]) -> dict[str, Any]:
         if torch_layer.return_indices:
             raise ValueError("torch_layer.return_indices is True; it must be False: the layer returns values only.")
-        window: dict[str, Any] = {
-            "kernel_size": torch_layer.kernel_size,
-            "stride": torch_layer.stride,
-            "padding": torch_layer.padding,
-            "dilation": torch_layer.dilation,
-            "ceil_mode": torch_layer.ceil_mode,
-        }
-        return cls(input_height, input_width, channels, batch_size, **{**window, **settings})
+        names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+        return {name: getattr(torch_layer, name) for name in names}

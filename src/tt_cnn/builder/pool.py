@@ -17,6 +17,15 @@ class PoolLayer(ChannelSlicedLayer):
             free(x)
         return output
 
+    def keywords(self, *own: str) -> dict[str, Any]:
+        """Those of the op that the configuration decides, but for the channels; not all pools have `own`."""
+        config = self.configuration
+        window = ("batch_size", "kernel_size", "stride", "padding", "ceil_mode")
+        running = ("applied_shard_scheme", "deallocate_input", "reallocate_halo_output", "config_tensor_in_dram")
+        output = ("dtype", "output_layout")
+        same = {name: getattr(config, name) for name in (*window, *own, *running, *output)}
+        return {"input_h": config.input_height, "input_w": config.input_width, **same}
+
     def pool(self, x: Any) -> Any:
         """The op, on as many channels as a slice has."""
         raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
@@ -35,9 +35,11 @@ _BLOCK_WIDTH_RULES = (whole("act_block_w_div"),)
 class ShardedStrategyConfiguration(Configuration):
     """Base of the sharding strategies."""
 
+    memory_layout: ClassVar[Any]
+
     def get_tensor_memory_layout(self) -> Any:
         """The layout that the strategy asks TT-NN for; None leaves the choice to it."""
-        raise NotImplementedError
+        return self.memory_layout
 
     @staticmethod
     def get_core_grid_from_num_cores(num_cores: int, grid_rows: int, grid_cols: int) -> Any:
@@ -64,8 +66,7 @@ class ShardedStrategyConfiguration(Configuration):
 class AutoShardedStrategyConfiguration(ShardedStrategyConfiguration):
     """TT-NN picks the layout that needs least L1."""
 
-    def get_tensor_memory_layout(self) -> Any:
-        return None
+    memory_layout = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +77,8 @@ class HeightShardedStrategyConfiguration(ShardedStrategyConfiguration):
     override_core_grid: Any = None
     act_block_h_override: int = 0
 
+    memory_layout = ttnn.TensorMemoryLayout.HEIGHT_SHARDED
     rules = (*_COMMON_RULES, *_BLOCK_HEIGHT_RULES)
-
-    def get_tensor_memory_layout(self) -> Any:
-        return ttnn.TensorMemoryLayout.HEIGHT_SHARDED
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +89,8 @@ class WidthShardedStrategyConfiguration(ShardedStrategyConfiguration):
     override_core_grid: Any = None
     act_block_w_div: int = 1
 
+    memory_layout = ttnn.TensorMemoryLayout.WIDTH_SHARDED
     rules = (*_COMMON_RULES, *_BLOCK_WIDTH_RULES)
-
-    def get_tensor_memory_layout(self) -> Any:
-        return ttnn.TensorMemoryLayout.WIDTH_SHARDED
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +104,7 @@ class BlockShardedStrategyConfiguration(ShardedStrategyConfiguration):
     override_output_sharding_config: bool = False
     """The grid given is the output's too; TT-NN else derives the output's from its channels."""
 
+    memory_layout = ttnn.TensorMemoryLayout.BLOCK_SHARDED
     rules = (
         *_COMMON_RULES,
         *_BLOCK_HEIGHT_RULES,
@@ -118,9 +116,6 @@ class BlockShardedStrategyConfiguration(ShardedStrategyConfiguration):
             "False without override_core_grid",
         ),
     )
-
-    def get_tensor_memory_layout(self) -> Any:
-        return ttnn.TensorMemoryLayout.BLOCK_SHARDED
 
 
 ShardingStrategy = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
@@ -16,11 +16,12 @@ class SliceStrategyConfiguration(Configuration):
 
     num_slices: int = 0
 
+    slice_type: ClassVar[Any]
     rules = (whole("num_slices", at_least=0),)
 
     def get_slice_type(self) -> Any:
         """TT-NN's name for it."""
-        raise NotImplementedError
+        return self.slice_type
 
     def get_num_slices(self) -> int:
         return self.num_slices
@@ -30,24 +31,21 @@ class SliceStrategyConfiguration(Configuration):
 class HeightSliceStrategyConfiguration(SliceStrategyConfiguration):
     """The output is made band by band from an input in DRAM; 0 lets TT-NN find how many bands fit."""
 
-    def get_slice_type(self) -> Any:
-        return ttnn.Conv2dDRAMSliceHeight
+    slice_type = ttnn.Conv2dDRAMSliceHeight
 
 
 @dataclass(frozen=True, eq=False)
 class WidthSliceStrategyConfiguration(SliceStrategyConfiguration):
     """The output is made column by column from an input in DRAM; 0 lets TT-NN find how many columns fit."""
 
-    def get_slice_type(self) -> Any:
-        return ttnn.Conv2dDRAMSliceWidth
+    slice_type = ttnn.Conv2dDRAMSliceWidth
 
 
 @dataclass(frozen=True, eq=False)
 class L1FullSliceStrategyConfiguration(SliceStrategyConfiguration):
     """Nothing is cut: the whole layer runs in L1, and its output stays there."""
 
-    def get_slice_type(self) -> Any:
-        return ttnn.Conv2dL1Full
+    slice_type = ttnn.Conv2dL1Full
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +61,7 @@ class ChannelSliceStrategyConfiguration(SliceStrategyConfiguration):
         ),
     )
 
-    def get_slice_type(self) -> Any:
-        return ttnn.Conv2dL1Full
+    slice_type = ttnn.Conv2dL1Full
 
 
 SliceStrategy = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.image_configuration import ImageConfiguration
 from tt_cnn.builder.rules import Rule, one_of, pair, wholes
 from tt_cnn.builder.slicing import (
     SliceStrategyConfiguration,
@@ -23,11 +23,7 @@ BILINEAR_CHANNELS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class UpsampleConfiguration(Configuration):
-    input_height: int
-    input_width: int
-    channels: int
-    batch_size: int
+class UpsampleConfiguration(ImageConfiguration):
     scale_factor: tuple[int, int]
     mode: str = "nearest"
 
@@ -56,27 +52,17 @@ class UpsampleConfiguration(Configuration):
 
     @property
     def output_size(self) -> tuple[int, int]:
-        """(height, width) of the output."""
         return self.input_height * self.scale_factor[0], self.input_width * self.scale_factor[1]
 
-    @classmethod
-    def from_torch(
-        cls,
-        torch_layer: torch.nn.Upsample,
-        input_height: int,
-        input_width: int,
-        batch_size: int,
-        channels: int,
-        **settings: Any,
-    ) -> UpsampleConfiguration:
+    @staticmethod
+    def shape_of_torch(torch_layer: torch.nn.Upsample, input_hw: tuple[int, int]) -> dict[str, Any]:
         if torch_layer.align_corners:
             raise ValueError("torch_layer.align_corners is True; it must be False or None: TT-NN has no other form.")
         scale: Any = torch_layer.scale_factor
         if scale is None:
             height, width = _whole_pair(torch_layer.size)
-            scale = (height / input_height, width / input_width)
-        shape = {"scale_factor": scale, "mode": torch_layer.mode}
-        return cls(input_height, input_width, channels, batch_size, **{**shape, **settings})
+            scale = (height / input_hw[0], width / input_hw[1])
+        return {"scale_factor": scale, "mode": torch_layer.mode}
 
 
 def _whole_pair(value: Any) -> Any:

@@ -129,7 +129,7 @@ class ConvolutionCall(ProductCall):
         return replace(self, settings=self.settings.but(**settings))
 
     def with_fidelity(self, fidelity: MathFidelity) -> ConvolutionCall:
-        return replace(self, compute=ComputeChoice((fidelity, *self.compute[1:])))
+        return replace(self, compute=self.compute._replace(fidelity=fidelity))
 
 
 def _on_host(shape: Shape) -> HostOperand:

@@ -26,7 +26,7 @@ from tt_cnn.virtual.ops.eltwise.unary import Unary
 from tt_cnn.virtual.ops.operation import Call, Operation
 
 Function = Callable[..., Any]
-ENTRIES = ("arguments", "make_call")
+ENTRIES = ("arguments", "make_call", "_call")
 PLACEMENT = ("input_tensor", "memory_config", "output_tensor", "sub_core_grids")
 _NO_DIFFERENCE = "recorded: whatever it is, the steps are the same"
 

@@ -27,10 +27,6 @@ def flat(nchw: Tensor) -> Tensor:
     return nchw.permute(0, 2, 3, 1).reshape(1, 1, -1, nchw.shape[1])
 
 
-def _row(bias: Tensor | None, channels: int) -> Tensor | None:
-    return None if bias is None else bias.reshape(-1, bias.shape[-1])[0, :channels].float()
-
-
 def _unprepared(call: Any, arguments: Arguments, chip: int) -> Arguments:
     """Weights in the card's form as torch has them."""
     matrix = _prepared_weight(call, chip)
@@ -58,69 +54,43 @@ def _prepared_weight(call: Any, chip: int) -> Tensor | None:
     return values[chip if len(values) > 1 else 0]
 
 
+def _input(given: Arguments) -> Tensor:
+    sizes = ("batch_size", "input_height", "input_width", "in_channels")
+    return image(given["input_tensor"], *(given[name] for name in sizes))
+
+
+def _options(given: Arguments) -> Arguments:
+    """What torch calls by the same names."""
+    bias = given["bias_tensor"]
+    row = None if bias is None else bias.reshape(-1, bias.shape[-1])[0, : given["out_channels"]].float()
+    pairs = {name: tuple(given[name]) for name in ("stride", "dilation")}
+    return {"bias": row, "groups": given["groups"], **pairs}
+
+
+def _output(result: Tensor, config: Any) -> Tensor:
+    return flat(activated(result, None if config is None else config.activation))
+
+
 @golden("conv2d", undo=_unprepared)
-def _conv2d(
-    *,
-    input_tensor: Tensor,
-    weight_tensor: Tensor,
-    in_channels: int,
-    out_channels: int,
-    batch_size: int,
-    input_height: int,
-    input_width: int,
-    stride: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0),
-    dilation: Sequence[int] = (1, 1),
-    groups: int = 1,
-    bias_tensor: Tensor | None = None,
-    conv_config: Any = None,
-    **_: Any,
-) -> Tensor:
+def _conv2d(*, weight_tensor: Tensor, padding: Sequence[int], conv_config: Any, **given: Any) -> Tensor:
     top, bottom, left, right = four_paddings(padding)
     replicate = conv_config is not None and conv_config.padding_mode is PaddingMode.Replicate
-    x = image(input_tensor, batch_size, input_height, input_width, in_channels)
-    x = F.pad(x, (left, right, top, bottom), mode="replicate" if replicate else "constant")
-    result = F.conv2d(
-        x,
-        weight_tensor.float(),
-        _row(bias_tensor, out_channels),
-        stride=tuple(stride),
-        dilation=tuple(dilation),
-        groups=groups,
-    )
-    return flat(activated(result, None if conv_config is None else conv_config.activation))
+    x = F.pad(_input(given), (left, right, top, bottom), mode="replicate" if replicate else "constant")
+    return _output(F.conv2d(x, weight_tensor.float(), **_options(given)), conv_config)
 
 
 @golden("conv_transpose2d", undo=_unprepared_transposed)
 def _conv_transpose2d(
     *,
-    input_tensor: Tensor,
     weight_tensor: Tensor,
-    in_channels: int,
-    out_channels: int,
-    batch_size: int,
-    input_height: int,
-    input_width: int,
-    stride: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0),
-    output_padding: Sequence[int] = (0, 0),
-    dilation: Sequence[int] = (1, 1),
-    groups: int = 1,
-    bias_tensor: Tensor | None = None,
-    conv_config: Any = None,
-    mirror_kernel: bool = True,
-    **_: Any,
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+    conv_config: Any,
+    mirror_kernel: bool,
+    **given: Any,
 ) -> Tensor:
     top, bottom, left, right = four_paddings(padding)
     weight = weight_tensor.float() if mirror_kernel else weight_tensor.float().flip(2, 3)
-    whole = F.conv_transpose2d(
-        image(input_tensor, batch_size, input_height, input_width, in_channels),
-        weight,
-        _row(bias_tensor, out_channels),
-        stride=tuple(stride),
-        output_padding=tuple(output_padding),
-        dilation=tuple(dilation),
-        groups=groups,
-    )
+    whole = F.conv_transpose2d(_input(given), weight, output_padding=tuple(output_padding), **_options(given))
     result = whole[..., top : whole.shape[-2] - bottom, left : whole.shape[-1] - right]  # padding crops its output
-    return flat(activated(result, None if conv_config is None else conv_config.activation))
+    return _output(result, conv_config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -38,14 +38,20 @@ def _reshape(input_tensor: Tensor, shape: Any = None, logical_shape: Any = None,
     return input_tensor.reshape(tuple(shape if shape is not None else logical_shape))
 
 
-@golden("permute")
-def _permute(input_tensor: Tensor, dims: Sequence[int], **_: Any) -> Tensor:
-    return input_tensor.permute(tuple(dims))
-
-
-@golden("transpose")
-def _transpose(input_tensor: Tensor, dim1: int, dim2: int, **_: Any) -> Tensor:
-    return input_tensor.transpose(dim1, dim2)
+_METHODS: dict[str, Callable[..., Tensor]] = {
+    "expand": lambda input_tensor, output_shape, **_: input_tensor.expand(tuple(output_shape)),
+    "permute": lambda input_tensor, dims, **_: input_tensor.permute(tuple(dims)),
+    "repeat": lambda input_tensor, repeat_dims, **_: input_tensor.repeat(tuple(repeat_dims)),
+    "repeat_interleave": lambda input_tensor, repeats, dim, **_: input_tensor.repeat_interleave(repeats, dim=dim),
+    "roll": lambda input_tensor, shifts, dim, **_: input_tensor.roll(shifts, dim),
+    "squeeze": lambda input_tensor, dim, **_: input_tensor.squeeze() if dim is None else input_tensor.squeeze(dim),
+    "stack": lambda tensors, dim, **_: torch.stack(tuple(tensors), dim=dim),
+    "transpose": lambda input_tensor, dim1, dim2, **_: input_tensor.transpose(dim1, dim2),
+    "unsqueeze": lambda input_tensor, dim, **_: input_tensor.unsqueeze(dim),
+}
+"""Ops that torch has under the same name."""
+for _name, _method in _METHODS.items():
+    golden(_name)(_method)
 
 
 @golden("concat")
@@ -53,11 +59,6 @@ def _concat(tensors: Sequence[Tensor], dim: int = 0, groups: int = 1, **_: Any) 
     """With groups, the first group of each tensor comes before the second of any."""
     parts = [x.chunk(groups, dim=dim) for x in tensors]
     return torch.cat([group for together in zip(*parts, strict=True) for group in together], dim=dim)
-
-
-@golden("stack")
-def _stack(tensors: Sequence[Tensor], dim: int, **_: Any) -> Tensor:
-    return torch.stack(tuple(tensors), dim=dim)
 
 
 @golden("split")
@@ -68,36 +69,6 @@ def _split(input_tensor: Tensor, split_size: Any, dim: int = 0, **_: Any) -> lis
 @golden("chunk")
 def _chunk(input_tensor: Tensor, chunks: int, dim: int = 0, **_: Any) -> list[Tensor]:
     return list(input_tensor.chunk(chunks, dim=dim))
-
-
-@golden("squeeze")
-def _squeeze(input_tensor: Tensor, dim: Any = None, **_: Any) -> Tensor:
-    return input_tensor.squeeze() if dim is None else input_tensor.squeeze(dim)
-
-
-@golden("unsqueeze")
-def _unsqueeze(input_tensor: Tensor, dim: int, **_: Any) -> Tensor:
-    return input_tensor.unsqueeze(dim)
-
-
-@golden("repeat")
-def _repeat(input_tensor: Tensor, repeat_dims: Sequence[int], **_: Any) -> Tensor:
-    return input_tensor.repeat(tuple(repeat_dims))
-
-
-@golden("repeat_interleave")
-def _repeat_interleave(input_tensor: Tensor, repeats: int, dim: int, **_: Any) -> Tensor:
-    return input_tensor.repeat_interleave(repeats, dim=dim)
-
-
-@golden("expand")
-def _expand(input_tensor: Tensor, output_shape: Sequence[int], **_: Any) -> Tensor:
-    return input_tensor.expand(tuple(output_shape))
-
-
-@golden("roll")
-def _roll(input_tensor: Tensor, shifts: Any, dim: Any = None, **_: Any) -> Tensor:
-    return input_tensor.roll(shifts, dim)
 
 
 @golden("slice")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,32 +24,32 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias.reshape(-1)[: x.shape[-1]]
 
 
+def _over_channels(normalized: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
+    def function(
+        input_tensor: Tensor,
+        *,
+        epsilon: float,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        residual_input_tensor: Tensor | None,
+        **_: Any,
+    ) -> Tensor:
+        x = input_tensor.float() if residual_input_tensor is None else input_tensor.float() + residual_input_tensor
+        return _scaled(normalized(x, epsilon), weight, bias)
+
+    return function
+
+
 @golden("layer_norm")
-def _layer_norm(
-    input_tensor: Tensor,
-    *,
-    epsilon: float = 1e-12,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    residual_input_tensor: Tensor | None = None,
-    **_: Any,
-) -> Tensor:
-    x = input_tensor.float() if residual_input_tensor is None else input_tensor.float() + residual_input_tensor
-    return _scaled(F.layer_norm(x, x.shape[-1:], eps=epsilon), weight, bias)
+@_over_channels
+def _layer_norm(x: Tensor, epsilon: float) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], eps=epsilon)
 
 
 @golden("rms_norm")
-def _rms_norm(
-    input_tensor: Tensor,
-    *,
-    epsilon: float = 1e-12,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    residual_input_tensor: Tensor | None = None,
-    **_: Any,
-) -> Tensor:
-    x = input_tensor.float() if residual_input_tensor is None else input_tensor.float() + residual_input_tensor
-    return _scaled(x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + epsilon), weight, bias)
+@_over_channels
+def _rms_norm(x: Tensor, epsilon: float) -> Tensor:
+    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + epsilon)
 
 
 @golden("batch_norm")

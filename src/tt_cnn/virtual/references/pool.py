@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch.nn.functional as F
@@ -10,53 +10,33 @@ from torch import Tensor
 
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings
 from tt_cnn.virtual.references.convolution import flat, image
-from tt_cnn.virtual.references.registry import golden
+from tt_cnn.virtual.references.registry import Arguments, golden
 
 
-def _bordered(x: Tensor, padding: Sequence[int], fill: float) -> tuple[Tensor, tuple[int, int]]:
-    """The image and the padding left for torch, which takes the same on both sides only."""
-    top, bottom, left, right = four_paddings(padding)
-    if top == bottom and left == right:
-        return x, (top, left)
-    return F.pad(x, (left, right, top, bottom), value=fill), (0, 0)
+def _input(given: Arguments) -> Tensor:
+    return image(given["input_tensor"], *(given[name] for name in ("batch_size", "input_h", "input_w", "channels")))
+
+
+def _window(given: Arguments, fill: float) -> Arguments:
+    """The image and its window by torch's names; torch takes padding that is the same on both sides only."""
+    x = _input(given)
+    top, bottom, left, right = four_paddings(given["padding"])
+    if (top, left) != (bottom, right):
+        x = F.pad(x, (left, right, top, bottom), value=fill)
+        top = left = 0
+    pairs = {name: tuple(given[name]) for name in ("kernel_size", "stride")}
+    return {"input": x, "padding": (top, left), "ceil_mode": given["ceil_mode"], **pairs}
 
 
 @golden("max_pool2d")
-def _max_pool2d(
-    input_tensor: Tensor,
-    batch_size: int,
-    input_h: int,
-    input_w: int,
-    channels: int,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    ceil_mode: bool = False,
-    **_: Any,
-) -> Tensor:
-    x, both = _bordered(image(input_tensor, batch_size, input_h, input_w, channels), padding, float("-inf"))
-    return flat(F.max_pool2d(x, tuple(kernel_size), tuple(stride), both, tuple(dilation), ceil_mode))
+def _max_pool2d(*, dilation: Sequence[int], **given: Any) -> Tensor:
+    return flat(F.max_pool2d(**_window(given, float("-inf")), dilation=tuple(dilation)))
 
 
 @golden("avg_pool2d")
-def _avg_pool2d(
-    input_tensor: Tensor,
-    batch_size: int,
-    input_h: int,
-    input_w: int,
-    channels: int,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    **_: Any,
-) -> Tensor:
-    x, both = _bordered(image(input_tensor, batch_size, input_h, input_w, channels), padding, 0.0)
+def _avg_pool2d(*, count_include_pad: bool, divisor_override: int | None, **given: Any) -> Tensor:
     return flat(
-        F.avg_pool2d(x, tuple(kernel_size), tuple(stride), both, ceil_mode, count_include_pad, divisor_override)
+        F.avg_pool2d(**_window(given, 0.0), count_include_pad=count_include_pad, divisor_override=divisor_override)
     )
 
 
@@ -65,32 +45,12 @@ def _global_avg_pool2d(input_tensor: Tensor, **_: Any) -> Tensor:
     return input_tensor.float().mean(dim=(1, 2), keepdim=True)
 
 
-@golden("adaptive_avg_pool2d")
-def _adaptive_avg_pool2d(
-    input_tensor: Tensor,
-    batch_size: int,
-    input_h: int,
-    input_w: int,
-    channels: int,
-    output_size: Sequence[int],
-    **_: Any,
-) -> Tensor:
-    height, width = output_size
-    return flat(F.adaptive_avg_pool2d(image(input_tensor, batch_size, input_h, input_w, channels), (height, width)))
+def _adaptive(pool: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda **given: flat(pool(_input(given), tuple(given["output_size"])))
 
 
-@golden("adaptive_max_pool2d")
-def _adaptive_max_pool2d(
-    input_tensor: Tensor,
-    batch_size: int,
-    input_h: int,
-    input_w: int,
-    channels: int,
-    output_size: Sequence[int],
-    **_: Any,
-) -> Tensor:
-    height, width = output_size
-    return flat(F.adaptive_max_pool2d(image(input_tensor, batch_size, input_h, input_w, channels), (height, width)))
+golden("adaptive_avg_pool2d")(_adaptive(F.adaptive_avg_pool2d))
+golden("adaptive_max_pool2d")(_adaptive(F.adaptive_max_pool2d))
 
 
 @golden("upsample")

@@ -9,16 +9,13 @@ from tt_cnn.virtual.devices.advice import Alternative
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.operation import Call
+from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH
 from tt_cnn.virtual.ops.sliding_window.slice_config import SliceTypeEnum, Slicing
-from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import DataType
 
 _BLOCK_HEIGHTS = (512, 256, 128, 64, 32)
 _SLICES = (2, 4, 8, 16, 32)
-_SHARDED = (
-    TensorMemoryLayout.HEIGHT_SHARDED,
-    TensorMemoryLayout.BLOCK_SHARDED,
-    TensorMemoryLayout.WIDTH_SHARDED,
-)
+_SHARDED = (HEIGHT, BLOCK, WIDTH)
 
 
 def describe(call: Call, name: str) -> str:

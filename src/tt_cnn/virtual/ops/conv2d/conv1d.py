@@ -44,34 +44,28 @@ class Conv1d(Conv2d):
         return_output_dim: bool = False,
         return_weights_and_bias: bool = False,
     ) -> ConvolutionCall:
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
+
+    def make_call(  # type: ignore[override]
+        self, *, input_tensor: Tensor, weight_tensor: Tensor, input_length: int, **given: Any
+    ) -> ConvolutionCall:
+        padding, kernel = given["padding"], given["kernel_size"]
         sides = (padding, padding) if isinstance(padding, int) else tuple(padding)
         if len(sides) != 2:
             raise TypeError(f"padding is {padding!r}; conv1d takes a number, or one for each side")
-        before, after = sides
+        given["padding"] = (0, 0, *sides)
+        for name in ("kernel_size", "stride", "dilation"):
+            given[name] = (1, given[name])
         if len(weight_tensor.shape) == 3:
-            weight_tensor = weight_tensor.reshape(*list(weight_tensor.shape)[:2], 1, kernel_size)
-        return super().arguments(
-            input_tensor=input_tensor.reshape(batch_size, 1, input_length, input_tensor.shape[-1]),
+            weight_tensor = weight_tensor.reshape(*list(weight_tensor.shape)[:2], 1, kernel)
+        return super().make_call(
+            input_tensor=input_tensor.reshape(given["batch_size"], 1, input_length, input_tensor.shape[-1]),
             weight_tensor=weight_tensor,
-            device=device,
-            in_channels=in_channels,
-            out_channels=out_channels,
-            batch_size=batch_size,
             input_height=1,
             input_width=input_length,
-            kernel_size=(1, kernel_size),
-            stride=(1, stride),
-            padding=(0, 0, before, after),
-            dilation=(1, dilation),
-            groups=groups,
-            dtype=dtype,
-            bias_tensor=bias_tensor,
-            conv_config=conv_config,
-            compute_config=compute_config,
-            memory_config=memory_config,
-            slice_config=slice_config,
-            return_output_dim=return_output_dim,
-            return_weights_and_bias=return_weights_and_bias,
+            **given,
         )
 
     def results(self, outputs: list[Tensor], call: Call) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch import Tensor as Values
 
 from tt_cnn.virtual.devices.advice import Alternative
 from tt_cnn.virtual.devices.device import MeshDevice
@@ -17,7 +19,7 @@ from tt_cnn.virtual.ops.conv2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand, Request
 from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings, whole
+from tt_cnn.virtual.ops.sliding_window.window import whole
 from tt_cnn.virtual.planning.plan import Plan, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
@@ -25,6 +27,7 @@ from tt_cnn.virtual.types.enums import DataType, MathFidelity
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+_Computed = Callable[[tuple[Values, ...], dict[str, Values]], list[Values]]
 _MOST_ROWS, _MOST_PIXELS = 2**20, 2**27
 """Above any image that fits into a card's DRAM. The real library counts in 32 bits and wraps around."""
 
@@ -62,24 +65,32 @@ class Conv2d(Operation):
         return_output_dim: bool = False,
         return_weights_and_bias: bool = False,
     ) -> ConvolutionCall:
-        conv = Convolution(
-            whole(batch_size, "batch_size"),
-            whole(input_height, "input_height"),
-            whole(input_width, "input_width"),
-            whole(in_channels, "in_channels"),
-            whole(out_channels, "out_channels"),
-            pair(kernel_size, "kernel_size"),
-            pair(stride, "stride"),
-            four_paddings(padding),
-            pair(dilation, "dilation"),
-            whole(groups, "groups"),
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
+
+    def make_call(
+        self,
+        *,
+        input_tensor: Tensor,
+        weight_tensor: Tensor,
+        bias_tensor: Tensor | None,
+        device: MeshDevice,
+        dtype: DataType | None,
+        conv_config: Conv2dConfig | None,
+        compute_config: WormholeComputeKernelConfig | None,
+        memory_config: MemoryConfig | None,
+        slice_config: Op2DSliceConfig | None,
+        return_output_dim: bool,
+        return_weights_and_bias: bool,
+        **given: Any,
+    ) -> ConvolutionCall:
         settings = (conv_config or Conv2dConfig()).frozen()
         weights_dtype = settings.weights_dtype or weight_tensor.dtype
         return ConvolutionCall(
             device,
             {"input": input_tensor, "weight": weight_tensor, "bias": bias_tensor},
-            conv=conv,
+            conv=self._problem(given),
             settings=settings,
             compute=compute_choice(compute_config, input_tensor.dtype, weights_dtype),
             dtype=dtype or input_tensor.dtype,
@@ -87,6 +98,11 @@ class Conv2d(Operation):
             slicing=slice_config.frozen() if slice_config is not None else None,
             returns=(return_output_dim, return_weights_and_bias),
         )
+
+    def _problem(self, given: dict[str, Any]) -> Convolution:
+        for name in ("batch_size", "input_height", "input_width", "in_channels", "out_channels", "groups"):
+            given[name] = whole(given[name], name)
+        return ConvolutionCall.problem(Convolution, given)
 
     def plan(
         self,
@@ -165,21 +181,25 @@ class Conv2d(Operation):
         self, device: MeshDevice, call: Call, plan: Plan, specs: list[Spec], buffers: list[Any], targets: list[Any]
     ) -> Callable[[], None]:
         """Like any op's, with the values of host tensors beside those of the card."""
-        assert isinstance(call, ConvolutionCall) and call.preparing is not None
+        assert isinstance(call, ConvolutionCall)
         sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
-        context = Context(device.engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
-        preparing, attributes, host, chips = call.preparing, call.attributes, call.values(device), device.chips
+        computed, host = self._computed(device, call, specs), call.values(device)
+        engine, chips = device.engine, device.chips
 
         def job() -> None:
-            values = [cell.read(spec, chips, context.engine.device) for cell, spec in sources]
-            results = [
-                values_of_call(context, preparing, tuple(v[chip] for v in values), host[chip], attributes)
-                for chip in range(chips)
-            ]
+            values = [cell.read(spec, chips, engine.device) for cell, spec in sources]
+            results = [computed(tuple(v[chip] for v in values), host[chip]) for chip in range(chips)]
             for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
                 target.values = [self._check(result[i], spec) for result in results]
 
         return job
+
+    def _computed(self, device: MeshDevice, call: ConvolutionCall, specs: list[Spec]) -> _Computed:
+        """What computes the outputs on one chip from the values of the card and those of the host."""
+        assert call.preparing is not None
+        context = Context(device.engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs))
+        preparing, attributes = call.preparing, call.attributes
+        return lambda values, host: values_of_call(context, preparing, values, host, attributes)
 
     def results(self, outputs: list[Tensor], call: Call) -> Any:
         assert isinstance(call, ConvolutionCall) and call.preparing is not None
@@ -203,33 +223,26 @@ def _returned(
     return (output, both) if with_parameters else output
 
 
-class ComputeChoice(tuple[MathFidelity, bool, bool, bool]):
-    """Fidelity, approximation, float32 accumulation, packer L1 accumulation."""
+class ComputeChoice(NamedTuple):
+    """How to multiply and to add up, as asked for or by default."""
 
-    @property
-    def fidelity(self) -> MathFidelity:
-        return self[0]
-
-    @property
-    def fp32_accumulation(self) -> bool:
-        return self[2]
-
-    @property
-    def packer_l1(self) -> bool:
-        return self[3]
+    fidelity: MathFidelity
+    approximates: bool
+    fp32_accumulation: bool
+    packer_l1: bool
 
     @property
     def of_plan(self) -> Compute:
         """The same as steps carry it."""
-        return Compute(self.fp32_accumulation, self.packer_l1, self.fidelity, self[1])
+        return Compute(self.fp32_accumulation, self.packer_l1, self.fidelity, self.approximates)
 
 
 def compute_choice(config: WormholeComputeKernelConfig | None, inputs: DataType, weights: DataType) -> ComputeChoice:
     """The given choice, or the convolution's default: HiFi4, float32 accumulation for float32 operands."""
     if config is None:
         both = inputs is DataType.FLOAT32 and weights is DataType.FLOAT32
-        return ComputeChoice((MathFidelity.HiFi4, True, both, False))
-    return ComputeChoice((config.math_fidelity, config.math_approx_mode, config.fp32_dest_acc_en, config.packer_l1_acc))
+        return ComputeChoice(MathFidelity.HiFi4, True, both, False)
+    return ComputeChoice(config.math_fidelity, config.math_approx_mode, config.fp32_dest_acc_en, config.packer_l1_acc)
 
 
 def given_operand(operand: Operand, slots: Sequence[Slot]) -> tuple[Slot | None, Spec | None]:
@@ -237,13 +250,6 @@ def given_operand(operand: Operand, slots: Sequence[Slot]) -> tuple[Slot | None,
     if isinstance(operand, HostOperand):
         return None, operand.spec
     return (slots[operand] if operand is not None else None), None
-
-
-def pair(values: Sequence[int], name: str) -> Pair:
-    numbers = tuple(whole(v, name) for v in values)
-    if len(numbers) != 2:
-        raise TypeError(f"{name} is {numbers}; it takes two numbers (height, width)")
-    return numbers
 
 
 def runs_in_l1(source: Slot | None, slicing: Slicing | None) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor as Values
 
@@ -18,10 +18,12 @@ from tt_cnn.virtual.ops.conv2d.recipes import multiplying_step
 from tt_cnn.virtual.ops.matmul.program import MatmulProgram
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.operation import Call, Context
+from tt_cnn.virtual.ops.sliding_window.window import Pair, four_paddings, whole
 from tt_cnn.virtual.planning.plan import Plan, Step
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
 
+_Convolution = TypeVar("_Convolution", bound=Convolution)
 Operand = HostOperand | int | None
 """A host tensor, or the number of a device tensor among the call's tensors."""
 
@@ -57,6 +59,23 @@ class ConvolutionCall(Call):
         self.preparing: Preparing | None = None
         """Known once there is a plan."""
 
+    @staticmethod
+    def problem(kind: Callable[..., _Convolution], given: Mapping[str, Any]) -> _Convolution:
+        """The convolution that arguments by TT-NN's names ask for."""
+        sizes = ("batch_size", "input_height", "input_width", "in_channels", "out_channels")
+        further: dict[str, Any] = {}
+        if "output_padding" in given:
+            further["output_padding"] = pair(given["output_padding"], "output_padding")
+        return kind(
+            *(given[name] for name in sizes),
+            pair(given["kernel_size"], "kernel_size"),
+            pair(given["stride"], "stride"),
+            four_paddings(given["padding"]),
+            pair(given["dilation"], "dilation"),
+            given["groups"],
+            **further,
+        )
+
     def settle(self, plan: Plan) -> None:
         """See from the plan how the weights are to stand, and what is not prepared yet."""
         step = multiplying_step(plan.steps)
@@ -78,6 +97,13 @@ class ConvolutionCall(Call):
             for chip, value in zip(chips, values_on(device, values), strict=True):
                 chip[name] = device.engine.upload(unpad(value, shape))
         return chips
+
+
+def pair(values: Sequence[int], name: str) -> Pair:
+    numbers = tuple(whole(v, name) for v in values)
+    if len(numbers) != 2:
+        raise TypeError(f"{name} is {numbers}; it takes two numbers (height, width)")
+    return numbers
 
 
 def _layout_of(step: Step) -> WeightLayout:

@@ -29,11 +29,20 @@ class Convolution:
     padding: Padding
     dilation: Pair
     groups: int
+    output_padding: Pair = (0, 0)
+    """Of a transposed convolution."""
 
     @lazy
     def window(self) -> SlidingWindow:
         return SlidingWindow(
-            self.batch, (self.height, self.width), self.kernel, self.stride, self.padding, self.dilation
+            self.batch,
+            (self.height, self.width),
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.output_padding,
+            transposed=self.transposed,
         )
 
     @property

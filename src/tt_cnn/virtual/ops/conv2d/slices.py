@@ -12,7 +12,7 @@ from tt_cnn.virtual.ops.conv2d.auto_shard import Layer, chosen_layout, need_of
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.sharding import shards_of_part
 from tt_cnn.virtual.ops.sliding_window.slice_config import Slicing
-from tt_cnn.virtual.ops.sliding_window.slicing import Range, chosen_slicing, output_ranges
+from tt_cnn.virtual.ops.sliding_window.slicing import Range, chosen_slicing, needed_input, output_ranges
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -48,10 +48,9 @@ class Sliced:
         conv = self.conv
         height, width = conv.output_hw
         top, bottom, left, right = conv.padding
-        in_rows, before, after = _needed(rows, height, conv.height, conv.stride[0], conv.window.dilated[0], top, bottom)
-        in_columns, first, last = _needed(
-            columns, width, conv.width, conv.stride[1], conv.window.dilated[1], left, right
-        )
+        covered = conv.window.dilated
+        in_rows, before, after = needed_input(rows, height, conv.height, conv.stride[0], covered[0], top, bottom)
+        in_columns, first, last = needed_input(columns, width, conv.width, conv.stride[1], covered[1], left, right)
         whole = in_rows == (0, conv.height) and in_columns == (0, conv.width)
         rounding = TILE_SIZE if self.request.settings.output_layout is Layout.TILE else 1
         extra = -(columns[1] - columns[0]) % rounding
@@ -106,18 +105,3 @@ class Sliced:
 
         conv, layout = self.conv, self.request.settings.output_layout
         return chosen_slicing(given, (conv.height, conv.width), conv.output_hw, layout, free, need)
-
-
-def _needed(
-    out: Range, out_size: int, size: int, stride: int, window: int, pad_before: int, pad_after: int
-) -> tuple[Range, int, int]:
-    """The input range of an output range, and its padding; ranges at the image's edges take all of it."""
-    start = out[0] * stride - pad_before
-    end = (out[1] - 1) * stride - pad_before + window
-    before, after = max(0, -start), max(0, end - size)
-    start, end = max(0, start), min(size, end)
-    if out[0] == 0:
-        before, start = pad_before, 0
-    if out[1] == out_size:
-        after, end = pad_after, size
-    return (start, end), before, after

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from torch import Tensor as Values
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig
-from tt_cnn.virtual.ops.conv2d.conv2d import (
-    Conv2d,
-    compute_choice,
-    pair,
-)
+from tt_cnn.virtual.ops.conv2d.conv2d import Conv2d
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall, values_of_call
 from tt_cnn.virtual.ops.conv_transpose2d.numbers import spread_context, spread_operands, transposed_natively
 from tt_cnn.virtual.ops.conv_transpose2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, op
-from tt_cnn.virtual.ops.sliding_window.window import four_paddings
-from tt_cnn.virtual.planning.plan import Plan
 from tt_cnn.virtual.tensors.conversion import unpad
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
@@ -63,62 +59,37 @@ class ConvTranspose2d(Conv2d):
         return_output_dim: bool = False,
         return_weights_and_bias: bool = False,
     ) -> Call:
-        conv = TransposedConvolution(
-            batch_size,
-            input_height,
-            input_width,
-            in_channels,
-            out_channels,
-            pair(kernel_size, "kernel_size"),
-            pair(stride, "stride"),
-            four_paddings(padding),
-            pair(dilation, "dilation"),
-            groups,
-            pair(output_padding, "output_padding"),
-        )
-        settings = (conv_config or Conv2dConfig()).frozen()
-        weights_dtype = settings.weights_dtype or weight_tensor.dtype
-        return ConvolutionCall(
-            device,
-            {"input": input_tensor, "weight": weight_tensor, "bias": bias_tensor},
-            conv=conv,
-            settings=settings,
-            compute=compute_choice(compute_config, input_tensor.dtype, weights_dtype),
-            dtype=dtype or input_tensor.dtype,
-            memory_config=memory_config,
-            slicing=dram_slice_config.frozen() if dram_slice_config is not None else None,
-            mirror=mirror_kernel,
-            returns=(return_output_dim, return_weights_and_bias),
-        )
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
 
-    def _job(
-        self, device: MeshDevice, call: Call, plan: Plan, specs: list[Spec], buffers: list[Any], targets: list[Any]
-    ) -> Callable[[], None]:
-        """That of the convolution over the spread input, with the weights turned round."""
-        assert isinstance(call, ConvolutionCall) and call.preparing is not None
-        sources = [(buffer.cell, tensor.spec) for buffer, tensor in zip(buffers, call.tensors, strict=True)]
-        conv: TransposedConvolution = call.attributes["conv"]
-        asked = call.attributes  # and not the call, which has tensors
+    def make_call(  # type: ignore[override]
+        self, *, dram_slice_config: Op2DSliceConfig | None, mirror_kernel: bool, **given: Any
+    ) -> ConvolutionCall:
+        call = super().make_call(slice_config=dram_slice_config, **given)
+        call.attributes["mirror"] = mirror_kernel
+        return call
+
+    def _problem(self, given: dict[str, Any]) -> TransposedConvolution:
+        return ConvolutionCall.problem(TransposedConvolution, given)
+
+    def _computed(self, device: MeshDevice, call: ConvolutionCall, specs: list[Spec]) -> Any:
+        """By the convolution over the spread input, with the weights turned round."""
+        assert call.preparing is not None
+        preparing, asked = call.preparing, call.attributes  # and not the call, which has tensors
+        mirror, conv = asked["mirror"], asked["conv"]
         attributes = {**asked, "conv": conv.direct().but(groups=1)}
-        context = spread_context(device, call, specs)
-        preparing, host, chips, mirror = call.preparing, call.values(device), device.chips, call.attributes["mirror"]
+        context, own = spread_context(device, call, specs), [tensor.spec for tensor in call.tensors]
         natively = device.engine.numerics == "native" and not preparing.names
 
-        def job() -> None:
-            values = [cell.read(spec, chips, context.engine.device) for cell, spec in sources]
-            results: list[Any] = []
-            for chip in range(chips):
-                own = [value[chip] for value in values]
-                if natively:
-                    plain = [unpad(value, spec.shape) for value, (_, spec) in zip(own, sources, strict=True)]
-                    results.append([transposed_natively(context, preparing, asked, own, plain, host[chip])])
-                    continue
-                given = spread_operands(asked, [spec for _, spec in sources], own, host[chip], conv, mirror)
-                results.append(values_of_call(context, preparing, *given, attributes))
-            for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
-                target.values = [self._check(result[i], spec) for result in results]
+        def computed(values: tuple[Values, ...], host: dict[str, Values]) -> list[Values]:
+            if natively:
+                plain = [unpad(value, spec.shape) for value, spec in zip(values, own, strict=True)]
+                return [transposed_natively(context, preparing, asked, values, plain, host)]
+            given = spread_operands(asked, own, values, host, conv, mirror)
+            return values_of_call(context, preparing, *given, attributes)
 
-        return job
+        return computed
 
     @staticmethod
     def _check_sizes(conv: TransposedConvolution) -> None:  # type: ignore[override]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
-from tt_cnn.virtual.ops.sliding_window.window import Pair, SlidingWindow
-from tt_cnn.virtual.types.lazy import lazy
+from tt_cnn.virtual.ops.sliding_window.window import Pair
 
 
 @dataclass(frozen=True)
@@ -15,21 +14,6 @@ class TransposedConvolution(Convolution):
     """As a convolution, with the roles of its sizes as TT-NN's `conv_transpose2d` names them."""
 
     transposed: ClassVar[bool] = True
-
-    output_padding: Pair = (0, 0)
-
-    @lazy
-    def window(self) -> SlidingWindow:
-        return SlidingWindow(
-            self.batch,
-            (self.height, self.width),
-            self.kernel,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.output_padding,
-            transposed=True,
-        )
 
     def estimated(self) -> Convolution:
         return self.direct()

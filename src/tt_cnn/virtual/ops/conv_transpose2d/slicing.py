@@ -139,25 +139,13 @@ def plan_from_dram(
 ) -> Slot:
     spec = source.spec if source is not None else host
     assert spec is not None
-    if conv.is_matmul(request.settings) or _fits_unsliced(planner, spec, conv, parameters, request, given):
+    sliced = SlicedTransposed(layer_of(planner, spec, conv, parameters, request))
+    # a slice config that turns out to mean one slice is as good as one that asks for L1
+    if conv.is_matmul(request.settings) or (
+        given is not None and sliced.chosen_slicing(planner.memory.l1, given).count == 1
+    ):
         return plan_in_l1(planner, source, host, conv, parameters, request)
     owned = source is None
     if source is None:
         source = planner.allocate(Spec(spec.shape, spec.dtype, spec.layout, DRAM_MEMORY_CONFIG))
-    sliced = SlicedTransposed(layer_of(planner, spec, conv, parameters, request))
     return plan_sliced(planner, source, owned, sliced, parameters, given, plan_in_l1)
-
-
-def _fits_unsliced(
-    planner: Planner,
-    spec: Spec,
-    conv: TransposedConvolution,
-    parameters: Parameters,
-    request: Request,
-    given: Slicing | None,
-) -> bool:
-    """A slice config that turns out to mean one slice is as good as one that asks for L1."""
-    if given is None:
-        return False
-    sliced = SlicedTransposed(layer_of(planner, spec, conv, parameters, request))
-    return sliced.chosen_slicing(planner.memory.l1, given).count == 1

@@ -1,9 +1,9 @@
-"""Signatures of element-wise ops, made from tables: one `arguments` method each, with TT-NN's names and defaults."""
+"""Signatures of ops, made from tables or like those of others: `arguments` methods with TT-NN's names and defaults."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
@@ -38,6 +38,22 @@ def with_signature(*parameters: Parameter) -> Callable[..., Call]:
         return self.make_call(**values)
 
     arguments.__signature__ = signature  # type: ignore[attr-defined]
+    return arguments
+
+
+def arguments_like(
+    other: Callable[..., Call],
+    *,
+    renamed: Mapping[str, str] | None = None,
+    without: Sequence[str] = (),
+    added: Sequence[Parameter] = (),
+) -> Callable[..., Call]:
+    """`with_signature` of another op's parameters, some of them under other names, left out or added."""
+    _, *parameters = inspect.signature(other).parameters.values()
+    names = {parameter.name: parameter.name for parameter in parameters} | dict(renamed or {})
+    kept = [parameter.replace(name=names[parameter.name]) for parameter in parameters if parameter.name not in without]
+    arguments = with_signature(*kept, *added)
+    arguments.__wrapped__ = other  # type: ignore[attr-defined]  # where the names of types are looked up
     return arguments
 
 

@@ -54,13 +54,37 @@ class ProgramConfig:
 
 
 @dataclass(kw_only=True)
-class MatmulMultiCoreReuseProgramConfig:
-    """Every core computes whole blocks of the output on its own."""
+class _Blocks:
+    """What all configs begin with."""
 
     compute_with_storage_grid_size: CoreCoord | tuple[int, int]
     in0_block_w: int
     out_subblock_h: int
     out_subblock_w: int
+
+    kind: ClassVar[str]
+
+    def _frozen(self, m: int, n: int, out_h: int | None = None, out_w: int | None = None, **rest: Any) -> ProgramConfig:
+        """A core computes m x n tiles and holds as many of them at a time, unless `out_*` says how many."""
+        grid = CoreCoord(self.compute_with_storage_grid_size)
+        return ProgramConfig(
+            self.kind,
+            (grid.x, grid.y),
+            self.in0_block_w,
+            self.out_subblock_h,
+            self.out_subblock_w,
+            m if out_h is None else out_h,
+            n if out_w is None else out_w,
+            m,
+            n,
+            **rest,
+        )
+
+
+@dataclass(kw_only=True)
+class MatmulMultiCoreReuseProgramConfig(_Blocks):
+    """Every core computes whole blocks of the output on its own."""
+
     per_core_M: int
     per_core_N: int
     allowed_worker_cores: CoreRangeSet | None = None
@@ -68,31 +92,27 @@ class MatmulMultiCoreReuseProgramConfig:
     kind: ClassVar[str] = REUSE
 
     def frozen(self) -> ProgramConfig:
-        return ProgramConfig(
-            self.kind,
-            _grid(self.compute_with_storage_grid_size),
-            self.in0_block_w,
-            self.out_subblock_h,
-            self.out_subblock_w,
-            self.per_core_M,
-            self.per_core_N,
-            self.per_core_M,
-            self.per_core_N,
-        )
+        return self._frozen(self.per_core_M, self.per_core_N)
 
 
 @dataclass(kw_only=True)
-class MatmulMultiCoreReuseMultiCastProgramConfig:
-    """A grid of cores: rows share the left matrix, columns the right one."""
+class _Multicast(_Blocks):
+    """Cores that send each other what they read."""
 
-    compute_with_storage_grid_size: CoreCoord | tuple[int, int]
-    in0_block_w: int
-    out_subblock_h: int
-    out_subblock_w: int
     out_block_h: int | None = None
     out_block_w: int | None = None
     per_core_M: int
     per_core_N: int
+
+    def _shared(self, fuse_batch: bool, fused: UnaryWithParam | None, **rest: Any) -> ProgramConfig:
+        sizes = self.per_core_M, self.per_core_N, self.out_block_h, self.out_block_w
+        return self._frozen(*sizes, fuse_batch=fuse_batch, activation=activation(fused), **rest)
+
+
+@dataclass(kw_only=True)
+class MatmulMultiCoreReuseMultiCastProgramConfig(_Multicast):
+    """A grid of cores: rows share the left matrix, columns the right one."""
+
     transpose_mcast: bool
     fused_activation: UnaryWithParam | None = None
     fuse_batch: bool = True
@@ -101,34 +121,13 @@ class MatmulMultiCoreReuseMultiCastProgramConfig:
     kind: ClassVar[str] = MCAST_2D
 
     def frozen(self) -> ProgramConfig:
-        return ProgramConfig(
-            self.kind,
-            _grid(self.compute_with_storage_grid_size),
-            self.in0_block_w,
-            self.out_subblock_h,
-            self.out_subblock_w,
-            self.per_core_M if self.out_block_h is None else self.out_block_h,
-            self.per_core_N if self.out_block_w is None else self.out_block_w,
-            self.per_core_M,
-            self.per_core_N,
-            self.fuse_batch,
-            transpose_mcast=self.transpose_mcast,
-            activation=activation(self.fused_activation),
-        )
+        return self._shared(self.fuse_batch, self.fused_activation, transpose_mcast=self.transpose_mcast)
 
 
 @dataclass(kw_only=True)
-class MatmulMultiCoreReuseMultiCast1DProgramConfig:
+class MatmulMultiCoreReuseMultiCast1DProgramConfig(_Multicast):
     """A line of cores that share one of the matrices."""
 
-    compute_with_storage_grid_size: CoreCoord | tuple[int, int]
-    in0_block_w: int
-    out_subblock_h: int
-    out_subblock_w: int
-    out_block_h: int | None = None
-    out_block_w: int | None = None
-    per_core_M: int
-    per_core_N: int
     fuse_batch: bool
     fused_activation: UnaryWithParam | None = None
     mcast_in0: bool
@@ -144,21 +143,8 @@ class MatmulMultiCoreReuseMultiCast1DProgramConfig:
     def frozen(self) -> ProgramConfig:
         if self.gather_in0 or self.stream_in1:
             raise NotImplementedError("the virtual card has no matmul with gather_in0 (ring of cores)")
-        return ProgramConfig(
-            self.kind,
-            _grid(self.compute_with_storage_grid_size),
-            self.in0_block_w,
-            self.out_subblock_h,
-            self.out_subblock_w,
-            self.per_core_M if self.out_block_h is None else self.out_block_h,
-            self.per_core_N if self.out_block_w is None else self.out_block_w,
-            self.per_core_M,
-            self.per_core_N,
-            self.fuse_batch,
-            mcast_left=self.mcast_in0,
-            activation=activation(self.fused_activation),
-            untilize_out=self.untilize_out,
-        )
+        own = {"mcast_left": self.mcast_in0, "untilize_out": self.untilize_out}
+        return self._shared(self.fuse_batch, self.fused_activation, **own)
 
 
 PROGRAM_CONFIGS = (
@@ -175,8 +161,3 @@ def frozen_config(config: Any) -> ProgramConfig | None:
     if not isinstance(config, PROGRAM_CONFIGS):
         raise TypeError(f"program_config is {config!r}; it must be a matmul program config")
     return config.frozen()
-
-
-def _grid(size: Any) -> tuple[int, int]:
-    coord = CoreCoord(size)
-    return coord.x, coord.y

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig
+from tt_cnn.virtual.ops.eltwise.calls import arguments_like
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.ops.pool.max_pool2d import Pooling
-from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
+from tt_cnn.virtual.ops.pool.problem import Kind, Pool
 from tt_cnn.virtual.ops.sliding_window.window import Pair, pair
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
@@ -96,39 +98,36 @@ def check_feasible(input_hw: Pair, output_hw: Pair, sides: tuple[Side, Side]) ->
     )
 
 
-def _call(
-    kind: Kind,
-    tensor: Tensor,
-    image: tuple[int, int, int, int],
-    output_size: Sequence[int],
-    wish: Wish,
-    slicing: Op2DSliceConfig | None,
-) -> Call:
-    batch, height, width, channels = image
-    output_hw = pair(output_size, "output_size")
-    fatal(batch > 0, f"Pool2D: Batch size must be greater than 0, got {batch}", "  TT-NN ends the process here")
-    fatal(min(output_hw) > 0, "output_size must be at least 1", "  TT-NN divides by it and ends the process")
-    sides = adaptive_window((height, width), output_hw)
-    check_feasible((height, width), output_hw, sides)
-    rows, columns = sides
-    pool = Pool(
-        kind,
-        batch,
-        height,
-        width,
-        channels,
-        (rows.kernel, columns.kernel),
-        (rows.stride, columns.stride),
-        (rows.before, rows.after, columns.before, columns.after),
-        count_include_pad=False,
-    )
-    frozen = slicing.frozen() if slicing is not None else None
-    return Call([tensor], pool=pool, wish=wish, slicing=frozen)
+class _Adaptive(Pooling):
+    def make_call(self, *, reallocate_output: bool, **given: Any) -> Call:  # type: ignore[override]
+        return super().make_call(reallocate_halo_output=reallocate_output, **given)
+
+    def _problem(self, given: dict[str, Any]) -> Pool:
+        batch, height, width, channels = (given[name] for name in ("batch_size", "input_h", "input_w", "channels"))
+        output_hw = pair(given["output_size"], "output_size")
+        fatal(batch > 0, f"Pool2D: Batch size must be greater than 0, got {batch}", "  TT-NN ends the process here")
+        fatal(min(output_hw) > 0, "output_size must be at least 1", "  TT-NN divides by it and ends the process")
+        sides = adaptive_window((height, width), output_hw)
+        check_feasible((height, width), output_hw, sides)
+        rows, columns = sides
+        return Pool(
+            self.kind,
+            batch,
+            height,
+            width,
+            channels,
+            (rows.kernel, columns.kernel),
+            (rows.stride, columns.stride),
+            (rows.before, rows.after, columns.before, columns.after),
+            count_include_pad=False,
+        )
 
 
 @op("adaptive_avg_pool2d")
-class AdaptiveAvgPool2d(Pooling):
+class AdaptiveAvgPool2d(_Adaptive):
     """The mean of each of `output_size` parts of the image."""
+
+    kind = Kind.AVERAGE
 
     def arguments(
         self,
@@ -146,41 +145,15 @@ class AdaptiveAvgPool2d(Pooling):
         deallocate_input: bool = False,
         reallocate_output: bool = True,
     ) -> Call:
-        wish = Wish(
-            memory_config=memory_config,
-            scheme=applied_shard_scheme,
-            deallocate_input=deallocate_input,
-            reallocate_halo=reallocate_output,
-            compute=compute_kernel_config,
-        )
-        image = batch_size, input_h, input_w, channels
-        return _call(Kind.AVERAGE, input_tensor, image, output_size, wish, dram_slice_config)
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
 
 
 @op("adaptive_max_pool2d")
-class AdaptiveMaxPool2d(Pooling):
+class AdaptiveMaxPool2d(_Adaptive):
     """The largest value of each of `output_size` parts of the image."""
 
-    def arguments(
-        self,
-        input_tensor: Tensor,
-        batch_size: int,
-        input_h: int,
-        input_w: int,
-        channels: int,
-        output_size: Sequence[int],
-        *,
-        memory_config: MemoryConfig | None = None,
-        dram_slice_config: Op2DSliceConfig | None = None,
-        applied_shard_scheme: TensorMemoryLayout | None = None,
-        deallocate_input: bool = False,
-        reallocate_output: bool = True,
-    ) -> Call:
-        wish = Wish(
-            memory_config=memory_config,
-            scheme=applied_shard_scheme,
-            deallocate_input=deallocate_input,
-            reallocate_halo=reallocate_output,
-        )
-        image = batch_size, input_h, input_w, channels
-        return _call(Kind.MAX, input_tensor, image, output_size, wish, dram_slice_config)
+    kind = Kind.MAX
+
+    arguments = arguments_like(AdaptiveAvgPool2d.arguments, without=("compute_kernel_config",))

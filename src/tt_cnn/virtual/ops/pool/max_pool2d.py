@@ -12,7 +12,6 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.pool.paths import plan_pool, pool_numbers
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings, pair
-from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -21,10 +20,50 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class Pooling(Operation):
     """Max and average pools: one plan, one way to compute."""
 
+    kind: Kind
     reads_free_memory = True
+    plan = staticmethod(plan_pool)
 
-    def plan(self, planner: Planner, source: Slot, pool: Pool, wish: Wish, slicing: Slicing | None) -> list[Slot]:
-        return plan_pool(planner, source, pool, wish, slicing)
+    def make_call(
+        self,
+        *,
+        input_tensor: Tensor,
+        memory_config: MemoryConfig | None,
+        dram_slice_config: Op2DSliceConfig | None,
+        applied_shard_scheme: TensorMemoryLayout | None,
+        deallocate_input: bool,
+        **given: Any,
+    ) -> Call:
+        """From TT-NN's arguments by name; those that not every pool has stand in `given`."""
+        wish = Wish(
+            given.get("output_layout", Layout.ROW_MAJOR),
+            given.get("dtype", DataType.BFLOAT16),
+            memory_config,
+            applied_shard_scheme,
+            given.get("return_indices", False),
+            deallocate_input,
+            given["reallocate_halo_output"],
+            given.get("config_tensor_in_dram", False),
+            given.get("compute_kernel_config"),
+        )
+        slicing = dram_slice_config.frozen() if dram_slice_config is not None else None
+        return Call([input_tensor], pool=self._problem(given), wish=wish, slicing=slicing)
+
+    def _problem(self, given: dict[str, Any]) -> Pool:
+        return Pool(
+            self.kind,
+            given["batch_size"],
+            given["input_h"],
+            given["input_w"],
+            given["channels"],
+            pair(given["kernel_size"], "kernel_size"),
+            pair(given["stride"], "stride"),
+            four_paddings(given["padding"]),
+            pair(given.get("dilation", (1, 1)), "dilation"),
+            given["ceil_mode"],
+            count_include_pad=given.get("count_include_pad", True),
+            divisor=given.get("divisor_override"),
+        )
 
     def numbers(
         self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, slicing: Slicing | None
@@ -35,6 +74,8 @@ class Pooling(Operation):
 @op("max_pool2d")
 class MaxPool2d(Pooling):
     """The largest value of each window; with `return_indices` also where it stands in its image."""
+
+    kind = Kind.MAX
 
     def arguments(
         self,
@@ -59,30 +100,9 @@ class MaxPool2d(Pooling):
         output_layout: Layout = Layout.ROW_MAJOR,
         config_tensor_in_dram: bool = False,
     ) -> Call:
-        pool = Pool(
-            Kind.MAX,
-            batch_size,
-            input_h,
-            input_w,
-            channels,
-            pair(kernel_size, "kernel_size"),
-            pair(stride, "stride"),
-            four_paddings(padding),
-            pair(dilation, "dilation"),
-            ceil_mode,
-        )
-        wish = Wish(
-            output_layout,
-            dtype,
-            memory_config,
-            applied_shard_scheme,
-            return_indices,
-            deallocate_input,
-            reallocate_halo_output,
-            config_tensor_in_dram,
-        )
-        slicing = dram_slice_config.frozen() if dram_slice_config is not None else None
-        return Call([input_tensor], pool=pool, wish=wish, slicing=slicing)
+        given = dict(locals())
+        del given["self"]
+        return self.make_call(**given)
 
     def results(self, outputs: list[Tensor], call: Call) -> Any:
         return (outputs[0], outputs[1]) if call.attributes["wish"].indices else outputs[0]

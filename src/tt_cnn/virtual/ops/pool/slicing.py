@@ -20,8 +20,10 @@ from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, ParallelCo
 from tt_cnn.virtual.ops.sliding_window.slicing import (
     ALONG_HEIGHT,
     NAMES,
+    Range,
     check_count,
     chosen_slicing,
+    needed_input,
     output_ranges,
     sliced_size,
 )
@@ -31,8 +33,6 @@ from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemor
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, L1_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-Range = tuple[int, int]
 
 
 def runs_in_l1(spec: Spec, wish: Wish, slicing: Slicing | None) -> bool:
@@ -60,8 +60,8 @@ class SlicedPool:
         top, bottom, left, right = pool.padding
         ceil_h, ceil_w = pool.window.ceil_padding
         covered = pool.window.dilated
-        in_rows, before, after = _needed(rows, height, pool.height, pool.stride[0], covered[0], top, bottom)
-        in_columns, first, last = _needed(columns, width, pool.width, pool.stride[1], covered[1], left, right)
+        in_rows, before, after = needed_input(rows, height, pool.height, pool.stride[0], covered[0], top, bottom)
+        in_columns, first, last = needed_input(columns, width, pool.width, pool.stride[1], covered[1], left, right)
         wanted = columns[1] - columns[0]
         wide = round_up(wanted, TILE_SIZE) if self.wish.tiled else wanted
         if wide != wanted:
@@ -118,21 +118,6 @@ class SlicedPool:
 
     def ranges(self, slicing: Slicing) -> list[tuple[Range, Range]]:
         return list(output_ranges(slicing, self.pool.window.output_hw, self.wish.layout))
-
-
-def _needed(
-    out: Range, out_size: int, size: int, stride: int, window: int, pad_before: int, pad_after: int
-) -> tuple[Range, int, int]:
-    """The input range of an output range, and its padding; ranges at the image's edges take all of it."""
-    start = out[0] * stride - pad_before
-    end = (out[1] - 1) * stride - pad_before + window
-    before, after = max(0, -start), max(0, end - size)
-    start, end = max(0, start), min(size, end)
-    if out[0] == 0:
-        before, start = pad_before, 0
-    if out[1] == out_size:
-        after, end = pad_after, size
-    return (start, end), before, after
 
 
 def plan_from_dram(planner: Planner, source: Slot, pool: Pool, wish: Wish, given: Slicing | None) -> list[Slot]:

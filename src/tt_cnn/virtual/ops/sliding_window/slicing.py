@@ -82,3 +82,18 @@ def _guesses(input_hw: Pair, layout: Layout) -> list[SliceTypeEnum]:
     height, width = input_hw
     tall = height > width * _TALL_IMAGE if layout is Layout.ROW_MAJOR else width < _WIDE_IMAGE or height > width
     return [ALONG_HEIGHT, ALONG_WIDTH] if tall else [ALONG_WIDTH, ALONG_HEIGHT]
+
+
+def needed_input(
+    out: Range, out_size: int, size: int, stride: int, window: int, pad_before: int, pad_after: int
+) -> tuple[Range, int, int]:
+    """The input range of an output range, and its padding; ranges at the image's edges take all of it."""
+    start = out[0] * stride - pad_before
+    end = (out[1] - 1) * stride - pad_before + window
+    before, after = max(0, -start), max(0, end - size)
+    start, end = max(0, start), min(size, end)
+    if out[0] == 0:
+        before, start = pad_before, 0
+    if out[1] == out_size:
+        after, end = pad_after, size
+    return (start, end), before, after
