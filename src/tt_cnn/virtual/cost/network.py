@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from tt_cnn.virtual.cost.figures import Figures
@@ -17,6 +18,15 @@ class Way(Enum):
     DRAM = "dram"
 
 
+_ISSUE_AND_RATE: dict[Way, Callable[[Figures], tuple[float, float]]] = {
+    Way.LOCAL: lambda f: (f.local_issue_cycles, f.local_bytes_per_cycle),
+    Way.L1_READ: lambda f: (f.l1_read_issue_cycles, f.l1_read_bytes_per_cycle),
+    Way.L1_WRITE: lambda f: (f.l1_write_issue_cycles, f.l1_write_bytes_per_cycle),
+    Way.DRAM: lambda f: (f.dram_issue_cycles, f.dram_bytes_per_cycle),
+}
+"""Cycles to issue a transaction, and bytes that a cycle carries."""
+
+
 def in_l1_shards(spec: Spec) -> bool:
     """Each core has its part at hand: programs borrow it or know where each page is."""
     config = spec.memory_config
@@ -25,8 +35,8 @@ def in_l1_shards(spec: Spec) -> bool:
 
 def transaction_cycles(figures: Figures, way: Way, size: float, extra: float = 0.0) -> float:
     """One of many transactions of `size` bytes by one processor; `extra`: its cycles to work out the address."""
-    issue = getattr(figures, f"{way.value}_issue_cycles") + extra
-    return max(issue, size / getattr(figures, f"{way.value}_bytes_per_cycle"))
+    issue, rate = _ISSUE_AND_RATE[way](figures)
+    return max(issue + extra, size / rate)
 
 
 def stick_read_cycles(figures: Figures, size: float) -> float:

@@ -39,6 +39,8 @@ class Region:
         self.banks = banks
         self._free: list[tuple[int, int]] = [(base, base + size)] if size else []
         self._used: dict[int, int] = {}
+        self.allocated = 0
+        """Bytes a bank."""
         self.version = 0
         """Counts changes."""
 
@@ -62,10 +64,12 @@ class Region:
         if start < address:
             self._free.insert(i, (start, address))
         self._used[address] = size
+        self.allocated += size
         self.version += 1
 
     def free(self, address: int) -> None:
         size = self._used.pop(address)
+        self.allocated -= size
         self.version += 1
         start, end = address, address + size
         i = bisect_left(self._free, (start, end))
@@ -74,10 +78,6 @@ class Region:
         if i and self._free[i - 1][1] == start:
             start = self._free.pop(i - 1)[0]
         insort(self._free, (start, end))
-
-    @property
-    def allocated(self) -> int:
-        return sum(self._used.values())
 
     @property
     def largest_free(self) -> int:
@@ -98,6 +98,7 @@ class Region:
 
     def restore(self, snapshot: tuple[list[tuple[int, int]], dict[int, int]]) -> None:
         self._free, self._used = list(snapshot[0]), dict(snapshot[1])
+        self.allocated = sum(self._used.values())
         self.version += 1
 
 

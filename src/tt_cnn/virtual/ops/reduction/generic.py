@@ -275,7 +275,7 @@ class Reduction(Operation):
                 x = _stored(context, x, dtype)
             # of a matrix both dimensions are one call, which decides by the tensor that it was given
             whole = compute.fp32 and (spec.dtype if matrix else dtype) is DataType.FLOAT32 and not fast
-            step = _Step(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, compute)
+            step = Dimension(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, compute)
             x = self.reduce_one(context, x.movedim(dim, -2) if dim < rank - 2 else x, step)
             if dim < rank - 2:
                 x = x.movedim(-2, dim)
@@ -285,14 +285,14 @@ class Reduction(Operation):
         """What a result of so many values is multiplied with, beside the caller's scalar."""
         return 1.0
 
-    def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
+    def reduce_one(self, context: Context, x: torch.Tensor, step: Dimension) -> torch.Tensor:
         raise NotImplementedError
 
     def reduce_integers(self, x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
         raise NotImplementedError
 
 
-class _Step(NamedTuple):
+class Dimension(NamedTuple):
     """One dimension of a reduction: the last but one of the values, or the last."""
 
     dtype: DataType
@@ -337,7 +337,7 @@ def repacked(context: Context, x: torch.Tensor) -> torch.Tensor:
 class Adding(Reduction):
     adds = True
 
-    def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
+    def reduce_one(self, context: Context, x: torch.Tensor, step: Dimension) -> torch.Tensor:
         summed = sum_rows if step.rows else sum_columns
         return summed(context.engine, x, step.dtype, step.scale, step.compute, whole=step.whole)
 
@@ -348,7 +348,7 @@ class Adding(Reduction):
 class Choosing(Reduction):
     largest = True
 
-    def reduce_one(self, context: Context, x: torch.Tensor, step: _Step) -> torch.Tensor:
+    def reduce_one(self, context: Context, x: torch.Tensor, step: Dimension) -> torch.Tensor:
         axis = -1 if step.rows else -2
         value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
         return value * step.scale if step.scale != 1.0 else value

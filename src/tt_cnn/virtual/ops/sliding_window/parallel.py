@@ -19,6 +19,7 @@ from tt_cnn.virtual.types.geometry import (
     num_cores_to_corerangeset,
     round_up,
 )
+from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 
 HEIGHT, WIDTH, BLOCK = (
@@ -41,8 +42,8 @@ def largest_divisor_with_padding(value: int, start: int, multiple: int = 1) -> i
     """The largest number of parts up to `start` such that no part is empty when parts are multiples of `multiple`."""
     divisor = start
     while divisor > 1:
-        padded = round_up(value, divisor * multiple)
-        if padded - value < padded // divisor:
+        part = -(-value // (divisor * multiple)) * multiple
+        if part * divisor - value < part:
             break
         divisor -= 1
     return divisor
@@ -56,7 +57,7 @@ class ParallelConfig:
     layout: TensorMemoryLayout
     orientation: ShardOrientation
 
-    @property
+    @lazy
     def cores_nhw(self) -> int:
         if self.layout is WIDTH:
             return 1
@@ -65,7 +66,7 @@ class ParallelConfig:
         size = self.grid.bounding_box().grid_size()
         return size.y if self.orientation is ROW_MAJOR else size.x
 
-    @property
+    @lazy
     def cores_c(self) -> int:
         if self.layout is HEIGHT:
             return 1
