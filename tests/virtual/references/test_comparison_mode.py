@@ -283,6 +283,8 @@ def test_a_golden_function_is_called_as_its_op() -> None:
     assert torch.equal(ttnn.get_golden_function(ttnn.add)(x, 2.0), x + 2)
     with pytest.raises(RuntimeError, match="does not have a golden function"):
         ttnn.get_golden_function(ttnn.zeros_like)
+    with pytest.raises(TypeError, match=r"the golden function of ttnn\.max_pool2d needs (batch_size|dilation)"):
+        ttnn.get_golden_function(ttnn.max_pool2d)(x, dilation=(1, 1))
     with pytest.raises(RuntimeError, match="does not have a golden function"):
         ttnn.get_golden_function(torch.relu)
 

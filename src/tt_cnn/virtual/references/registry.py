@@ -34,7 +34,16 @@ class Golden:
         return dict(list(bound.arguments.items())[1:])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(**self.arguments(args, kwargs))
+        given = self.arguments(args, kwargs)
+        try:
+            return self.function(**given)
+        except KeyError as missing:
+            if (
+                missing.args[0] in given
+                or missing.args[0] not in inspect.signature(self.operation.arguments).parameters
+            ):
+                raise
+            raise TypeError(f"the golden function of ttnn.{self.operation.name} needs {missing.args[0]}") from None
 
 
 GOLDEN: dict[str, Golden | Function] = {}
