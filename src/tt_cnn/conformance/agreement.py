@@ -98,10 +98,11 @@ def _steps(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 def _factories(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     """Of the steps that the recording knows the factory of."""
     steps = recorded.get("ops", [])
-    if len(steps) != len(found.steps):
+    known = [step for step in steps if step.get("factory")]
+    if not known or len(steps) != len(found.steps):
         return None
-    pairs = [(step["factory"], placed.step.program.factory) for step, placed in zip(steps, found.steps, strict=True)]
-    return _same([known for known, _ in pairs if known], [mine for known, mine in pairs if known])
+    mine = [placed.step.program.factory for step, placed in zip(steps, found.steps, strict=True) if step in known]
+    return _same([step["factory"] for step in known], mine)
 
 
 def _allocations(recorded: dict[str, Any], found: Answer) -> Verdict | None:
@@ -199,9 +200,9 @@ def _found_buffers(step: dict[str, Any], placed: PlacedStep) -> dict[str, Any]:
 
 
 def _borrowed(recorded: dict[str, Any], found: Answer) -> Verdict | None:
-    """The addresses of circular buffers that borrow a tensor's memory; tables in L1_SMALL have none worth comparing."""
+    """The addresses of circular buffers that borrow the memory of a tensor or of a table."""
     steps = recorded.get("ops", [])
-    if not any(step["cbs"] for step in steps) or len(steps) != len(found.steps):
+    if not any(alias for step in steps for _, _, alias, _ in step["cbs"]) or len(steps) != len(found.steps):
         return None
     pairs = [(step, placed) for step, placed in zip(steps, found.steps, strict=True) if step["cbs"]]
     return _same(
