@@ -17,7 +17,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 PEAK_TOLERANCE = 0.02
 _L1_SMALL = int(BufferType.L1_SMALL.value)
-_OUTPUT_OF_THE_CALLER = ("Move", "InterleavedToSharded")
+_OUTPUT_OF_THE_CALLER = ("Copy", "InterleavedToSharded", "Move", "Reshard")
 """Steps whose output may be allocated before they begin, by what calls them; then the recordings do not have it."""
 _REFUSED = ("error", "input_error")
 _FAILED = ("crash", "timeout")
@@ -124,12 +124,18 @@ def _allocated(placed: PlacedStep, known: list[Any]) -> list[Any]:
     """
     outputs = [] if placed.step.op in _OUTPUT_OF_THE_CALLER else [slot.spec for slot in placed.step.outputs]
     cores = iter(config.cores for config in placed.step.configs)
-    found = []
-    for spec, place in placed.allocated:
-        allocation = _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec))
-        if spec is None or any(spec is output for output in outputs) or allocation in known:
-            found.append(allocation)
-    return found
+    found = [
+        (
+            _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec)),
+            spec is None or any(spec is output for output in outputs),
+        )
+        for spec, place in placed.allocated
+    ]
+    others = list(known)
+    for allocation, own in found:
+        if own and allocation in others:
+            others.remove(allocation)
+    return [allocation for allocation, own in found if own or allocation in others]
 
 
 def _cores_with_data(spec: Spec) -> int:
