@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tt_cnn.conformance.agreement import compare, comparable
+from tt_cnn.conformance.agreement import comparable, compare
 from tt_cnn.conformance.answer import Answer, answer, describe
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.verdict import Verdict
