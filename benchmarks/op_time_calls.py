@@ -1,0 +1,390 @@
+"""Element-wise ops, norms, attention and data movement of published rows, made into calls; and all ops by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import op_time_products as products
+from op_time_rows import (
+    Bench,
+    NotReplayed,
+    Row,
+    compute_config,
+    first_line,
+    is_true,
+    read_activations,
+    read_dtype,
+    read_layout,
+    read_numbers,
+    read_pair,
+    read_struct,
+)
+
+from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.planning.program import Step
+
+Maker = Callable[[Bench], list[Step]]
+
+# --- element-wise ---------------------------------------------------------------------------------------------------
+
+_BINARY = {
+    "ADD": "add", "SUB": "subtract", "MUL": "multiply", "DIV": "divide", "GE": "ge", "LOGICAL_AND": "logical_and",
+}  # fmt: skip
+
+
+def _binary(bench: Bench) -> list[Step]:
+    a, said = bench.attributes, bench.args.get("binary") or bench.args.get("op")
+    if said:
+        name = "remainder" if "REMAINDER" in said else "multiply" if said.startswith("MUL") else None
+        if name is None:
+            raise NotReplayed(f"binary op {said}")
+        right = bench.input(1) if bench.inputs > 1 else bench.input(0)
+        return bench.lab.plan(name, bench.input(0), right, memory_config=bench.output_config)
+    kind = a.get("binary_op_type", "").split("::")[-1]
+    if kind not in _BINARY:
+        raise NotReplayed(f"binary op {kind or 'not said'}")
+    left = bench.input(0)
+    right = bench.input(1) if bench.inputs > 1 else float(a["scalar"]) if "scalar" in a else left
+    return bench.lab.plan(
+        _BINARY[kind],
+        left,
+        right,
+        dtype=bench.output_dtype,
+        memory_config=bench.output_config,
+        activations=read_activations(a.get("post_activations", a.get("activations", ""))),
+        input_tensor_a_activations=read_activations(a.get("lhs_activations", "")),
+        input_tensor_b_activations=read_activations(a.get("rhs_activations", "")),
+    )
+
+
+def _binary_pair(bench: Bench) -> list[Step]:
+    """A product that stays in L1, and a sum of it."""
+    product = bench.lab.plan("multiply", bench.input(0), bench.input(1), memory_config=ttnn.L1_MEMORY_CONFIG)
+    between = bench.lab.tensor(product[-1].outputs[0].spec)
+    return product + bench.lab.plan("add", between, bench.input(0), memory_config=ttnn.DRAM_MEMORY_CONFIG)
+
+
+def _unary(bench: Bench) -> list[Step]:
+    if "op_chain" in bench.attributes:
+        chain = read_activations(bench.attributes["op_chain"])
+        return bench.lab.plan("unary_chain", bench.input(), chain, memory_config=bench.output_config)
+    said = bench.args.get("unary") or bench.args.get("op") or ""
+    if not said.startswith("EXP"):
+        raise NotReplayed(f"unary op {said}")
+    return bench.lab.plan("exp", bench.input())
+
+
+def _typecast(bench: Bench) -> list[Step]:
+    return bench.lab.plan("typecast", bench.input(), bench.output_dtype, memory_config=bench.output_config)
+
+
+def _ternary(bench: Bench) -> list[Step]:
+    return bench.lab.plan("where", *(bench.input(i) for i in range(3)), memory_config=bench.output_config)
+
+
+# --- norms, reductions, attention -----------------------------------------------------------------------------------
+
+
+def _norm(name: str) -> Maker:
+    weights = ("weight",) if name == "rms_norm" else ("weight", "bias")
+
+    def make(bench: Bench) -> list[Step]:
+        a = bench.attributes
+        rest = {key: bench.input(i) for i, key in enumerate(weights, start=1) if i < bench.inputs}
+        if not a:
+            said = bench.args
+            compute = compute_config({"fp32_dest_acc": said.get("fp32_dest_acc", False)}, said.get("fidelity"))
+            return bench.lab.plan(name, bench.input(), compute_kernel_config=compute, **rest)
+        return bench.lab.plan(
+            name,
+            bench.input(),
+            epsilon=float(a["eps"]),
+            memory_config=bench.output_config,
+            program_config=_norm_program(a["program_config"]),
+            compute_kernel_config=bench.compute,
+            **rest,
+        )
+
+    return make
+
+
+def _norm_program(text: str) -> Any:
+    kind, given = read_struct(text)
+    if kind != "LayerNormShardedMultiCoreProgramConfig":
+        return None
+    return ttnn.LayerNormShardedMultiCoreProgramConfig(
+        compute_with_storage_grid_size=read_pair(given["compute_with_storage_grid_size"]),
+        subblock_w=int(given["subblock_w"]),
+        block_h=int(given["block_h"]),
+        block_w=int(given["block_w"]),
+        inplace=is_true(given["inplace"]),
+    )
+
+
+def _group_norm(bench: Bench) -> list[Step]:
+    a = bench.attributes
+    _, given = read_struct(a["program_config"])
+    rest: dict[str, Any] = {}
+    for i in range(1, bench.inputs):
+        shape = bench.spec(i).shape
+        if len(shape) == 4 and shape[2] > 1:
+            rest.setdefault("input_mask", bench.input(i))
+        else:
+            rest.setdefault("bias" if "weight" in rest else "weight", bench.input(i))
+    if "num_out_blocks" in given:
+        rest["num_out_blocks"] = int(given["num_out_blocks"])
+    x, y = read_pair(given["compute_with_storage_grid_size"])
+    return bench.lab.plan(
+        "group_norm",
+        bench.input(),
+        num_groups=int(a["num_groups"]),
+        epsilon=float(a["eps"]),
+        memory_config=bench.output_config,
+        core_grid=ttnn.CoreGrid(x=x, y=y),
+        inplace=is_true(given.get("inplace", "0")),
+        output_layout=read_layout(given["output_layout"]) if "output_layout" in given else None,
+        compute_kernel_config=bench.compute,
+        **rest,
+    )
+
+
+def _softmax(bench: Bench) -> list[Step]:
+    a = bench.attributes
+    if not a:
+        return bench.lab.plan("softmax", bench.input(), bench.args["dim"])
+    return bench.lab.plan(
+        "softmax",
+        bench.input(),
+        int(a["dim"]),
+        memory_config=bench.output_config,
+        compute_kernel_config=bench.compute,
+        numeric_stable=is_true(a.get("numeric_stable", False)),
+    )
+
+
+def _reduce(bench: Bench) -> list[Step]:
+    a = bench.attributes
+    name = a["math_op"].split("::")[-1].lower()
+    dim = {"W": -1, "H": -2}[a["dim"].split("::")[-1]]
+    options = {"memory_config": bench.output_config, "compute_kernel_config": bench.compute}
+    return bench.lab.plan(name, bench.input(), dim, True, **options)
+
+
+def _attention(bench: Bench) -> list[Step]:
+    a, program = bench.attributes, None
+    if "program_config" in a:
+        _, given = read_struct(a["program_config"])
+        program = ttnn.SDPAProgramConfig(
+            compute_with_storage_grid_size=read_pair(given["compute_with_storage_grid_size"]),
+            q_chunk_size=int(given["q_chunk_size"]),
+            k_chunk_size=int(given["k_chunk_size"]),
+            exp_approx_mode=is_true(given.get("exp_approx_mode", "0")),
+        )
+    return bench.lab.plan(
+        "transformer.scaled_dot_product_attention",
+        *(bench.input(i) for i in range(3)),
+        attn_mask=bench.input(3) if bench.inputs > 3 else None,
+        is_causal=is_true(a.get("is_causal", False)),
+        scale=float(a["scale"]) if "scale" in a else None,
+        sliding_window_size=int(a["sliding_window_size"]) if "sliding_window_size" in a else None,
+        memory_config=bench.output_config,
+        program_config=program,
+        compute_kernel_config=bench.compute,
+    )
+
+
+# --- data movement --------------------------------------------------------------------------------------------------
+
+
+def _placed(name: str, *, dtype: bool = False) -> Maker:
+    """An op of one tensor whose arguments are where its result goes and, with `dtype`, in which format."""
+
+    def make(bench: Bench) -> list[Step]:
+        options = {"dtype": bench.output_dtype} if dtype else {}
+        return bench.lab.plan(name, bench.input(), memory_config=bench.output_config, **options)
+
+    return make
+
+
+def _to_shards(bench: Bench) -> list[Step]:
+    return bench.lab.plan("interleaved_to_sharded", bench.input(), bench.output_config, bench.output_dtype)
+
+
+def _from_shards(bench: Bench) -> list[Step]:
+    return bench.lab.plan("sharded_to_interleaved", bench.input(), bench.output_config, bench.output_dtype)
+
+
+def _reshard(bench: Bench) -> list[Step]:
+    return bench.lab.plan("reshard", bench.input(), bench.output_config)
+
+
+def _copy(bench: Bench) -> list[Step]:
+    source = bench.spec()
+    if source.memory_config == bench.output_config and source.dtype is bench.output_dtype:
+        return bench.lab.plan("copy", bench.input(), bench.lab.tensor(bench.output))
+    return bench.lab.plan("to_memory_config", bench.input(), bench.output_config, bench.output_dtype)
+
+
+def _move(bench: Bench) -> list[Step]:
+    return bench.lab.plan("move", bench.input())
+
+
+def _tilize_padding(bench: Bench) -> list[Step]:
+    shape = read_numbers(bench.attributes["output_padded_shape"].replace("Shape", ""))
+    options = {"memory_config": bench.output_config, "dtype": bench.output_dtype}
+    return bench.lab.plan("tilize_with_val_padding", bench.input(), shape, 0.0, **options)
+
+
+def _untilize_unpadding(bench: Bench) -> list[Step]:
+    end = read_numbers(bench.attributes["output_tensor_end"].replace("Shape", ""))
+    return bench.lab.plan("untilize_with_unpadding", bench.input(), end, memory_config=bench.output_config)
+
+
+def _slice(bench: Bench) -> list[Step]:
+    box = (read_numbers(bench.attributes[name]) for name in ("slice_start", "slice_end", "step"))
+    return bench.lab.plan("slice", bench.input(), *box, memory_config=bench.output_config)
+
+
+def _concat(bench: Bench) -> list[Step]:
+    tensors = [bench.input(i) for i in range(bench.inputs)]
+    return bench.lab.plan("concat", tensors, int(bench.attributes["dim"]), memory_config=bench.output_config)
+
+
+def _split(bench: Bench) -> list[Step]:
+    dim = int(bench.attributes["dim"])
+    return bench.lab.plan("split", bench.input(), bench.output.shape[dim], dim, memory_config=bench.output_config)
+
+
+def _reshape(bench: Bench) -> list[Step]:
+    config = bench.output_config if bench.attributes else None
+    return bench.lab.plan("reshape", bench.input(), bench.output.shape, memory_config=config)
+
+
+_TRANSPOSED = {"WH": (2, 3), "HC": (1, 2), "CN": (0, 1), "NH": (0, 2), "NW": (0, 3), "CW": (1, 3)}
+
+
+def _transpose(bench: Bench) -> list[Step]:
+    dims = _TRANSPOSED[bench.attributes["dim"].split("::")[-1]]
+    return bench.lab.plan("transpose", bench.input(), *dims, memory_config=bench.output_config)
+
+
+def _permute(bench: Bench) -> list[Step]:
+    dims = read_numbers(bench.attributes["dims"])
+    return bench.lab.plan("permute", bench.input(), dims, memory_config=bench.output_config)
+
+
+def _repeat(bench: Bench) -> list[Step]:
+    times = [after // before for before, after in zip(bench.spec().shape, bench.output.shape, strict=True)]
+    return bench.lab.plan("repeat", bench.input(), times, memory_config=bench.output_config)
+
+
+def _pad(bench: Bench) -> list[Step]:
+    padding = [(0, after - before) for before, after in zip(bench.spec().shape, bench.output.shape, strict=True)]
+    return bench.lab.plan("pad", bench.input(), padding, 0.0, memory_config=bench.output_config)
+
+
+def _embedding(bench: Bench) -> list[Step]:
+    options = {"layout": bench.output.layout, "memory_config": bench.output_config}
+    return bench.lab.plan("embedding", bench.input(0), bench.input(1), **options)
+
+
+def _upsample(bench: Bench) -> list[Step]:
+    a = bench.attributes
+    scale = (int(float(a["scale_factor_h"])), int(float(a["scale_factor_w"])))
+    return bench.lab.plan("upsample", bench.input(), scale, mode=a["mode"], memory_config=bench.output_config)
+
+
+# --- all ops --------------------------------------------------------------------------------------------------------
+
+CALLS: dict[str, tuple[Maker, tuple[str, ...]]] = {
+    "binary": (_binary, ("BinaryNg",)),
+    "binary_pair": (_binary_pair, ("BinaryNg",)),
+    "clone": (_placed("clone", dtype=True), ("Clone",)),
+    "concat": (_concat, ("Concat",)),
+    "conv2d": (products.conv2d, (products.CONV_STEP,)),
+    "convert_to_chw": (lambda b: b.lab.plan("experimental.convert_to_chw", b.input()), ("ConvertToCHW",)),
+    "convert_to_hwc": (lambda b: b.lab.plan("experimental.convert_to_hwc", b.input()), ("ConvertToHWC",)),
+    "copy": (_copy, ("Copy",)),
+    "embedding": (_embedding, ("Embeddings",)),
+    "fold": (lambda b: b.lab.plan("fold", b.input(), 2, 2), ("Fold",)),
+    "group_norm": (_group_norm, ("GroupNorm",)),
+    "halo": (products.halo, ("Halo",)),
+    "interleaved_to_sharded": (_to_shards, ("InterleavedToSharded",)),
+    "layer_norm": (_norm("layer_norm"), ("LayerNorm",)),
+    "matmul": (products.matmul, ("Matmul",)),
+    "move": (_move, ("Move",)),
+    "nlp_concat_heads": (_placed("experimental.nlp_concat_heads"), ("NLPConcatHeads",)),
+    "pad": (_pad, ("Pad",)),
+    "padded_slice": (products.padded_slice, ("PaddedSlice",)),
+    "permute": (_permute, ("Permute", "Transpose")),
+    "pool2d": (products.pool2d, ("Pool2D",)),
+    "reduce": (_reduce, ("Reduce",)),
+    "repeat": (_repeat, ("Repeat", "RepeatCodegen")),
+    "reshape": (_reshape, ("ReshapeView", "Reshape")),
+    "reshard": (_reshard, ("Reshard",)),
+    "rms_norm": (_norm("rms_norm"), ("LayerNorm",)),
+    "sdpa": (_attention, ("SDPAOperation",)),
+    "sharded_to_interleaved": (_from_shards, ("ShardedToInterleaved",)),
+    "slice": (_slice, ("Slice",)),
+    "slice_write": (products.slice_write, ("SliceWrite",)),
+    "softmax": (_softmax, ("Softmax",)),
+    "split": (_split, ("Split",)),
+    "ternary": (_ternary, ("Ternary",)),
+    "tilize": (_placed("tilize", dtype=True), ("Tilize",)),
+    "tilize_with_val_padding": (_tilize_padding, ("TilizeWithValPadding",)),
+    "transpose": (_transpose, ("Transpose",)),
+    "typecast": (_typecast, ("Typecast",)),
+    "unary": (_unary, ("Unary",)),
+    "untilize": (_placed("untilize"), ("Untilize", "UntilizeCodegen")),
+    "untilize_with_unpadding": (_untilize_unpadding, ("UntilizeWithUnpadding", "UntilizeCodegen")),
+    "upsample": (_upsample, ("Upsample",)),
+}
+"""By the rows' op: what makes the call, and the names of the steps that the row is the time of."""
+
+
+def replayed(row: Row) -> tuple[Bench, list[Step], list[str]]:
+    """The steps that a row is the time of, and what of their plan is not as recorded."""
+    if row.virtual is None:
+        raise NotReplayed(row.reason)
+    if row.op not in CALLS:
+        raise NotReplayed(f"the virtual card has no {row.op}")
+    make, names = CALLS[row.op]
+    bench = Bench(row)
+    try:
+        planned = make(bench)
+    except CardError as error:
+        raise NotReplayed(f"refused: {first_line(error)}") from error
+    steps = [step for step in planned if step.op in names]
+    if not steps:
+        raise NotReplayed(f"planned as {', '.join(step.op for step in planned) or 'nothing'}")
+    return bench, steps, _differences(bench, steps[0])
+
+
+def _differences(bench: Bench, step: Step) -> list[str]:
+    row, found, output = bench.row, [], step.outputs[0].spec
+    if "conv" in bench.args:
+        found += products.conv2d_differences(bench, step)
+    cores = bench.args.get("cores")
+    if "conv" not in bench.args and cores is not None and cores != step.cores.num_cores():
+        found.append(f"cores: {cores} recorded, {step.cores.num_cores()} planned")
+    recorded = (bench.args.get("outputs") or [{}])[0]
+    if "dtype" in recorded and read_dtype(recorded["dtype"]) is not output.dtype:
+        found.append(f"output dtype: {recorded['dtype']} recorded, {output.dtype.name} planned")
+    if "mem" in recorded and recorded["mem"].split(" ")[0].endswith("SHARDED") != output.is_sharded:
+        found.append(f"output memory: {recorded['mem']} recorded, {output.memory_config.memory_layout.name} planned")
+    for name in ("output_mem_config", "memory_config"):
+        config = bench.attributes.get(name)
+        if (
+            isinstance(config, dict)
+            and "shard" in config
+            and output.is_sharded
+            and config["shard"] != output.shard.shape
+        ):
+            found.append(f"output shard: {config['shard']} recorded, {output.shard.shape} planned")
+    if row.op == "halo" and output.shard.shape[0] != int(bench.attributes["max_out_nsticks_per_core"]):
+        found.append(
+            f"sticks: {bench.attributes['max_out_nsticks_per_core']} recorded, {output.shard.shape[0]} planned"
+        )
+    return found
