@@ -1,8 +1,8 @@
 """Published kernel times of single calls: reading the rows, and planning calls on a card like the one measured.
 
 A row says the op, its arguments as the source has them, the published nanoseconds, and how the call was reconstructed
-(`planned`: the specs of its inputs and outputs, shards included; `virtual`: card, grid and DRAM banks). Rows that do not
-say enough (`replayable` false) are skipped with their reason.
+(`planned`: the specs of its inputs and outputs, shards included; `virtual`: card, grid and DRAM banks). Rows that do
+not say enough (`replayable` false) are skipped with their reason.
 """
 
 from __future__ import annotations
