@@ -59,6 +59,7 @@ class Figures:
     elementwise_cycles: float
     copy_tile_cycles: float
     untilize_cycles: float
+    untilize_row_cycles: float
     transpose_cycles: float
     pool_stick_cycles: float
     pool_tile_cycles: float

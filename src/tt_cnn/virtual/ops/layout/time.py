@@ -1,4 +1,4 @@
-"""Time of steps that move data, as far as several ops share it: pages one by one, rows to tiles and back, tiles turned.
+"""Time of steps that move data, as far as several ops share it: pages one by one, tiles turned.
 
 A step's time on a core is the number of its transactions times what one takes, plus a wait wherever the kernel waits:
 after each page, after each row of tiles, or once.
@@ -74,32 +74,6 @@ def pages_cycles(step: Step, figures: Figures) -> Cycles:
     read = through_pages(small, size, cores, figures, True, 1)
     write = through_pages(small, size, cores, figures, False, 1)
     return moving_parts(max(read, write), output)
-
-
-def tilize_cycles(step: Step, figures: Figures) -> Cycles:
-    source, output = step.inputs[0].spec, step.outputs[0].spec
-    return _rows_and_tiles(step, figures, core_tiles(step) * figures.tilize(source.dtype, output.dtype, False))
-
-
-def untilize_cycles(step: Step, figures: Figures) -> Cycles:
-    output = step.outputs[0].spec
-    return _rows_and_tiles(step, figures, core_tiles(step) * figures.untilize_cycles * output.dtype.element_bytes / 2)
-
-
-def _rows_and_tiles(step: Step, figures: Figures, compute: float) -> Cycles:
-    """Shards are converted where they are; interleaved pages are read a row of tiles at a time, and written so."""
-    source, output = step.inputs[0].spec, step.outputs[0].spec
-    cores = step.cores.num_cores()
-    moving = [0.0]
-    for spec, read in ((source, True), (output, False)):
-        if not in_l1_shards(spec):
-            at_once = TILE_SIZE if spec.layout is Layout.ROW_MAJOR else max(1, spec.physical[1] // TILE_SIZE)
-            moving.append(through_pages(spec, core_bytes(spec, cores), cores, figures, read, at_once))
-        elif in_l1_shards(source) != in_l1_shards(output) or source.shard.shape != output.shard.shape:
-            pages = core_bytes(spec, cores) / max(1, spec.page_bytes)
-            moving.append(pages * transaction_cycles(figures, Way.LOCAL, spec.page_bytes))
-    in_dram = [spec for spec in (source, output) if spec.memory_config.is_dram()]
-    return moving_parts(max(moving), in_dram[0] if in_dram else output, compute)
 
 
 def turned_cycles(step: Step, figures: Figures) -> Cycles:
