@@ -25,6 +25,8 @@ class Pages:
     size: float
     a_wait: float = inf
     """How many of them are under way before the kernel waits; all those of a block unless said otherwise."""
+    lookup: float = 0.0
+    """Cycles to work out where each of them goes, beside the bank of its page."""
 
     @property
     def bytes(self) -> float:
@@ -55,7 +57,7 @@ def _way(spec: Spec, read: bool) -> Way:
 
 
 def _issue(figures: Figures, pages: Pages, read: bool) -> float:
-    extra = 0.0 if in_l1_shards(pages.spec) else figures.page_cycles
+    extra = pages.lookup + (0.0 if in_l1_shards(pages.spec) else figures.page_cycles)
     return pages.number * transaction_cycles(figures, _way(pages.spec, read), pages.size, extra)
 
 
@@ -91,10 +93,12 @@ def crowded_cycles(figures: Figures, block: Block, cores: int) -> tuple[float, f
     A bank is busy with each access for longer than its bytes take: rows are opened, and the bus turns between reading
     and writing. Writes alone do not reach the rate of reads.
     """
-    dram = [pages for pages in (*block.reads, *block.writes) if pages.spec.memory_config.is_dram()]
-    written = sum(pages.bytes for pages in block.writes if pages.spec.memory_config.is_dram())
-    busy = sum(pages.bytes + pages.number * figures.dram_access_bytes for pages in dram)
-    banks = max(busy / figures.dram_total_bytes_per_cycle, written / figures.dram_write_bytes_per_cycle)
+    read = [pages for pages in block.reads if pages.spec.memory_config.is_dram()]
+    written = [pages for pages in block.writes if pages.spec.memory_config.is_dram()]
+    busy = sum(pages.number * (pages.size + figures.dram_read_access_bytes) for pages in read)
+    busy += sum(pages.number * (pages.size + figures.dram_write_access_bytes) for pages in written)
+    alone = sum(pages.bytes for pages in written) / figures.dram_write_bytes_per_cycle
+    banks = max(busy / figures.dram_total_bytes_per_cycle, alone)
     crossing = sum(pages.bytes for pages in (*block.reads, *block.writes))
     return cores * banks, cores * crossing / figures.network_achieved_bytes_per_cycle
 

@@ -37,8 +37,9 @@ class Figures:
     dram_latency_cycles: float
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
-    dram_access_bytes: float
-    """What a bank could have moved in the time that an access costs it beside its bytes."""
+    dram_read_access_bytes: float
+    """What the banks could have moved in the time that an access costs them beside its bytes."""
+    dram_write_access_bytes: float
     dram_write_bytes_per_cycle: float
     network_achieved_bytes_per_cycle: float
     write_latency_cycles: float

@@ -1,4 +1,4 @@
-"""Time of steps that move data, as far as several ops share it: pages one by one, tiles turned.
+"""Time of steps that move data, as far as several ops share it: pages one by one.
 
 A step's time on a core is the number of its transactions times what one takes, plus a wait wherever the kernel waits:
 after each page, after each row of tiles, or once.
@@ -10,7 +10,7 @@ from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, in_l1_shards, page_move_cycles, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -74,25 +74,3 @@ def pages_cycles(step: Step, figures: Figures) -> Cycles:
     read = through_pages(small, size, cores, figures, True, 1)
     write = through_pages(small, size, cores, figures, False, 1)
     return moving_parts(max(read, write), output)
-
-
-def turned_cycles(step: Step, figures: Figures) -> Cycles:
-    """Rows and columns change places: tiles are turned by the unpacker; rows are tilized before and untilized after."""
-    source, output = step.inputs[0].spec, step.outputs[0].spec
-    cores = step.cores.num_cores()
-    tiles = core_tiles(step)
-    a_tile = figures.transpose_cycles
-    rows = source.layout is Layout.ROW_MAJOR
-    if rows:
-        a_tile += figures.tilize(source.dtype, DataType.BFLOAT16, False) + figures.untilize_cycles
-    moving = [0.0]
-    for spec, read in ((source, True), (output, False)):
-        if in_l1_shards(spec):
-            continue
-        if rows:  # a tile's rows one by one
-            pages, page = tiles * TILE_SIZE, TILE_SIZE * spec.dtype.element_bytes
-            wait = tiles * latency_cycles(spec, figures)
-            moving.append(page_move_cycles(figures, spec, pages, page, cores, read) + wait)
-        else:
-            moving.append(through_pages(spec, tiles * spec.page_bytes, cores, figures, read, 1))
-    return moving_parts(max(moving), output, tiles * a_tile)
