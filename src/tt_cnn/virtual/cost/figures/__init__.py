@@ -42,9 +42,11 @@ class Figures:
     dram_write_access_bytes: float
     dram_write_bytes_per_cycle: float
     network_achieved_bytes_per_cycle: float
-    write_latency_cycles: float
+    l1_write_latency_cycles: float
+    dram_write_latency_cycles: float
     page_cycles: float
     barrier_cycles: float
+    handover_cycles: float
     handshake_cycles: float
     stick_cycles: float
 

@@ -26,6 +26,7 @@ def copy_cycles(step: Step, figures: Figures) -> Cycles:
         share, active = small.shard_pages, small.shard.num_cores()
     else:
         share, active = div_up(small.num_pages, max(1, cores)), min(cores, small.num_pages)
+    mean = min(share, small.num_pages / active)
     converts = source.dtype is not output.dtype
     whole = source.layout is Layout.TILE
     block = Block(
@@ -34,7 +35,7 @@ def copy_cycles(step: Step, figures: Figures) -> Cycles:
         compute=figures.unary_cycles if converts else 0.0,
         waits_for_writes=True,
     )
-    return pipeline_cycles(figures, active, share, block)
+    return pipeline_cycles(figures, active, share, block, mean=mean)
 
 
 def tilize_cycles(program: Program, step: Step, figures: Figures) -> Cycles:

@@ -8,7 +8,7 @@ from math import prod
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import in_l1_shards
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, crowded_cycles, pipeline_cycles, writing_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, crowded_cycles, pipeline_cycles, write_latency, writing_cycles
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
@@ -36,7 +36,8 @@ def turned_tiles_cycles(step: Step, figures: Figures) -> Cycles:
     block = Block(
         [Pages(source, 1, source.page_bytes)], [Pages(output, 1, output.page_bytes)], compute=figures.transpose_cycles
     )
-    return pipeline_cycles(figures, min(cores, source.num_pages), tiles, block)
+    active = min(cores, source.num_pages)
+    return pipeline_cycles(figures, active, tiles, block, mean=source.num_pages / active)
 
 
 def rows_of_faces_cycles(step: Step, figures: Figures, height: int, new_height: int, turned: bool = False) -> Cycles:
@@ -54,15 +55,16 @@ def rows_of_faces_cycles(step: Step, figures: Figures, height: int, new_height: 
         compute=figures.transpose_cycles if turned else 0.0,
         waits_for_writes=True,
     )
-    moving = pipeline_cycles(figures, min(cores, source.num_pages), div_up(source.num_pages, cores), block)
+    tiles, active = source.num_pages, min(cores, source.num_pages)
+    moving = pipeline_cycles(figures, active, div_up(tiles, cores), block, mean=tiles / active)
     empty = -new_height % TILE_SIZE
     if not empty:
         return moving
     units = output.num_pages // div_up(new_height, TILE_SIZE)
     faces = _FACES * div_up(empty, FACE)
     pad = Block(writes=[Pages(output, faces, empty * TILE_SIZE * element / faces)])
-    a_tile = max(writing_cycles(figures, pad), *crowded_cycles(figures, pad, min(cores, units)))
-    padding = div_up(units, cores) * a_tile + figures.write_latency_cycles
+    crowd = max(crowded_cycles(figures, pad, units))
+    padding = max(div_up(units, cores) * writing_cycles(figures, pad), crowd) + write_latency(figures, output)
     dram = output.memory_config.is_dram()
     return replace(
         moving,
@@ -95,7 +97,8 @@ def blocks_cycles(step: Step, figures: Figures, blocks: int, across: int, along:
         compute=compute,
         waits_for_writes=True,
     )
-    return pipeline_cycles(figures, min(cores, blocks), div_up(blocks, cores), block)
+    active = min(cores, blocks)
+    return pipeline_cycles(figures, active, div_up(blocks, cores), block, mean=blocks / active)
 
 
 def all_rows_cycles(step: Step, figures: Figures) -> Cycles:

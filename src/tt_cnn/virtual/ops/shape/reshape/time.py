@@ -6,7 +6,7 @@ from math import hypot
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, crowded_cycles, reading_cycles, writing_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, crowded_cycles, reading_cycles, write_latency, writing_cycles
 from tt_cnn.virtual.ops.layout.time import moving_parts
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import div_up
@@ -42,15 +42,15 @@ def cut_rows_cycles(step: Step, figures: Figures, processors: int) -> Cycles:
     )
     alone = reading_cycles(figures, block) + writing_cycles(figures, block)
     return moving_parts(
-        max(alone, *crowded_cycles(figures, block, processors * cores)) + figures.write_latency_cycles, output
+        max(alone, *crowded_cycles(figures, block, processors * cores)) + write_latency(figures, output), output
     )
 
 
 def gathered_tiles_cycles(step: Step, figures: Figures, mapping: Spec, pages: float, pieces: float) -> Cycles:
     """Of each output tile the map is read, then each input tile that has a piece of it, one at a time.
 
-    Reader and writer take turns, as there is room for one input tile: waiting for a crowded bank adds to their work. The writer copies its pieces, waits for the copies,
-    and in the end for the tile to be written.
+    Reader and writer take turns, as there is room for one input tile: what a crowded bank lets them wait adds to their
+    work. The writer copies its pieces, waits for the copies, and in the end for the tile to be written.
     """
     source, output = step.inputs[0].spec, step.outputs[0].spec
     cores = min(step.cores.num_cores(), output.num_pages)
