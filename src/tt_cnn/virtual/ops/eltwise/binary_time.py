@@ -27,10 +27,11 @@ def binary_cycles(step: Step, figures: Figures, in_shards: bool, vector: float) 
     output = step.outputs[0].spec
     unpack = sum(unpack_cycles(figures, slot.spec.dtype) for slot in step.inputs)
     pack = pack_cycles(figures, output.dtype)
-    compute = max(figures.elementwise_cycles, unpack, pack) + vector
+    tiles = div_up(output.page_shape[0] * output.page_shape[1], TILE_ELEMENTS)  # of a page: a row may have several
+    compute = tiles * (max(figures.elementwise_cycles, unpack, pack) + vector)
     cores = step.cores.num_cores()
     if in_shards:
-        share = Share.each(div_up(output.shard.shape[0] * output.shard.shape[1], TILE_ELEMENTS), cores)
+        share = Share.each(div_up(output.shard.shape[0] * output.shard.shape[1], tiles * TILE_ELEMENTS), cores)
     else:
         share = Share.of(output.num_pages, cores)
     reads, spreading = [], 0.0
@@ -55,8 +56,8 @@ def binary_cycles(step: Step, figures: Figures, in_shards: bool, vector: float) 
         figures,
         share,
         block,
-        vector=vector,
-        unpack_pack=max(unpack, pack),
+        vector=tiles * vector,
+        unpack_pack=tiles * max(unpack, pack),
         start=start if reads or block.writes else 0.0,
     )
 

@@ -16,6 +16,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _TILE = TILE_SIZE * TILE_SIZE
 _WORD = 4
+_WIDE = (DataType.FLOAT32, DataType.INT32, DataType.UINT32)
 
 
 def copy_cycles(step: Step, figures: Figures) -> Cycles:
@@ -101,7 +102,7 @@ def untilize_cycles(program: Program, step: Step, figures: Figures, row_by_row: 
 
 
 def _tilize_cycles_a_tile(figures: Figures, source: Spec, output: Spec) -> float:
-    if source.dtype is DataType.FLOAT32 and output.dtype is DataType.FLOAT32:
+    if source.dtype is output.dtype and source.dtype in _WIDE:
         return figures.tilize_float32_cycles
     return figures.tilize(source.dtype, output.dtype, False)
 
@@ -127,7 +128,14 @@ class _Work:
 
     @classmethod
     def of(cls, program: Program, step: Step, tiled: Spec) -> _Work:
-        """`tiled`: the side in tiles. A circular buffer holds a block; rows of tiles are dealt out unless in parts."""
+        """`tiled`: the side in tiles. A circular buffer holds a block; rows of tiles are dealt out unless in parts.
+
+        Shards are worked on where they are.
+        """
+        for spec in (step.inputs[0].spec, step.outputs[0].spec):
+            if in_l1_shards(spec):
+                height, wide = (div_up(side, TILE_SIZE) for side in spec.shard.shape)
+                return cls(Share.each(height, spec.shard.num_cores()), wide, False)
         row = max(1, tiled.physical[1] // TILE_SIZE)
         tiles, cores = tiled.num_pages, step.cores.num_cores()
         if "Block" not in program.factory:
