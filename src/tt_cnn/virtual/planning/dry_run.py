@@ -19,6 +19,11 @@ class Boundless(Memory):
             kind: Region(kind, r.base, r.size, r.alignment, r.bottom_up, r.banks) for kind, r in real.regions.items()
         }
 
+    @property
+    def l1_in_use(self) -> bool:
+        """Tensors stand in the real L1."""
+        return self.real.regions[BufferType.L1].allocated > 0
+
     def allocate(self, footprint: Footprint) -> int:
         return 0
 

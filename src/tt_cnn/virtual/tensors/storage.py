@@ -206,7 +206,7 @@ class Holder(Protocol):
 
     def let_go(self, serial: int, cell: Cell) -> None: ...
 
-    def take_back(self, here: Place, by: str = "") -> None: ...
+    def take_back(self, here: Place, spec: Spec, by: str = "") -> None: ...
 
 
 class Buffer:
@@ -259,7 +259,7 @@ class Buffer:
         with self.device.lock:
             if self.allocated:
                 self.given_back(by)
-                self.device.take_back(self.place, by)
+                self.device.take_back(self.place, self.spec, by)
 
     def given_back(self, by: str) -> None:
         """Its memory is no longer its own."""
