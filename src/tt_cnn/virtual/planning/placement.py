@@ -145,7 +145,7 @@ class _Placer:
     def _dispatch(self, step: Step) -> None:
         tables = self._place_configs(step)
         addresses, regions = _buffer_addresses(step, self.memory, self.places)
-        lowest = self.memory.regions[BufferType.L1].lowest
+        lowest = None if isinstance(self.memory, Boundless) else self.memory.regions[BufferType.L1].lowest
         cached = step.program_key in self.cached or (self.keep_configs and step.program_key in self.seen)
         self.seen.add(step.program_key)
         placed = PlacedStep(step, addresses, self.fresh, lowest, tables, self.keep_configs, cached)
@@ -284,8 +284,8 @@ def _check_program(
 ) -> None:
     """The checks of a program when it is enqueued: its static regions end inside L1 and below the lowest tensor."""
     program = ids.next()
-    limit = memory.card.l1_size
     for kind, ends in regions.items():
+        limit = memory.program_limit(kind)
         for cores, end in ends.items():
             if end > limit:
                 raise CardError(
