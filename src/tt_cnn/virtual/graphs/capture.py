@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from tt_cnn.virtual.devices.device import MeshDevice
@@ -22,7 +23,7 @@ from tt_cnn.virtual.planning.slots import CircularBuffer
 from tt_cnn.virtual.queues.queue import SIGNPOST, Command
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.threads.calls import followers
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, NativeEnum
+from tt_cnn.virtual.types.enums import DataType, Layout, NativeEnum
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -75,7 +76,7 @@ class Capture:
         ]
         for listeners, told in pairs:
             listeners.append(told)
-        self._stop += [lambda listeners=listeners, told=told: listeners.remove(told) for listeners, told in pairs]
+            self._stop.append(partial(listeners.remove, told))
         if self.dry and not self._nested:
             device.begin_dry_run()
 

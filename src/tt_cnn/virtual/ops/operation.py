@@ -161,10 +161,10 @@ class Operation:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not followers():
-            return self._call(args, kwargs)
-        return told(f"ttnn.{self.name}", self._call, args, kwargs)
+            return self._bind_and_run(args, kwargs)
+        return told(f"ttnn.{self.name}", self._bind_and_run, args, kwargs)
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _bind_and_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             call = self.bind(args, kwargs)
             call.given = args, kwargs

@@ -129,7 +129,7 @@ class _Reading:
         yield from self._taken(slot for slot in slots if slot.buffer in own)
         tables = [Taken(place, table=table) for table, place in placed.tables]
         yield from tables
-        if placed is self.refused:
+        if self.refused is not None and placed is self.refused:
             yield Refused(placed)
             return
         yield Ran(placed)

@@ -200,7 +200,9 @@ class Holder(Protocol):
     engine: Engine
     hazards: HazardChecker
     lock: Guard
-    memory: Memory
+
+    @property
+    def memory(self) -> Memory: ...
 
     def captures(self, queue: int) -> bool: ...
 

@@ -35,9 +35,7 @@ def told(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     return _told(name, False, function, args, kwargs)
 
 
-def _told(
-    name: str, returns: bool, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _told(name: str, returns: bool, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = None
     following = list(_followers.list)
     for one in following:
