@@ -46,14 +46,15 @@ def peak_of(happenings: Iterable[Happening | Began]) -> dict[str, int]:
 
 
 def dry_peak(card: PlanningCard, call: Callable[[], Any]) -> dict[str, int]:
-    """What the graph of a dry run says of a call, whether the card takes or refuses it."""
-    capture = Capture(RunMode.NO_DISPATCH, [card])
-    try:
-        call()
-    except (RuntimeError, ValueError, TypeError):
-        pass  # the graph tells how far it came
-    finally:
-        graph = capture.end()
+    """What the graph of a dry run says of a call, whether the card takes or refuses it. The card stays as it is."""
+    with card.rehearsal():
+        capture = Capture(RunMode.NO_DISPATCH, [card])
+        try:
+            call()
+        except (RuntimeError, ValueError, TypeError, NotImplementedError):
+            pass  # the graph tells how far it came
+        finally:
+            graph = capture.end()
     return _recorded(extract_resource_usage_per_core(graph))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tt_cnn.virtual.arch import card_by_name
@@ -11,7 +12,8 @@ from tt_cnn.virtual.planning.happenings import Given, Happening, Taken, happenin
 from tt_cnn.virtual.planning.placement import Place, Placement
 from tt_cnn.virtual.planning.plan import Plan
 from tt_cnn.virtual.queues.queue import Command
-from tt_cnn.virtual.tensors.storage import Buffer
+from tt_cnn.virtual.tensors.storage import Buffer, Cell
+from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import MeshShape
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -32,6 +34,10 @@ class PlanningCard(MeshDevice):
 
     def __init__(self, name: str) -> None:
         self.happenings: list[Happening | Began] = []
+        self._given_back: list[tuple[Buffer, list[Tensor]]] | None = None
+        """Of a rehearsal."""
+        self._rehearsed_from = 0
+        """The newest buffer when it began."""
         super().__init__(
             card_by_name(name),
             shape=MeshShape(1, 1),
@@ -62,6 +68,32 @@ class PlanningCard(MeshDevice):
             return self.allocate(spec, "the recording")
         finally:
             self.memory_listeners, self._dry = listeners, dry
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Afterwards all is as before: memory, and tensors that calls inside have given back."""
+        self._given_back, self._rehearsed_from = [], self.allocations
+        before, happened = self._memory.snapshot(), len(self.happenings)
+        try:
+            yield
+        finally:
+            with self.lock:
+                pass  # tensors that were dropped inside go now
+            for buffer, tensors in self._given_back:
+                buffer.allocated = True
+                for tensor in tensors:
+                    tensor._deallocated = False
+            self._given_back = None
+            self._memory.restore(before)
+            del self.happenings[happened:]
+
+    def let_go(self, serial: int, cell: Cell) -> None:
+        """In a rehearsal, what a call gives back that was there before is noted; what is dropped goes."""
+        buffer = self._watched[serial]() if self._given_back is not None and serial in self._watched else None
+        if self._given_back is None or buffer is None or buffer.allocated or serial > self._rehearsed_from:
+            super().let_go(serial, cell)
+        else:
+            self._given_back.append((buffer, [t for t in buffer.tensors if isinstance(t, Tensor) and t._deallocated]))
 
     def place(self, plan: Plan, inputs: dict[int, Place], admit: Callable[[Placement], None]) -> Placement:
         self.happenings.append(Began(self.memory.regions[BufferType.L1].allocated > 0))

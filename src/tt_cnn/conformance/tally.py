@@ -19,6 +19,7 @@ FIELDS = (
     "cores",
     "cbs",
     "peak",
+    "graph_peak",
 )
 
 

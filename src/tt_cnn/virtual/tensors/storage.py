@@ -230,6 +230,11 @@ class Buffer:
         self._owners.append(weakref.ref(tensor))
 
     @property
+    def tensors(self) -> list[Owner]:
+        """All that stand on it, deallocated ones too."""
+        return [tensor for one in self._owners if (tensor := one()) is not None]
+
+    @property
     def owners(self) -> int:
         """Tensors that hold it and were not deallocated."""
         self._owners = [one for one in self._owners if (tensor := one()) is not None and tensor.holds_its_buffer]
