@@ -18,7 +18,6 @@ from tt_cnn.virtual.graphs.nodes import Form, Node, Nodes, form_of, form_of_tabl
 from tt_cnn.virtual.planning.happenings import Entered, Given, Happening, Left, Ran, Refused, Stayed, Taken, happenings
 from tt_cnn.virtual.planning.placement import Place, PlacedStep, Placement
 from tt_cnn.virtual.planning.plan import Plan
-from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.planning.slots import CircularBuffer
 from tt_cnn.virtual.queues.queue import SIGNPOST, Command
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -162,19 +161,16 @@ class Capture:
             self._free(device, place, form)
 
     def _tell(self, device: MeshDevice, told: Iterable[Happening], command: Command) -> None:
-        inside: PlacedStep | None = None
         allocated: set[int] = set()
         for one in told:
             if isinstance(one, Taken) and one.slot is not None:
                 self._take(device, one.place, one.slot.spec, from_host=one.from_host)
             elif isinstance(one, Taken) and one.table is not None:
-                assert inside is not None
-                self._take_table(device, one, inside.step)
+                self._take_table(device, one)
             elif isinstance(one, Given):
                 self._free(device, one.place, None if one.slot is None else form_of(one.slot.spec))
             elif isinstance(one, Entered):
-                inside = one.placed
-                self._enter(device, command, inside, allocated)
+                self._enter(device, command, one.placed, allocated)
             elif isinstance(one, Ran):
                 self._program(device, command, one.placed)
             elif isinstance(one, Left):
@@ -203,10 +199,10 @@ class Capture:
         nodes.allocated(device, place, form_of(spec))
         nodes.output(nodes.end(), device, spec, place)
 
-    def _take_table(self, device: MeshDevice, taken: Taken, step: Step) -> None:
+    def _take_table(self, device: MeshDevice, taken: Taken) -> None:
         nodes, table = self.nodes, taken.table
         assert table is not None
-        form = form_of_table(table, step.buffers)
+        form = form_of_table(table)
         spec = Spec(Shape((table.cores, form.page_bytes // 2)), DataType.UINT16, Layout.ROW_MAJOR)
         nodes.begin(_TO_DEVICE, [f"Tensor({spec.shape})", "device", ""])
         nodes.host_input(spec)
@@ -228,18 +224,15 @@ class Capture:
     # --- device operations --------------------------------------------------------------------------------------
 
     def _enter(self, device: MeshDevice, command: Command, placed: PlacedStep, before: set[int]) -> None:
+        """`before`: what stood already when it was called. A step that fails never tells of its program."""
         step, places = placed.step, command.places
         arguments = [
             ", ".join(f"{k}={v}" for k, v in step.program.decisions.items()),
             f"{{{len(step.inputs)} tensors}}",
         ]
-        self.nodes.begin(
-            step.program.device_operation,
-            arguments,
-            program_cache_hit=placed.cached,
-            program_factory_index=0,
-            program_factory_type=step.factory,
-        )
+        program = {"program_cache_hit": placed.cached, "program_factory_index": 0, "program_factory_type": step.factory}
+        dispatched = any(placed is one for one in command.steps)
+        self.nodes.begin(step.program.device_operation, arguments, **(program if dispatched else {}))
         assert command.plan is not None
         given = {slot.buffer for slot in command.plan.inputs}
         for slot in step.inputs:
@@ -249,7 +242,8 @@ class Capture:
                 self.nodes.input(device, slot.spec, places[slot.buffer])
 
     def _leave(self, device: MeshDevice, command: Command, placed: PlacedStep) -> None:
-        if not self.dry and not placed.cached and any(not b.dataflow for b in placed.step.buffers):
+        # a program that is not kept clears its circular buffers when it goes, one that is kept leaves them to the next
+        if not self.dry and not placed.keeps_program and any(not b.dataflow for b in placed.step.buffers):
             self._clear_buffers(device.get_device_ids()[0])
         end = self.nodes.end()
         for slot in placed.step.outputs:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.planning.placement import Place
-from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer
+from tt_cnn.virtual.planning.slots import AllocateConfig
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -236,9 +236,9 @@ def form_of(spec: Spec) -> Form:
     return Form(spec.memory_config.memory_layout.name, buffer_bytes(spec), cores, spec.page_bytes)
 
 
-def form_of_table(table: AllocateConfig, buffers: Sequence[CircularBuffer]) -> Form:
-    """One row a core, as long as the circular buffer on it says."""
-    row = next((b.bytes for b in buffers if b.alias is table), table.bank_bytes)
+def form_of_table(table: AllocateConfig) -> Form:
+    """One row a core."""
+    row = table.row_bytes or table.bank_bytes
     return Form("HEIGHT_SHARDED", row * table.cores, table.cores, row)
 
 

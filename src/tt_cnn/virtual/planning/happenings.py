@@ -91,7 +91,8 @@ class _Reading:
         used = {slot.buffer for step in plan.steps for slot in step.inputs} | {slot.buffer for slot in plan.outputs}
         self.from_host = used - written
         self.waiting: list[Slot] = []
-        """Allocated since the last step: by the next one, if that writes them."""
+        """Allocated since the last step: by the next one, if that writes them and was not given them."""
+        self.by_call = {a.slot.buffer for a in plan.actions if isinstance(a, Allocate) and a.by_call}
 
     def read(self) -> Iterator[Happening]:
         for action in self.plan.actions:
@@ -122,7 +123,8 @@ class _Reading:
             yield from self._taken(self._all_waiting())
             yield Stayed(step)
             return
-        own = () if step.moves else {slot.buffer for slot in step.outputs}  # a move is given its new memory
+        written = {slot.buffer for slot in step.outputs}
+        own = set() if step.moves else written - self.by_call  # a move is given its new memory
         slots = self._all_waiting()
         yield from self._taken(slot for slot in slots if slot.buffer not in own)
         yield Entered(placed)
@@ -133,7 +135,7 @@ class _Reading:
             yield Refused(placed)
             return
         yield Ran(placed)
-        if not placed.keeps_tables:
+        if not placed.keeps_program:
             yield from (Given(taken.place) for taken in tables)
         yield Left(placed)
 

@@ -36,8 +36,8 @@ class PlacedStep:
     lowest_l1: int | None = None
     tables: list[tuple[AllocateConfig, Place]] = field(default_factory=list)
     """Those that its program brought; a program that was there before has them already."""
-    keeps_tables: bool = True
-    """They stay with the cached program. Without a program cache they go when the program has run."""
+    keeps_program: bool = True
+    """The program cache keeps the program and its tables. Without one they go when the program has run."""
     cached: bool = False
     """Its program was in the program cache."""
 
@@ -162,7 +162,7 @@ class _Placer:
 
     def _check(self, placed: PlacedStep, regions: dict[str, dict[CoreRange, int]]) -> None:
         _check_program(regions, placed.lowest_l1, self.memory, self.ids)
-        if isinstance(self.memory, Boundless) and self.memory.l1_in_use:
+        if isinstance(self.memory, Boundless) and self.memory.l1_in_use and not placed.cached:
             refusal = placed.step.program.dry_run_refusal(placed.step)
             fatal(refusal is None, refusal or "")
 

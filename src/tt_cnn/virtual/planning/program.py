@@ -77,7 +77,8 @@ class Program(ABC):
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _COMMON}
 
     def dry_run_refusal(self, step: Step) -> str | None:
-        """What TT-NN says to a dry run (a graph capture with NO_DISPATCH) while tensors are in L1; None: it runs."""
+        """What TT-NN says to a dry run (a graph capture with NO_DISPATCH) of a program that is not cached, while
+        tensors are in L1. None: it runs."""
         return None
 
     def buffer(self, name: str) -> CircularBuffer:
