@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from tests.virtual.stand_in import StandIn
-from tt_cnn.conformance.peak import peak_of
-from tt_cnn.conformance.planning_card import Began
+from tt_cnn.conformance.making import zeros
+from tt_cnn.conformance.peak import dry_peak, peak_of
+from tt_cnn.conformance.planning_card import Began, PlanningCard
+from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.planning.happenings import Entered, Given, Happening, Left, Ran, Taken
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Slot, Step
-from tt_cnn.virtual.types import BufferType, CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
+from tt_cnn.virtual.types import (
+    BufferType,
+    CoreGrid,
+    CoreRange,
+    CoreRangeSet,
+    DataType,
+    Layout,
+    Shape,
+    ShardStrategy,
+    Spec,
+    create_sharded_memory_config,
+)
 
 ALL = CoreRangeSet([CoreRange((0, 0), (7, 7))])
 SLOT = Slot(0, 0, Spec(Shape([32, 32]), DataType.BFLOAT16, Layout.TILE))
@@ -93,3 +106,16 @@ def test_buffers_count_together_whichever_cores_they_stand_on() -> None:
 def test_tables_stand_beside_the_buffers_of_the_program_before() -> None:
     happenings = [*program(CircularBuffer(300, ALL)), *program(CircularBuffer(10, ALL), tables=50)]
     assert peak_of(happenings) == {"cb": 300, "l1": 50, "staging": 0, "total": 350}
+
+
+def test_a_rehearsal_leaves_the_card_as_it_was() -> None:
+    """A call that gives its input back can be rehearsed and then made; the graph of the rehearsal has its peak."""
+    card = PlanningCard("n150")
+    shards = create_sharded_memory_config((1, 1, 1024, 32), CoreGrid(x=8, y=4), ShardStrategy.HEIGHT)
+    x = zeros(card, [1, 1, 1024, 32], DataType.BFLOAT16, Layout.TILE, shards)
+    before = card.memory_view(BufferType.L1)
+    moved = ttnn.move
+    assert dry_peak(card, lambda: moved(x))["l1"] == 0  # it gives as much back as it takes
+    assert x.is_allocated() and card.memory_view(BufferType.L1) == before and not card.happenings
+    assert dry_peak(card, lambda: ttnn.relu(x)) == {"cb": 0, "l1": 2048, "staging": 0, "total": 2048}
+    assert moved(x).is_allocated() and not x.is_allocated()

@@ -19,7 +19,7 @@ from tt_cnn.virtual.planning.happenings import Entered, Given, Happening, Left, 
 from tt_cnn.virtual.planning.placement import Place, PlacedStep, Placement
 from tt_cnn.virtual.planning.plan import Plan
 from tt_cnn.virtual.planning.slots import CircularBuffer
-from tt_cnn.virtual.queues.queue import SIGNPOST, Command
+from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.threads.calls import followers
 from tt_cnn.virtual.types.enums import DataType, Layout, NativeEnum
@@ -119,9 +119,7 @@ class Capture:
                 self._take(device, place, spec, from_host=by not in _WITHOUT_VALUES)
 
     def _command(self, device: MeshDevice, command: Command) -> None:
-        if command.name == SIGNPOST:
-            return  # TT-NN's graphs have none
-        if self._in_call or command.fills is not None:  # TT-NN reads without a call of that name around it
+        if self._in_call or command.plan is None:  # TT-NN's graphs have no signposts and no replays of traces
             self._tell_command(device, command)
         else:
             with self.nodes.function(command.name):

@@ -233,18 +233,10 @@ class Nodes:
 def form_of(spec: Spec) -> Form:
     shard = spec.memory_config.shard_spec
     cores = 0 if shard is None else shard.grid.num_cores()
-    return Form(spec.memory_config.memory_layout.name, buffer_bytes(spec), cores, spec.page_bytes)
+    return Form(spec.memory_config.memory_layout.name, spec.num_pages * spec.page_bytes, cores, spec.page_bytes)
 
 
 def form_of_table(table: AllocateConfig) -> Form:
     """One row a core."""
     row = table.row_bytes or table.bank_bytes
     return Form("HEIGHT_SHARDED", row * table.cores, table.cores, row)
-
-
-def buffer_bytes(spec: Spec) -> int:
-    """All shards count, the padding of the last ones too."""
-    if spec.memory_config.shard_spec is None:
-        return spec.num_pages * spec.page_bytes
-    rows, columns = spec.shards
-    return rows * columns * spec.shard_pages * spec.page_bytes
