@@ -143,7 +143,7 @@ def _peak(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 
 def _graph_peak(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     """What a user reads from the graph of a dry run, which the card may take although it refuses the call itself."""
-    if "peak" not in recorded:
+    if "peak" not in recorded or not found.graph_peak:
         return None
     return _close(recorded["peak"], found.graph_peak)
 

@@ -84,6 +84,8 @@ class PlanningCard(MeshDevice):
                 for tensor in tensors:
                     tensor._deallocated = False
             self._given_back = None
+            for serial in [one for one in self.live if one > self._rehearsed_from]:
+                super().let_go(serial, self.cells[serial])  # held by an error still: its memory is no longer its own
             self._memory.restore(before)
             del self.happenings[happened:]
 
