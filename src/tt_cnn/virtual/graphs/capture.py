@@ -283,6 +283,7 @@ class Capture:
         )
 
     def _execution(self, device: MeshDevice, command: Command) -> None:
+        manager = device.id() // 2  # each device that a process opens brings one; their ids are 1, 3, 5, ...
         x, y = device.card.grid
         cores = f'[{{"end":{{"x":{x - 1},"y":{y - 1}}},"start":{{"x":0,"y":0}}}}]'
         if not self._told_sub_devices:
@@ -291,7 +292,7 @@ class Capture:
                 "sub_device_manager",
                 {
                     "device_id": device.id(),
-                    "sub_device_manager_id": 0,
+                    "sub_device_manager_id": manager,
                     "sub_devices": f'[{{"sub_device_id":0,"worker_core_ranges":{cores}}}]',
                 },
                 child=True,
@@ -306,7 +307,7 @@ class Capture:
                 "physical_device_id": device.get_device_ids()[0],
                 "runtime_id": self._programs,
                 "sub_device_id": 0,
-                "sub_device_manager_id": 0,
+                "sub_device_manager_id": manager,
                 "worker_core_ranges": cores,
             },
             child=True,
