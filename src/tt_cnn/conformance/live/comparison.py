@@ -115,7 +115,7 @@ def _compare_step(real: LiveStep, virtual: LiveStep) -> dict[str, Verdict]:
     if not real.cached and (real.cbs or real.staging is not None):
         verdicts["cbs"] = _circular_buffers(real, virtual)
     if real.staging is not None and virtual.staging is not None:
-        verdicts["staging"] = _same(sorted(real.staging), sorted(virtual.staging))
+        verdicts["staging"] = _same(*(sorted(_in_order(one) for one in s.staging or ()) for s in (real, virtual)))
     return verdicts
 
 
@@ -145,10 +145,15 @@ _READ: dict[str, Callable[[LiveStep], Any]] = {
 }
 
 
+def _in_order(buffer: list[Any]) -> list[Any]:
+    """The order of core ranges has no meaning."""
+    return [*buffer[:-1], sorted(buffer[-1])]
+
+
 def _circular_buffers(real: LiveStep, virtual: LiveStep) -> Verdict:
     """In any order. The addresses of borrowed memory are not known where a program has no other buffers."""
     known = all(cb[0] is not None for cb in real.cbs)
-    mine, other = ([[*(cb[:1] if known else []), *cb[1:3], sorted(cb[3])] for cb in s.cbs] for s in (real, virtual))
+    mine, other = ([_in_order(cb if known else cb[1:]) for cb in s.cbs] for s in (real, virtual))
     return _same(sorted(mine), sorted(other))
 
 
