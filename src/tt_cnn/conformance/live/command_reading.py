@@ -137,5 +137,3 @@ def plan_only(device: MeshDevice) -> None:
 
 def _nothing() -> None:
     """What a command without data does."""
-
-

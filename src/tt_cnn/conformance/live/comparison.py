@@ -157,9 +157,7 @@ def _circular_buffers(real: LiveStep, virtual: LiveStep) -> Verdict:
     return _same(sorted(mine), sorted(other))
 
 
-def _compare_peak(
-    real: Recording, virtual: Recording, number: int, mine: LiveStep, other: LiveStep
-) -> Verdict | None:
+def _compare_peak(real: Recording, virtual: Recording, number: int, mine: LiveStep, other: LiveStep) -> Verdict | None:
     """Once a call, at its first step, where both sides made the same steps of it."""
     calls = real.calls[mine.call], virtual.calls[other.call]
     if number and real.steps[number - 1].call == mine.call:

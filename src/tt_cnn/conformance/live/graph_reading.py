@@ -61,6 +61,8 @@ class _Reading:
             self._end(node)
         elif kind == "buffer_allocate":
             self.taken.append(_memory(params))
+            if self._step is not None:
+                self._step.own.append([*_memory(params), int(params["num_cores"]), params["layout"]])
         elif kind == "buffer_deallocate":
             if self.last is not None:
                 self.last.frees.append(_memory(params))

@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class ProgramFailed(LiveError):
 class Recorded:
     recording: Recording
     values: Mapping[str, np.ndarray]
+    calls: Sequence[dict[str, Any]] = ()
+    """What the program called, written as data, where that was asked for."""
 
 
 def real_interpreter(named: Path | None) -> str:
@@ -60,27 +63,61 @@ def real_interpreter(named: Path | None) -> str:
 
 
 def record(
-    program: str, options: ProgramOptions, *, python: str, library: str, card: str = "", program_cache: bool = False
+    program: str,
+    options: ProgramOptions,
+    *,
+    python: str,
+    library: str,
+    card: str = "",
+    program_cache: bool = False,
+    calls: bool = False,
 ) -> Recorded:
     """Run a program and read what the card did. `library` is a choice of `TT_CNN_RUNTIME`: `ttnn` or `virtual`."""
     with tempfile.TemporaryDirectory(prefix="tt-cnn-live-") as folder:
         out = Path(folder) / "run"
         request = Path(folder) / "request.json"
-        request.write_text(json.dumps(asdict(Request(program, str(out), options, program_cache))))
-        log = _start(python, request, Path(folder), library, card)
+        request.write_text(json.dumps(asdict(Request(program, str(out), options, program_cache, calls))))
+        log = _start(python, "recorder", [str(request)], Path(folder), library, card)
         failed = out.with_suffix(".failed.json")
         if failed.exists():
             raise _failure(json.loads(failed.read_text()), python)
         recording = out.with_suffix(".json.gz")
         if not recording.exists():
             raise WrongInterpreter(f"{python} could not run the recorder: {_last_line(log)}")
-        values = out.with_suffix(".npz")
-        arrays = {} if not values.exists() else dict(np.load(values))
-        return Recorded(load_recording(recording), arrays)
+        values, written = out.with_suffix(".npz"), out.with_suffix(".calls.json")
+        return Recorded(
+            load_recording(recording),
+            dict(np.load(values)) if values.exists() else {},
+            json.loads(written.read_text()) if written.exists() else (),
+        )
 
 
-def _start(python: str, request: Path, folder: Path, library: str, card: str) -> str:
-    """Run the recorder; what it and the program print is returned."""
+def ask_cases(cases: Sequence[dict[str, Any]], *, python: str) -> list[dict[str, Any]]:
+    """The real library's results of calls that are written as data.
+
+    One that takes the process with it is a `crash`, as corpora say it, and the rest is asked in another process.
+    """
+    results: list[dict[str, Any]] = []
+    while len(results) < len(cases):
+        with tempfile.TemporaryDirectory(prefix="tt-cnn-live-") as folder:
+            asked, answers = Path(folder) / "cases.json", Path(folder) / "results.jsonl"
+            asked.write_text(json.dumps(list(cases[len(results) :])))
+            log = ""
+            try:
+                log = _start(python, "case_recorder", [str(asked), str(answers)], Path(folder), "ttnn", "")
+            except ProgramFailed as error:
+                log = str(error)
+            more = [json.loads(line) for line in answers.read_text().splitlines()] if answers.exists() else []
+        results += more
+        if not more and not results:
+            raise WrongInterpreter(f"{python} could not ask the first call: {_last_line(log)}")
+        if len(results) < len(cases):
+            results.append({"status": "crash", "message": _last_line(log)})
+    return results
+
+
+def _start(python: str, module: str, arguments: Sequence[str], folder: Path, library: str, card: str) -> str:
+    """Run a module beside this one; what it and the program print is returned."""
     ours = folder / "package"
     ours.mkdir()
     (ours / "tt_cnn").symlink_to(Path(tt_cnn.__file__).parent)  # this package alone, not what is installed beside it
@@ -93,7 +130,7 @@ def _start(python: str, request: Path, folder: Path, library: str, card: str) ->
         environment["TT_CNN_CARD"] = card
     try:
         done = subprocess.run(
-            [python, "-m", "tt_cnn.conformance.live.recorder", str(request)],
+            [python, "-m", f"tt_cnn.conformance.live.{module}", *arguments],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

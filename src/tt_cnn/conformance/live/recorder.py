@@ -37,6 +37,8 @@ class Request:
     """The recording goes to OUT.json.gz, values to OUT.npz, and why there is none to OUT.failed.json."""
     options: ProgramOptions
     program_cache: bool = False
+    calls: bool = False
+    """On the virtual card: the calls that the program makes, written as data, go to OUT.calls.json."""
 
 
 class CannotRecord(Exception):
@@ -80,6 +82,7 @@ def _record_real(ttnn: Any, program: Program, request: Request) -> tuple[Recordi
 
 def _record_virtual(ttnn: Any, program: Program, request: Request) -> tuple[Recording, Outputs]:
     from tt_cnn import compat
+    from tt_cnn.conformance.live.call_writing import written_calls
     from tt_cnn.conformance.live.command_reading import CommandReading, plan_only
 
     class CommandWatcher:
@@ -106,8 +109,10 @@ def _record_virtual(ttnn: Any, program: Program, request: Request) -> tuple[Reco
 
     watcher = CommandWatcher()
     compat.install()
-    with watched(ttnn, ("tt_cnn",), watcher):
+    with watched(ttnn, ("tt_cnn",), watcher), written_calls(request.program) as cases:
         outputs, error = _run(program)
+    if request.calls:
+        Path(request.out).with_suffix(".calls.json").write_text(json.dumps(cases))
     recording = Recording(f"the virtual {watcher.name}", _card(watcher.card, error), [], [])
     for reading in watcher.readings:
         for step in reading.steps:
@@ -155,7 +160,7 @@ def main(path: str) -> int:
     options = data["options"]
     if options["resolution"] is not None:
         options["resolution"] = tuple(options["resolution"])
-    request = Request(data["program"], data["out"], ProgramOptions(**options), data["program_cache"])
+    request = Request(data["program"], data["out"], ProgramOptions(**options), data["program_cache"], data["calls"])
     out = Path(request.out)
     try:
         recording, outputs = record(request)
@@ -166,7 +171,8 @@ def main(path: str) -> int:
     if outputs:
         import numpy as np
 
-        np.savez(out.with_suffix(".npz"), **{name: value.float().numpy() for name, value in outputs.items()})
+        arrays: dict[str, Any] = {name: value.float().numpy() for name, value in outputs.items()}
+        np.savez(out.with_suffix(".npz"), **arrays)
     return 0
 
 

@@ -39,6 +39,8 @@ class LiveStep:
     """Allocated between the program before and this one."""
     frees: list[Memory] = field(default_factory=list)
     """Given back between this program and the next."""
+    own: list[list[Any]] = field(default_factory=list)
+    """Of the real library: allocated by the operation itself, as [type, address, bytes a bank, cores, layout]."""
     cached: bool = False
     """The program was in the program cache: the real library does not tell its circular buffers then."""
 

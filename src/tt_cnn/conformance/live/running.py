@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from tt_cnn.conformance.live.comparison import Comparison, compare
-from tt_cnn.conformance.live.launching import LiveError, Recorded, real_interpreter, record
+from tt_cnn.conformance.live.launching import LiveError, Recorded, ask_cases, real_interpreter, record
 from tt_cnn.conformance.live.programs import ProgramOptions
 from tt_cnn.conformance.live.recording import CardFacts
 from tt_cnn.conformance.statistics import pcc
@@ -23,7 +28,7 @@ class NoSuchCard(LiveError):
 
 @dataclass(frozen=True)
 class LiveOptions:
-    program: ProgramOptions = ProgramOptions()
+    program: ProgramOptions
     python: Path | None = None
     card: str | None = None
     program_cache: bool = False
@@ -79,6 +84,7 @@ def run_both(program: str, options: LiveOptions) -> LiveRun:
         library="virtual",
         card=card,
         program_cache=options.program_cache,
+        calls=options.record is not None,
     )
     mocked = ", mocked" if real.recording.mocked else ""
     run = LiveRun(
@@ -94,7 +100,28 @@ def run_both(program: str, options: LiveOptions) -> LiveRun:
             run.notes.append(
                 "values: a mocked card computes none" if real.recording.mocked else "values: the program returns none"
             )
+    if options.record is not None:
+        run.files = write_corpora(options.record, program, card, real, virtual.calls, python)
     return run
+
+
+def write_corpora(
+    folder: Path, program: str, card: str, real: Recorded, calls: Sequence[dict[str, Any]], python: str
+) -> list[Path]:
+    """What the real library did in the run, and a corpus of its calls, each asked again on a clean card."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"\W+", "_", program.removesuffix(".py")).strip("_")
+    steps, corpus = folder / f"steps_{name}_{card}.json.gz", folder / f"calls_{name}_{card}.jsonl.gz"
+    real.recording.save(steps)
+    results = ask_cases(calls, python=python)
+    lines = [json.dumps({"card": card, "case": c, "result": r}) for c, r in zip(calls, results, strict=True)]
+    corpus.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    files = [steps, corpus]
+    if real.values:
+        files.append(folder / f"outputs_{name}_{card}.npz")
+        arrays: dict[str, Any] = dict(real.values)
+        np.savez(files[-1], **arrays)
+    return files
 
 
 def card_like(card: CardFacts) -> str:

@@ -109,21 +109,22 @@ def steps_of_graphs(graphs: Sequence[Sequence[Node]]) -> tuple[list[LiveStep], l
 
 def add_dry_run(recording: Recording, graphs: Sequence[Sequence[Node]], ttnn: ModuleType) -> None:
     """What only a dry run tells: see `graph_reading.with_dry_run`."""
-
-    def peak_of(part: list[Node]) -> dict[str, int]:
-        usage = ttnn.graph.extract_resource_usage_per_core(part)
-        return {
-            "cb": usage.peak_cb,
-            "l1": usage.peak_l1,
-            "staging": usage.peak_dataflow_buffer,
-            "total": usage.peak_total,
-        }
-
     steps, _ = steps_of_graphs(graphs)
-    peaks = [peak_of(part) for graph in graphs for part in call_graphs(graph)]
+    peaks = [peak_of_graph(ttnn, part) for graph in graphs for part in call_graphs(graph)]
     note = with_dry_run(recording.steps, recording.calls, steps, peaks)
     if note:
         recording.notes.append(note)
+
+
+def peak_of_graph(ttnn: ModuleType, graph: list[Node]) -> dict[str, int]:
+    """As the corpora write it."""
+    usage = ttnn.graph.extract_resource_usage_per_core(graph)
+    return {
+        "cb": usage.peak_cb,
+        "l1": usage.peak_l1,
+        "staging": usage.peak_dataflow_buffer,
+        "total": usage.peak_total,
+    }
 
 
 def message_of(error: BaseException) -> str:
