@@ -71,7 +71,7 @@ def write_call(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Case:
 
 
 def _write(value: Any, inputs: list[Tensor]) -> Any:
-    """An argument; tensors in it are added to the inputs. (A function inside `write_call` would keep them in a cycle.)"""
+    """An argument; its tensors are added to the inputs. (A function inside `write_call` would keep them in a cycle.)"""
     if isinstance(value, Tensor):
         if not any(one is value for one in inputs):
             inputs.append(value)
