@@ -13,8 +13,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from tt_cnn.virtual.devices.device import MeshDevice
-from tt_cnn.virtual.ops.conv2d.config import Conv2dL1FullSliceConfig, Op2DSliceConfig
 from tt_cnn.virtual.ops.operation import Call, Operation
+from tt_cnn.virtual.ops.sliding_window.slice_config import Op2DSliceConfig, SliceTypeEnum
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import (
     CoreCoord,
@@ -133,9 +133,10 @@ def _object(name: str, *args: Any, **kwargs: Any) -> Case:
 
 
 def _slicing(config: Op2DSliceConfig) -> Case:
-    if config == Conv2dL1FullSliceConfig:
+    if config.slice_type is SliceTypeEnum.L1Full and not config.num_slices:
         return {"$e": "Conv2dL1FullSliceConfig"}
-    return _object("Conv2dSliceConfig", **_changed(config))
+    kind = {"$e": f"Conv2dSliceConfig.SliceTypeEnum.{config.slice_type.name}"}
+    return {"$o": "Conv2dSliceConfig", "a": [], "k": {"slice_type": kind, "num_slices": config.num_slices}}
 
 
 _FORMS: dict[type, Callable[[Any], Any]] = {

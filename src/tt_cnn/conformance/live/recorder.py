@@ -9,6 +9,7 @@ import gc
 import json
 import sys
 import traceback
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,8 @@ def _record_virtual(ttnn: Any, program: Program, request: Request) -> tuple[Reco
 
     watcher = CommandWatcher()
     compat.install()
-    with watched(ttnn, ("tt_cnn",), watcher), written_calls(request.program) as cases:
+    writing = written_calls(request.program) if request.calls else nullcontext([])
+    with watched(ttnn, ("tt_cnn",), watcher), writing as cases:
         outputs, error = _run(program)
     if request.calls:
         Path(request.out).with_suffix(".calls.json").write_text(json.dumps(cases))
