@@ -9,7 +9,7 @@ import gc
 import json
 import sys
 import traceback
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,9 @@ def _record_virtual(ttnn: Any, program: Program, request: Request) -> tuple[Reco
 
     watcher = CommandWatcher()
     compat.install()
-    writing = written_calls(request.program) if request.calls else nullcontext([])
+    writing: AbstractContextManager[list[dict[str, Any]]] = nullcontext([])
+    if request.calls:
+        writing = written_calls(request.program)
     with watched(ttnn, ("tt_cnn",), watcher), writing as cases:
         outputs, error = _run(program)
     if request.calls:

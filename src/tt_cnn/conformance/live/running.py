@@ -89,7 +89,7 @@ def run_both(program: str, options: LiveOptions) -> LiveRun:
     mocked = ", mocked" if real.recording.mocked else ""
     run = LiveRun(
         program,
-        f"{real.recording.library} on a {card}{mocked}",
+        f"{real.recording.library} on {card}{mocked}",
         virtual.recording.library,
         compare(real.recording, virtual.recording),
         list(real.recording.notes),

@@ -10,14 +10,19 @@ Attributes = dict[str, Any]
 
 
 def attributes_of(text: str) -> Attributes:
-    """`{'a': 'x'; 'b': 'y'}`; what is nullopt or false is left out, and structures that we know are taken apart."""
+    """`{'a': 'x'; 'b': 'y'}` without what is nullopt, false or empty; structures that we know are taken apart."""
     found = re.findall(r"'(\w+)': '(.*?)'(?=; '\w+': '|\}\s*$)", text, re.DOTALL)
-    return {name: _parsed(value) for name, value in found if value not in ("std::nullopt", "false")}
+    return {name: _parsed(value) for name, value in found if value not in _NOTHING}
+
+
+_NOTHING = ("std::nullopt", "false", "SmallVector([])")
 
 
 def _parsed(value: str) -> Any:
     name = value.partition("(")[0]
-    return _STRUCTURES[name](value) if name in _STRUCTURES else value
+    if name in _STRUCTURES:
+        return _STRUCTURES[name](value)
+    return _bare(value) if value.startswith("{[") else value
 
 
 def _memory(text: str) -> Attributes:
