@@ -117,7 +117,7 @@ def conformance(
         )
         return live_options.run_live(live, choice, show, field, as_json)
     if not files:
-        raise typer.BadParameter("name corpora, or a program with --live", param_hint="FILE")
+        raise typer.BadParameter("Missing argument: name corpora, or a program with --live", param_hint="FILE")
     limits = _limits(minimum or [])
     if field is not None and field not in FIELDS:
         raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--field")
