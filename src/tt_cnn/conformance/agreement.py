@@ -17,7 +17,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 PEAK_TOLERANCE = 0.02
 _L1_SMALL = int(BufferType.L1_SMALL.value)
-_OUTPUT_OF_THE_CALLER = ("Move", "InterleavedToSharded")
+_OUTPUT_OF_THE_CALLER = ("Copy", "InterleavedToSharded", "Move", "Reshard")
 """Steps whose output may be allocated before they begin, by what calls them; then the recordings do not have it."""
 _REFUSED = ("error", "input_error")
 _FAILED = ("crash", "timeout")
@@ -98,10 +98,11 @@ def _steps(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 def _factories(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     """Of the steps that the recording knows the factory of."""
     steps = recorded.get("ops", [])
-    if len(steps) != len(found.steps):
+    known = [step for step in steps if step.get("factory")]
+    if not known or len(steps) != len(found.steps):
         return None
-    pairs = [(step["factory"], placed.step.program.factory) for step, placed in zip(steps, found.steps, strict=True)]
-    return _same([known for known, _ in pairs if known], [mine for known, mine in pairs if known])
+    mine = [placed.step.program.factory for step, placed in zip(steps, found.steps, strict=True) if step in known]
+    return _same([step["factory"] for step in known], mine)
 
 
 def _allocations(recorded: dict[str, Any], found: Answer) -> Verdict | None:
@@ -123,12 +124,18 @@ def _allocated(placed: PlacedStep, known: list[Any]) -> list[Any]:
     """
     outputs = [] if placed.step.op in _OUTPUT_OF_THE_CALLER else [slot.spec for slot in placed.step.outputs]
     cores = iter(config.cores for config in placed.step.configs)
-    found = []
-    for spec, place in placed.allocated:
-        allocation = _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec))
-        if spec is None or any(spec is output for output in outputs) or allocation in known:
-            found.append(allocation)
-    return found
+    found = [
+        (
+            _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec)),
+            spec is None or any(spec is output for output in outputs),
+        )
+        for spec, place in placed.allocated
+    ]
+    others = list(known)
+    for allocation, own in found:
+        if own and allocation in others:
+            others.remove(allocation)
+    return [allocation for allocation, own in found if own or allocation in others]
 
 
 def _cores_with_data(spec: Spec) -> int:
@@ -199,9 +206,9 @@ def _found_buffers(step: dict[str, Any], placed: PlacedStep) -> dict[str, Any]:
 
 
 def _borrowed(recorded: dict[str, Any], found: Answer) -> Verdict | None:
-    """The addresses of circular buffers that borrow a tensor's memory; tables in L1_SMALL have none worth comparing."""
+    """The addresses of circular buffers that borrow the memory of a tensor or of a table."""
     steps = recorded.get("ops", [])
-    if not any(step["cbs"] for step in steps) or len(steps) != len(found.steps):
+    if not any(alias for step in steps for _, _, alias, _ in step["cbs"]) or len(steps) != len(found.steps):
         return None
     pairs = [(step, placed) for step, placed in zip(steps, found.steps, strict=True) if step["cbs"]]
     return _same(
