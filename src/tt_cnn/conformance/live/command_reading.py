@@ -49,9 +49,11 @@ class CommandReading:
             self.steps[-1].frees.append(_memory(place))
 
     def _command(self, command: Command) -> None:
-        if command.plan is None or not command.steps:
+        """One whose only step is a move to where its tensor was has memory given back and taken, and no step."""
+        if command.plan is None:
             return
-        self.calls.append(LiveCall(command.name))
+        if command.steps:
+            self.calls.append(LiveCall(command.name))
         happenings: list[Happening] = []
         placed = {id(one.step): one for one in command.steps}
         for action in command.plan.actions:
@@ -64,7 +66,8 @@ class CommandReading:
             elif id(action) in placed:  # a move to the same address is not dispatched
                 happenings.append(placed[id(action)])
                 self._step(command, placed[id(action)])
-        self.calls[-1].peak = peak_of(happenings)
+        if command.steps:
+            self.calls[-1].peak = peak_of(happenings)
 
     def _step(self, command: Command, placed: PlacedStep) -> None:
         step = placed.step
