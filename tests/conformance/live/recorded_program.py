@@ -40,7 +40,7 @@ def small_network(device):
         dtype=ttnn.bfloat16,
     )
     y = ttnn.add(y, y, output_tensor=y)
-    y = ttnn.reallocate(y)  # which has nowhere better to go
+    y = ttnn.reallocate(ttnn.reallocate(y))  # the second has nowhere better to go: nothing is dispatched
     z = ttnn.max_pool2d(y, 1, 32, 32, 32, [2, 2], [2, 2], [0, 0], [1, 1])
     ttnn.deallocate(y)
     z = ttnn.to_layout(ttnn.to_memory_config(z, ttnn.DRAM_MEMORY_CONFIG), ttnn.TILE_LAYOUT)

@@ -23,7 +23,7 @@ def test_steps_are_the_functions_with_a_program_factory() -> None:
     steps, calls = read_steps(graphs()["NORMAL"])
     assert [step.op for step in steps[:4]] == ["InterleavedToSharded", "Halo", "Move", "Conv2d"]
     assert steps[1].factory == "UntilizeWithHaloProgramFactory"
-    assert [call.name for call in calls[:3]] == ["ttnn.conv2d", "ttnn.add", "ttnn.max_pool2d"]
+    assert [call.name for call in calls[:4]] == ["ttnn.conv2d", "ttnn.add", "ttnn.reallocate", "ttnn.max_pool2d"]
     assert sum(call.steps for call in calls) == len(steps)
 
 
