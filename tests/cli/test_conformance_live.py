@@ -59,6 +59,14 @@ def test_differences_are_said_in_words(both: dict[str, Recording]) -> None:
     assert "the real library" in result.stdout and "the virtual card" in result.stdout
 
 
+def test_a_refusal_of_both_is_told(both: dict[str, Recording]) -> None:
+    for side in both.values():
+        side.status, side.error, side.message = "error", "RuntimeError", "Out of Memory: Not enough space"
+    result = run("--live", PROGRAM, *PYTHON)
+    assert result.exit_code == 0
+    assert "the program ends with RuntimeError: Out of Memory: Not enough space" in result.stdout
+
+
 def test_shown_differences_are_chosen(both: dict[str, Recording]) -> None:
     for step in both["virtual"].steps:
         step.factory, step.frees = "Another", [[1, 0, 0]]

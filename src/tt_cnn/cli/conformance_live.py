@@ -141,6 +141,8 @@ def _print_run(run: LiveRun, show: int, field: str | None) -> None:
     found = run.comparison
     _say(f"{run.program}: {found.equal} of {found.steps} steps equal ({run.real} and {run.virtual})", style="bold")
     output.print(counts_table(found))
+    if run.ends:
+        _say(f"the program ends with {run.ends}")
     for note in run.notes:
         _say(f"not compared: {note}")
     for value in run.values:

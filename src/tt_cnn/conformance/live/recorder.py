@@ -72,13 +72,24 @@ def _record_real(ttnn: Any, program: Program, request: Request) -> tuple[Recordi
     steps, calls = steps_of_graphs(watcher.graphs)
     recording = Recording(f"ttnn {_version()}", _card(watcher.card, error), steps, calls, mocked=is_mocked())
     _note_error(recording, error)
+    watcher.close_all()
+    if error is None:
+        _add_dry_run(recording, ttnn, program, request)
+    else:
+        recording.notes.append("dataflow buffers and peaks: a program that ends with an error has no dry run")
+        for step in recording.steps:
+            step.staging = None
+    return recording, ({} if recording.mocked else outputs)
+
+
+def _add_dry_run(recording: Recording, ttnn: Any, program: Program, request: Request) -> None:
     dry = GraphWatcher(ttnn, ttnn.graph.RunMode.NO_DISPATCH, request.program_cache)
     with watched(ttnn, ("ttnn",), dry):
-        _, dry_error = _run(program)
-    if dry_error is not None and error is None:
-        recording.notes.append(f"a dry run ends with {type(dry_error).__name__}: {message_of(dry_error)}")
+        _, error = _run(program)
+    dry.close_all()
+    if error is not None:
+        recording.notes.append(f"a dry run ends with {type(error).__name__}: {message_of(error)}")
     add_dry_run(recording, dry.graphs, ttnn)
-    return recording, ({} if recording.mocked else outputs)
 
 
 def _record_virtual(ttnn: Any, program: Program, request: Request) -> tuple[Recording, Outputs]:
@@ -104,7 +115,7 @@ def _record_virtual(ttnn: Any, program: Program, request: Request) -> tuple[Reco
             self._open.append(CommandReading(device))
             self.readings.append(self._open[-1])
 
-        def closing(self) -> None:
+        def closing(self, device: Any) -> None:
             while self._open:
                 self._open.pop().finish()
 

@@ -53,6 +53,8 @@ class LiveRun:
     comparison: Comparison
     notes: list[str]
     """What was not compared, and why."""
+    ends: str = ""
+    """The error with which the program ends on the real library."""
     values: list[ValueAgreement] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
@@ -66,6 +68,7 @@ class LiveRun:
             "program": self.program,
             "real": self.real,
             "virtual": self.virtual,
+            "ends": self.ends,
             "notes": self.notes,
             "values": [asdict(value) for value in self.values],
             "files": [str(file) for file in self.files],
@@ -93,6 +96,7 @@ def run_both(program: str, options: LiveOptions) -> LiveRun:
         virtual.recording.library,
         compare(real.recording, virtual.recording),
         list(real.recording.notes),
+        f"{real.recording.error}: {real.recording.message}" if real.recording.error else "",
     )
     if options.program.values:
         run.values = compare_values(real, virtual)

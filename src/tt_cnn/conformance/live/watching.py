@@ -24,7 +24,8 @@ class Watcher(Protocol):
 
     def opened(self, device: Any) -> None: ...
 
-    def closing(self) -> None: ...
+    def closing(self, device: Any) -> None:
+        """`None` at the end of the program, whatever it has left open."""
 
 
 @contextmanager
@@ -43,7 +44,7 @@ def watched(ttnn: ModuleType, packages: tuple[str, ...], watcher: Watcher) -> It
     try:
         yield
     finally:
-        watcher.closing()
+        watcher.closing(None)
         for module, name, original in replaced:
             setattr(module, name, original)
 
@@ -54,9 +55,9 @@ def _telling(original: Callable[..., Any], watcher: Watcher, opens: bool) -> Cal
         watcher.opened(device)
         return device
 
-    def closing(*args: Any, **kwargs: Any) -> Any:
-        watcher.closing()
-        return original(*args, **kwargs)
+    def closing(device: Any, *args: Any, **kwargs: Any) -> Any:
+        watcher.closing(device)
+        return original(device, *args, **kwargs)
 
     return opening if opens else closing
 
@@ -68,9 +69,11 @@ class GraphWatcher:
         self.ttnn, self.mode, self.program_cache = ttnn, mode, program_cache
         self.graphs: list[list[Node]] = []
         self.card: CardFacts | None = None
+        self._open: list[Any] = []
         self._capturing = False
 
     def opened(self, device: Any) -> None:
+        self._open.append(device)
         if not self.program_cache:
             device.disable_and_clear_program_cache()
         if self.card is None:
@@ -79,10 +82,17 @@ class GraphWatcher:
             self.ttnn.graph.begin_graph_capture(self.mode)
             self._capturing = True
 
-    def closing(self) -> None:
+    def closing(self, device: Any) -> None:
         if self._capturing:
             self._capturing = False
             self.graphs.append(self.ttnn.graph.end_graph_capture() or [])
+        self._open = [one for one in self._open if one is not device]
+
+    def close_all(self) -> None:
+        """What the program has left open: it will be run again."""
+        for device in self._open:
+            self.ttnn.close_device(device)
+        self._open = []
 
 
 def facts_of(device: Any) -> CardFacts:
