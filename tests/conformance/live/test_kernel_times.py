@@ -12,6 +12,7 @@ import pytest
 
 from tt_cnn.conformance.live.kernel_times import SheetError, main, read_sheet, time_rows
 from tt_cnn.conformance.live.recording import CardFacts, LiveCall, LiveStep, Recording
+from tt_cnn.conformance.live.sheet_attributes import attributes_of, structure
 
 SHARDED = (
     "MemoryConfig(memory_layout=TensorMemoryLayout::HEIGHT_SHARDED;buffer_type=BufferType::L1;shard_spec=ShardSpec("
@@ -133,6 +134,39 @@ def test_attributes_are_taken_apart(sheet: Path) -> None:
     assert (told["weights_dtype"], told["fidelity"], told["fp32_dest_acc"]) == ("BFLOAT8_B", "LoFi", True)
     assert (told["act_block_h_ntiles"], told["grid"], told["activation"]) == (2, [8, 8], "RELU")
     assert told["act_double_buffer"] and not told["weights_double_buffer"] and told["split_reader"] == "auto"
+
+
+def test_structures_without_names_of_fields() -> None:
+    """As TT-NN 0.81.1 prints them in its graphs."""
+    window = (
+        "SlidingWindowConfig(1; 0; {32; 16}; {3; 3}; {1; 2}; array(1; 1; 0; 0); {0; 0}; {1; 1}; std::nullopt; 1; 1; 32"
+    )
+    memory = (
+        "MemoryConfig(memory_layout=TensorMemoryLayout::HEIGHT_SHARDED;buffer_type=BufferType::L1;shard_spec=ShardSpec{"
+        'grid=[{"start":{"x":0;"y":0};"end":{"x":7;"y":3}]; shape=[32; 16]; orientation=ShardOrientation::ROW_MAJOR})'
+    )
+    told = attributes_of(f"{{'config': '{window}; 32; 1; <CoreRangeSet>; 1)'; 'memory_config': '{memory}'}}")
+    assert (told["config"]["batch"], told["config"]["input_hw"], told["config"]["stride_hw"]) == (1, [32, 16], [1, 2])
+    assert (told["config"]["padding_tblr"], told["config"]["num_cores_nhw"]) == ([1, 1, 0, 0], 32)
+    assert told["memory_config"] == {
+        "layout": "HEIGHT_SHARDED",
+        "buffer": "L1",
+        "grid": "{[0-0-7-3]}",
+        "shard": [32, 16],
+        "orient": "ROW_MAJOR",
+    }
+    assert structure("Conv2dBlockConfig(1; 2)", ("height", "width")) == {"height": "1", "width": "2"}
+
+
+def test_a_convolution_in_another_form_keeps_its_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "sheet.csv"
+    cells = line("Conv2dDeviceOperation", 1, 10, {"groups": "1"}, tensor("INPUT_0", ROWS))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(cells))
+        writer.writeheader()
+        writer.writerow(cells)
+    (timed,) = read_sheet(path)
+    assert timed.args["attrs"] == {"groups": "1"} and "conv" not in timed.args
 
 
 def test_padded_shapes_stand_where_they_differ(sheet: Path) -> None:

@@ -66,16 +66,18 @@ def read_sheet(path: Path) -> list[Timed]:
 
 
 def _timed(line: dict[str, str]) -> Timed:
+    """A convolution whose attributes have another form keeps them as they are."""
     step = operation_name(line["OP CODE"])
     tensors = {kind: _tensors(line, kind) for kind in ("INPUT", "OUTPUT")}
     attributes = attributes_of(line["ATTRIBUTES"])
     args: dict[str, Any] = {"inputs": tensors["INPUT"], "outputs": tensors["OUTPUT"], "cores": int(line["CORE COUNT"])}
     if line.get("MATH FIDELITY"):
         args["fidelity"] = line["MATH FIDELITY"]
-    if step == "Conv2d":
-        args["conv"] = convolution_of(attributes, tensors["INPUT"], tensors["OUTPUT"], args["cores"])
-    else:
-        args["attrs"] = attributes
+    try:
+        told = {"conv": convolution_of(attributes, tensors["INPUT"], tensors["OUTPUT"], args["cores"])}
+    except (LookupError, ValueError, TypeError):
+        told = {"attrs": attributes}
+    args |= told if step == "Conv2d" else {"attrs": attributes}
     padded = {
         kind: [one["padded"] if "padded" in one else one["shape"] for one in found] for kind, found in tensors.items()
     }
