@@ -45,6 +45,9 @@ def compare(recorded: dict[str, Any], found: Answer) -> dict[str, Verdict]:
     if status in _REFUSED:
         if "message" in recorded:
             verdicts["message"] = _same(mask_program(recorded["message"]), mask_program(found.message))
+        graph_peak = _graph_peak(recorded, found)
+        if graph_peak is not None and status == "error":
+            verdicts["graph_peak"] = graph_peak
         return verdicts
     for field, judge in _OF_ACCEPTED.items():
         verdict = judge(recorded, found)
@@ -227,8 +230,19 @@ def _borrowed(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 def _peak(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     if "peak" not in recorded:
         return None
-    want, have = recorded["peak"]["total"], found.peak["total"]
-    return Verdict(abs(have - want) <= PEAK_TOLERANCE * want, recorded["peak"], found.peak)
+    return _close(recorded["peak"], found.peak)
+
+
+def _graph_peak(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    """What a user reads from the graph of a dry run, which the card may take although it refuses the call itself."""
+    if "peak" not in recorded or not found.graph_peak:
+        return None
+    return _close(recorded["peak"], found.graph_peak)
+
+
+def _close(recorded: dict[str, int], found: dict[str, int]) -> Verdict:
+    want, have = recorded["total"], found["total"]
+    return Verdict(abs(have - want) <= PEAK_TOLERANCE * want, recorded, found)
 
 
 _OF_ACCEPTED: dict[str, Callable[[dict[str, Any], Answer], Verdict | None]] = {
@@ -243,4 +257,5 @@ _OF_ACCEPTED: dict[str, Callable[[dict[str, Any], Answer], Verdict | None]] = {
     "borrowed": _borrowed,
     "allocations": _allocations,
     "peak": _peak,
+    "graph_peak": _graph_peak,
 }

@@ -8,10 +8,9 @@ from typing import Any
 from tt_cnn.conformance.answer import ranges_of
 from tt_cnn.conformance.live.recording import LiveCall, LiveStep, Memory
 from tt_cnn.conformance.peak import peak_of
-from tt_cnn.conformance.planning_card import Given, Happening, Taken
 from tt_cnn.virtual.devices.device import MeshDevice
+from tt_cnn.virtual.planning.happenings import Given, Ran, Taken, happenings
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
-from tt_cnn.virtual.planning.plan import Allocate, Free
 from tt_cnn.virtual.planning.slots import Slot
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -37,12 +36,12 @@ class CommandReading:
             self.device.listeners.remove(self._command)
             self.device.memory_listeners.remove(self._memory)
 
-    def _memory(self, what: str, place: Place, spec: Spec | None, by: str) -> None:
+    def _memory(self, what: str, place: Place, spec: Spec, by: str) -> None:
         """Memory taken and given back outside commands."""
-        self._take(place) if what == "allocate" else self._give(place)
-
-    def _take(self, place: Place) -> None:
-        self._taken.append(_memory(place))
+        if what == "allocate":
+            self._taken.append(_memory(place))
+        else:
+            self._give(place)
 
     def _give(self, place: Place) -> None:
         if self.steps:
@@ -52,56 +51,39 @@ class CommandReading:
         """One whose only step is a move to where its tensor was has memory given back and taken, and no step."""
         if command.plan is None:
             return
+        call = LiveCall(command.name)
         if command.steps:
-            self.calls.append(LiveCall(command.name))
-        happenings: list[Happening] = []
-        placed = {id(one.step): one for one in command.steps}
-        for action in command.plan.actions:
-            if isinstance(action, Allocate):
-                happenings.append(Taken(command.places[action.slot.buffer]))
-                self._take(command.places[action.slot.buffer])
-            elif isinstance(action, Free):
-                happenings.append(Given(command.places[action.slot.buffer]))
-                self._give(command.places[action.slot.buffer])
-            elif id(action) in placed:  # a move to the same address is not dispatched
-                happenings.append(placed[id(action)])
-                self._step(command, placed[id(action)])
-        if command.steps:
-            self.calls[-1].peak = peak_of(happenings)
+            self.calls.append(call)
+        happened = list(happenings(command.plan, command.steps, command.places))
+        for one in happened:
+            if isinstance(one, Taken):
+                self._taken.append(_memory(one.place))
+            elif isinstance(one, Given):
+                self._give(one.place)
+            elif isinstance(one, Ran):
+                call.steps += 1
+                self.steps.append(_step(command, one.placed, len(self.calls) - 1, self._taken))
+                self._taken = []
+        call.peak = peak_of(happened)
 
-    def _step(self, command: Command, placed: PlacedStep) -> None:
-        step = placed.step
-        tables = [place for spec, place in placed.allocated if spec is None]
-        for table in tables:
-            self._take(table)
-        self.calls[-1].steps += 1
-        pairs = list(zip(step.buffers, placed.buffer_addresses, strict=True))
-        self.steps.append(
-            LiveStep(
-                op=step.op,
-                factory=step.factory,
-                call=len(self.calls) - 1,
-                layer=command.layer,
-                inputs=[_spec(command, slot) for slot in step.inputs],
-                outputs=[_spec(command, slot) for slot in step.outputs],
-                cbs=[
-                    [address, b.bytes, int(b.alias is not None), ranges_of(b.cores)]
-                    for b, address in pairs
-                    if not b.dataflow
-                ],
-                staging=[
-                    [b.bytes, int(b.alias is not None), ranges_of(b.cores)]
-                    for b, _ in pairs
-                    if b.dataflow and not b.scratch
-                ],
-                buffers=self._taken,
-                cached=command.cached,
-            )
-        )
-        self._taken = []
-        if not self.device.program_cache.enabled:  # tables go with their program
-            for table in tables:
-                self._give(table)
+
+def _step(command: Command, placed: PlacedStep, call: int, taken: list[Memory]) -> LiveStep:
+    step = placed.step
+    pairs = list(zip(step.buffers, placed.buffer_addresses, strict=True))
+    return LiveStep(
+        op=step.op,
+        factory=step.factory,
+        call=call,
+        layer=command.layer,
+        inputs=[_spec(command, slot) for slot in step.inputs],
+        outputs=[_spec(command, slot) for slot in step.outputs],
+        cbs=[[at, b.bytes, int(b.alias is not None), ranges_of(b.cores)] for b, at in pairs if not b.dataflow],
+        staging=[
+            [b.bytes, int(b.alias is not None), ranges_of(b.cores)] for b, _ in pairs if b.dataflow and not b.scratch
+        ],
+        buffers=taken,
+        cached=command.cached,
+    )
 
 
 def _memory(place: Place) -> Memory:

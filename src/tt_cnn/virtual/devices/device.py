@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from tt_cnn.virtual.memory.heap import give_back
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.memory.view import MemoryView, memory_view
+from tt_cnn.virtual.planning.dry_run import Boundless
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
 from tt_cnn.virtual.planning.plan import FreeMemory, Plan
 from tt_cnn.virtual.planning.plan_cache import PlanCache
@@ -73,7 +75,9 @@ class MeshDevice:
                 raise ValueError(f"{name} is {size}; it must be 0 or more bytes")
         self.card = card
         self.shape = shape
-        self.memory = Memory(card, l1_small_size, trace_region_size)
+        self._memory = Memory(card, l1_small_size, trace_region_size)
+        self._dry: dict[int, Boundless] = {}
+        """Memories of dry runs by their threads."""
         self.engine = create_engine(engine, numerics, create_precision(precision, guard, samples))
         self.hazards = HazardChecker(hazards, num_command_queues)
         self.l1_small_size = l1_small_size
@@ -96,13 +100,15 @@ class MeshDevice:
         """Of the same buffers: goes to `lock.dropped` when the buffer is gone."""
         self.advises = True
         """Errors say what would fit, found by planning."""
-        self.no_dispatch = False
-        """Commands are planned and reported but not run (graph capture with NO_DISPATCH)."""
+        self.never_dispatches = False
+        """Commands of all threads are planned and reported but not run."""
         self.listeners: list[Callable[[Command], None]] = []
         self.timers: list[Timer] = []
         """Told of each command that ran, with its times; while there is none, nothing is timed."""
-        self.memory_listeners: list[Callable[[str, Place, Spec | None, str], None]] = []
+        self.memory_listeners: list[Callable[[str, Place, Spec, str], None]] = []
         """Told of memory taken and given back outside commands: what, where, its spec and by what."""
+        self.refusal_listeners: list[Callable[[str, Plan, Placement], None]] = []
+        """Told of calls that did not fit or failed a check: the call, its plan, and how far it came."""
         self._device_ids = list(device_ids)
         self._programs = ProgramIds()
         self._last_trace = 0
@@ -169,6 +175,25 @@ class MeshDevice:
     # --- memory -------------------------------------------------------------------------------------------------
 
     @property
+    def memory(self) -> Memory:
+        """The card's, or that of a dry run where the present thread makes one."""
+        return self._dry.get(get_ident(), self._memory) if self._dry else self._memory
+
+    @property
+    def no_dispatch(self) -> bool:
+        """Commands are planned and reported but not run (graph capture with NO_DISPATCH)."""
+        return self.never_dispatches or (bool(self._dry) and get_ident() in self._dry)
+
+    def begin_dry_run(self) -> None:
+        """What the present thread calls from now on takes no memory, always fits, and does not run."""
+        with self.lock:
+            self._dry.setdefault(get_ident(), Boundless(self._memory))
+
+    def end_dry_run(self) -> None:
+        with self.lock:
+            self._dry.pop(get_ident(), None)
+
+    @property
     def chips(self) -> int:
         return len(self._device_ids)
 
@@ -216,12 +241,12 @@ class MeshDevice:
     def _collected(self, dropped: Dropped) -> None:
         if dropped.serial in self.live:
             self.let_go(dropped.serial, dropped.cell)
-            self.take_back(dropped.cell.place)
+            self.take_back(dropped.cell.place, dropped.cell.spec)
 
-    def take_back(self, here: Place, by: str = "") -> None:
+    def take_back(self, here: Place, spec: Spec, by: str = "") -> None:
         """Memory that a buffer has given up."""
         for listener in self.memory_listeners:
-            listener("free", here, None, by)
+            listener("free", here, spec, by)
         if not self.closed and here.address:  # a dry run has addresses 0
             self.memory.free(here.buffer_type, here.address)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from typing import Any
 
 from tt_cnn.interrupts import Setting
 
@@ -19,6 +20,8 @@ class CardError(RuntimeError):
         self.advice = advice
         self.where = ""
         """The step of a plan that failed, in words."""
+        self.reached: Any = None
+        """The `Placement` up to there, where a plan was being placed."""
 
 
 class HazardError(CardError):

@@ -167,6 +167,10 @@ class Memory:
         if address:
             self.regions[buffer_type].free(address)
 
+    def program_limit(self, kind: str) -> int:
+        """The address at which the `circular` or `dataflow` buffers of a program must end."""
+        return self.card.l1_size
+
     def snapshot(self) -> dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]:
         return {kind: region.snapshot() for kind, region in self.regions.items()}
 

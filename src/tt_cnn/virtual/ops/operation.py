@@ -43,6 +43,7 @@ from tt_cnn.virtual.queues.queue import Command, current_queue, title
 from tt_cnn.virtual.tensors.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.tensors.storage import zeros
 from tt_cnn.virtual.tensors.tensor import OPERATORS, Tensor
+from tt_cnn.virtual.threads.calls import followers, told
 from tt_cnn.virtual.types.enums import Arch
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
@@ -159,6 +160,11 @@ class Operation:
         return None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not followers():
+            return self._bind_and_run(args, kwargs)
+        return told(f"ttnn.{self.name}", self._bind_and_run, args, kwargs)
+
+    def _bind_and_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             call = self.bind(args, kwargs)
             call.given = args, kwargs
@@ -253,6 +259,9 @@ class Operation:
         except HazardError:
             raise
         except CardError as error:
+            for listener in device.refusal_listeners:
+                listener(f"ttnn.{self.name}", plan, error.reached)
+            error.reached = None
             specs = [t.spec for t in call.tensors]
             explain(
                 error,

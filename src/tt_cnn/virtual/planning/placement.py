@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
-from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.memory.memory import Footprint, Memory
-from tt_cnn.virtual.planning.plan import Action, Allocate, CircularBuffer, Free, Plan, Refuse, Step
+from tt_cnn.virtual.planning.dry_run import Boundless
+from tt_cnn.virtual.planning.plan import Action, Allocate, AllocateConfig, CircularBuffer, Free, Plan, Refuse, Step
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -33,6 +34,12 @@ class PlacedStep:
     allocated: list[tuple[Spec | None, Place]] = field(default_factory=list)
     """Buffers allocated since the step before."""
     lowest_l1: int | None = None
+    tables: list[tuple[AllocateConfig, Place]] = field(default_factory=list)
+    """Those that its program brought; a program that was there before has them already."""
+    keeps_program: bool = True
+    """The program cache keeps the program and its tables. Without one they go when the program has run."""
+    cached: bool = False
+    """Its program was in the program cache."""
 
 
 @dataclass
@@ -44,6 +51,8 @@ class Placement:
     """Memory that the call reads and writes."""
     kept_configs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
     """L1_SMALL tables of programs seen for the first time, by program key."""
+    refused: PlacedStep | None = None
+    """The step that was not dispatched, where that is what the call failed at."""
 
 
 class ProgramIds:
@@ -71,12 +80,15 @@ def place(
     Without a program cache a program's tables go with the program (`keep_configs` False).
     """
     before = memory.snapshot()
+    placer = _Placer(plan, memory, dict(inputs), cached, ids, keep_configs)
     try:
-        placement = _Placer(plan, memory, dict(inputs), cached, ids, keep_configs).run()
+        placement = placer.run()
         admit(placement)
         return placement
-    except BaseException:
+    except BaseException as error:
         memory.restore(before)
+        if isinstance(error, CardError):
+            error.reached = placer.result
         raise
 
 
@@ -96,6 +108,8 @@ class _Placer:
         self.cached, self.ids, self.keep_configs = cached, ids, keep_configs
         self.result = Placement(places, [])
         self.fresh: list[tuple[Spec | None, Place]] = []
+        self.seen: set[tuple[object, ...]] = set()
+        """Programs of the steps so far."""
 
     def run(self) -> Placement:
         for at, action in enumerate(self.plan.actions):
@@ -129,26 +143,40 @@ class _Placer:
         )
 
     def _dispatch(self, step: Step) -> None:
-        self._place_configs(step)
+        tables = self._place_configs(step)
         addresses, regions = _buffer_addresses(step, self.memory, self.places)
-        placed = PlacedStep(step, addresses, self.fresh, self.memory.regions[BufferType.L1].lowest)
-        _check_program(regions, placed.lowest_l1, self.memory, self.ids)
+        lowest = None if isinstance(self.memory, Boundless) else self.memory.regions[BufferType.L1].lowest
+        cached = step.program_key in self.cached or (self.keep_configs and step.program_key in self.seen)
+        self.seen.add(step.program_key)
+        placed = PlacedStep(step, addresses, self.fresh, lowest, tables, self.keep_configs, cached)
+        try:
+            self._check(placed, regions)
+        except CardError:
+            self.result.refused = placed
+            raise
         self.result.steps.append(placed)
         self.fresh = []
         if not self.keep_configs:
             for here in self.result.kept_configs.pop(step.program_key, ()):
                 self.memory.free(here.buffer_type, here.address)
 
-    def _place_configs(self, step: Step) -> None:
+    def _check(self, placed: PlacedStep, regions: dict[str, dict[CoreRange, int]]) -> None:
+        _check_program(regions, placed.lowest_l1, self.memory, self.ids)
+        if isinstance(self.memory, Boundless) and self.memory.l1_in_use and not placed.cached:
+            refusal = placed.step.program.dry_run_refusal(placed.step)
+            fatal(refusal is None, refusal or "")
+
+    def _place_configs(self, step: Step) -> list[tuple[AllocateConfig, Place]]:
         kept = self.result.kept_configs
         if not step.configs or step.program_key in self.cached or step.program_key in kept:
-            return
+            return []
         tables = kept.setdefault(step.program_key, [])
         for config in step.configs:
             total = config.bank_bytes * config.cores
             here = self._take(Footprint(config.buffer_type, config.bank_bytes, config.cores, total), None)
             tables.append(here)
             self.places[config.buffer] = here
+        return list(zip(step.configs, tables, strict=True))
 
 
 def _where(plan: Plan, at: int) -> str:
@@ -256,8 +284,8 @@ def _check_program(
 ) -> None:
     """The checks of a program when it is enqueued: its static regions end inside L1 and below the lowest tensor."""
     program = ids.next()
-    limit = memory.card.l1_size
     for kind, ends in regions.items():
+        limit = memory.program_limit(kind)
         for cores, end in ends.items():
             if end > limit:
                 raise CardError(

@@ -26,6 +26,8 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 @dataclass(frozen=True, slots=True)
 class Allocate:
     slot: Slot
+    by_call: bool = False
+    """The call makes it and hands it to the device operation that writes it; most of those make their own outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +156,11 @@ class Planner:
         self._next += 1
         return self._next - 1
 
-    def allocate(self, spec: Spec) -> Slot:
+    def allocate(self, spec: Spec, by_call: bool = False) -> Slot:
         """A new device tensor."""
         id_ = self._id()
         slot = Slot(id_, id_, spec)
-        self.actions.append(Allocate(slot))
+        self.actions.append(Allocate(slot, by_call))
         return slot
 
     def view(self, slot: Slot, spec: Spec) -> Slot:
@@ -185,9 +187,9 @@ class Planner:
         return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
 
     def config_tensor(
-        self, bank_bytes: int, cores: int, buffer_type: BufferType = BufferType.L1_SMALL
+        self, bank_bytes: int, cores: int, buffer_type: BufferType = BufferType.L1_SMALL, row_bytes: int = 0
     ) -> AllocateConfig:
-        return AllocateConfig(bank_bytes, cores, self._id(), buffer_type)
+        return AllocateConfig(bank_bytes, cores, self._id(), buffer_type, row_bytes)
 
     def dispatch(
         self,

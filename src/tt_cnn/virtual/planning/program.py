@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
@@ -36,10 +36,18 @@ class Program(ABC):
     follow from the other fields and name slots of one plan, so they do not count in that.
     """
 
+    suffix: ClassVar[str] = "DeviceOperation"
+    """What the name of its device operation has after `op`."""
+
     op: str
     factory: str
     cores: CoreRangeSet
     buffers: tuple[CircularBuffer, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def device_operation(self) -> str:
+        """The name that TT-NN's graphs and profiler give it."""
+        return self.op + self.suffix
 
     @abstractmethod
     def time(self, step: Step, figures: Figures) -> Cycles:
@@ -67,6 +75,11 @@ class Program(ABC):
     def decisions(self) -> dict[str, Any]:
         """The fields that this kind of program adds, by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _COMMON}
+
+    def dry_run_refusal(self, step: Step) -> str | None:
+        """What TT-NN says to a dry run (a graph capture with NO_DISPATCH) of a program that is not cached, while
+        tensors are in L1. None: it runs."""
+        return None
 
     def buffer(self, name: str) -> CircularBuffer:
         return next(one for one in self.buffers if one.name == name)

@@ -26,6 +26,8 @@ class AllocateConfig:
     cores: int
     buffer: int
     buffer_type: BufferType = BufferType.L1_SMALL
+    row_bytes: int = 0
+    """Of one core's part, without what aligns it; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

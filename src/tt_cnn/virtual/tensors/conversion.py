@@ -16,6 +16,7 @@ from tt_cnn.virtual.numerics.formats import host_round, to_integer
 from tt_cnn.virtual.tensors.mesh import MeshToTensor, TensorToMesh
 from tt_cnn.virtual.tensors.storage import CARRIER, HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor, provides
+from tt_cnn.virtual.threads.calls import followed
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
@@ -102,6 +103,8 @@ def _own(converted: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     return converted.clone() if shared and converted.numel() else converted
 
 
+@followed("ttnn.from_torch")
+@followed("ttnn::convert_python_tensor_to_tt_tensor", returns=True)
 def from_torch(
     tensor: Any,
     dtype: DataType | None = None,
@@ -189,6 +192,7 @@ def logical_values(tensor: Tensor) -> list[torch.Tensor]:
 
 
 @provides("to_torch")
+@followed("ttnn.to_torch")
 def to_torch(
     tensor: Tensor,
     dtype: torch.dtype | None = None,

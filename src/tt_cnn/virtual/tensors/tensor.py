@@ -10,6 +10,7 @@ import torch
 from tt_cnn.interrupts import uninterrupted
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.tensors.storage import Buffer, Holder, HostStorage
+from tt_cnn.virtual.threads.calls import followed
 from tt_cnn.virtual.types.enums import DataType, Layout, StorageType
 from tt_cnn.virtual.types.geometry import Shape, Tile, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -177,6 +178,7 @@ class Tensor:
         memory = self.buffer("buffer_aligned_page_size").device.memory
         return round_up(self._spec.page_bytes, memory.page_alignment(self._spec.memory_config.buffer_type))
 
+    @followed("Tensor::deallocate")
     def deallocate(self, force: bool = False) -> None:
         """Give the memory back; without `force` only when no other tensor shares it. Twice is harmless."""
         buffer = self._buffer

@@ -154,7 +154,7 @@ def brought(
         return flat, owned
     alignment = () if flat.spec.is_sharded else tuple(shards.config.shard_spec.shape)  # type: ignore[union-attr]
     target = Spec(flat.spec.shape, flat.spec.dtype, flat.spec.layout, shards.config, alignment)
-    shards_of_input = sharded(planner, flat, target)
+    shards_of_input = sharded(planner, flat, target, by_call=True)
     gives_back = deallocate and not flat.spec.memory_config.is_dram()
     if gives_back or owned:
         release(planner, flat)

@@ -7,7 +7,7 @@ lists them; ragged variants (windows, sinks, block maps) are refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -47,6 +47,7 @@ scaled down when a larger maximum came, and added up."""
 class AttentionProgram(ComputeProgram):
     """Each core takes chunks of queries, and for each goes through the chunks of keys and values."""
 
+    suffix: ClassVar[str] = ""
     op: str = "SDPAOperation"
     factory: str = "SDPAProgramFactory"
     causal: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
@@ -23,6 +23,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class CloneProgram(MovingPagesProgram, ComputeProgram):
     """Page by page, through another dtype where one is wanted."""
 
+    suffix: ClassVar[str] = "Operation"
     op: str = "Clone"
     factory: str = "CloneProgramFactory"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -31,6 +31,7 @@ _OPTIONAL = ("weight", "bias")
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNormProgram(ComputeProgram):
+    suffix: ClassVar[str] = ""
     op: str = "BatchNormOperation"
     factory: str = "BatchNormFactory"
     eps: float

@@ -57,7 +57,7 @@ def _brought(planner: Planner, source: Slot, pool: Pool, wish: Wish) -> tuple[Sl
     flat = source
     if spec.padded_shape[0] != 1 or spec.padded_shape[1] != 1:
         flat = plan_reshape(planner, source, _flat(spec.shape), _flat(spec.padded_shape))
-    held = sharded(planner, flat, Spec(flat.spec.shape, flat.spec.dtype, flat.spec.layout, config))
+    held = sharded(planner, flat, Spec(flat.spec.shape, flat.spec.dtype, flat.spec.layout, config), by_call=False)
     if flat.buffer != source.buffer:
         planner.free(flat)
     return held, ParallelConfig.of(config), True

@@ -135,7 +135,7 @@ def plan_table(planner: Planner, size: int, parallel: ParallelConfig, in_dram: b
 
 
 def table_in_l1_small(planner: Planner, size: int, cores: CoreRangeSet) -> AllocateConfig:
-    return planner.config_tensor(round_up(size, planner.card.l1_alignment), cores.num_cores())
+    return planner.config_tensor(round_up(size, planner.card.l1_alignment), cores.num_cores(), row_bytes=size)
 
 
 def table_in_dram(planner: Planner, size: int, cores_nhw: int) -> AllocateConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -29,6 +30,7 @@ _REDUCED_AT_ONCE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class BilinearProgram(Program):
+    suffix: ClassVar[str] = "Operation"
     op: str = "Upsample"
     factory: str = "UpsampleBilinearProgramFactory"
     upsampling: Upsampling

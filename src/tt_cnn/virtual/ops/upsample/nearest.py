@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -26,6 +27,7 @@ _FRACTIONAL_PAGES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class NearestProgram(Program):
+    suffix: ClassVar[str] = "Operation"
     op: str = "Upsample"
     upsampling: Upsampling
 
