@@ -19,8 +19,6 @@ from tt_cnn.conformance.verdict import Verdict
 STEP_FIELDS = ("step", "factory", "inputs", "outputs", "addresses", "cbs", "staging", "buffers", "frees", "peak")
 FIELDS = ("status", *STEP_FIELDS)
 
-_L1_SMALL = 3
-
 
 @dataclass(frozen=True)
 class LiveDifference:
