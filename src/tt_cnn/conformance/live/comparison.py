@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
-from tt_cnn.conformance.agreement import mask_program
+from tt_cnn.conformance.agreement import comparable
 from tt_cnn.conformance.live.recording import FINISHED, LiveStep, Recording
 from tt_cnn.conformance.tally import Count
 from tt_cnn.conformance.verdict import Verdict
@@ -168,9 +168,9 @@ def _compare_peak(real: Recording, virtual: Recording, number: int, mine: LiveSt
 def _compare_status(real: Recording, virtual: Recording, found: Comparison) -> None:
     """Both finish, or both end with the same words."""
     mine, other = (
-        FINISHED if run.status == FINISHED else f"{run.error}: {mask_program(run.message)}" for run in (real, virtual)
+        FINISHED if run.status == FINISHED else f"{run.error}: {comparable(run.message)}" for run in (real, virtual)
     )
-    messages = [mask_program(run.message) for run in (real, virtual)]
+    messages = [comparable(run.message) for run in (real, virtual)]
     agrees = real.status == virtual.status and messages[0] == messages[1]
     found.count("", "status", agrees)
     if not agrees:
