@@ -145,6 +145,7 @@ from tt_cnn.virtual.ttnn.types import CoreRange as CoreRange
 from tt_cnn.virtual.ttnn.types import CoreRangeSet as CoreRangeSet
 from tt_cnn.virtual.ttnn.types import DataType as DataType
 from tt_cnn.virtual.ttnn.types import EmbeddingsType as EmbeddingsType
+from tt_cnn.virtual.ttnn.types import GeluVariant as GeluVariant
 from tt_cnn.virtual.ttnn.types import Layout as Layout
 from tt_cnn.virtual.ttnn.types import MathFidelity as MathFidelity
 from tt_cnn.virtual.ttnn.types import MeshEvent as MeshEvent
