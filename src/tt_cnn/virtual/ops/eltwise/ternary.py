@@ -175,12 +175,12 @@ class Addcmul(Ternary):
         del scaled
         return OPERATIONS["add"](a, product, memory_config=config)
 
-    def native(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, value: float) -> torch.Tensor:  # type: ignore[override]
+    def native(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, value: float) -> torch.Tensor:
         return a + value * b * c
 
     def compute(
         self, unit: VectorUnit, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, value: float
-    ) -> torch.Tensor:  # type: ignore[override]
+    ) -> torch.Tensor:
         return unit.mad(unit.mul(b, value), c, a)
 
     def values(self, context: Context, operands: list[Any], dtypes: list[DataType], value: float) -> torch.Tensor:
@@ -228,12 +228,12 @@ class Addcdiv(Ternary):
         by_zero = do["eqz"](c, memory_config=config)
         return do["where"](by_zero, infinite, result, memory_config=config)
 
-    def native(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, value: float) -> torch.Tensor:  # type: ignore[override]
+    def native(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, value: float) -> torch.Tensor:
         return a + value * b / c
 
     def compute(
         self, unit: VectorUnit, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, value: float
-    ) -> torch.Tensor:  # type: ignore[override]
+    ) -> torch.Tensor:
         return unit.mad(unit.mul(b, value), reciprocal_steps(unit, c, 2), a)
 
 
@@ -278,10 +278,10 @@ class Lerp(OnItsFirstOperand):
         del difference
         return OPERATIONS["add"](start, weighted, memory_config=config)
 
-    def native(self, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor, _: float) -> torch.Tensor:  # type: ignore[override]
+    def native(self, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor, _: float) -> torch.Tensor:
         return a + weight * (b - a)
 
-    def compute(self, unit: VectorUnit, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, _: float) -> torch.Tensor:  # type: ignore[override]
+    def compute(self, unit: VectorUnit, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, _: float) -> torch.Tensor:
         return unit.mad(c, unit.sub(b, a), a)
 
 
@@ -330,8 +330,8 @@ class Mac(OnItsFirstOperand):
             return [context.store(chain_value(context, values[0]))]
         return super().numbers(context, *values, **attributes)
 
-    def native(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, _: float) -> torch.Tensor:  # type: ignore[override]
+    def native(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, _: float) -> torch.Tensor:
         return a * b + c
 
-    def compute(self, unit: VectorUnit, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, _: float) -> torch.Tensor:  # type: ignore[override]
+    def compute(self, unit: VectorUnit, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, _: float) -> torch.Tensor:
         return unit.mad(a, b, c)

@@ -15,7 +15,7 @@ from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.eltwise.unary_plan import tile_buffer
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
-from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, DataType, Layout, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import HEIGHT, WIDTH, DataType, Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -178,7 +178,7 @@ def _over_all_cores(planner: Planner, shape: Shape, layout: TensorMemoryLayout) 
         size = [height, round_up(div_up(width, x * y), TILE_SIZE)]
     else:
         size = [round_up(div_up(height, y), TILE_SIZE), round_up(div_up(width, x), TILE_SIZE)]
-    return ShardSpec(planner.grid, size)
+    return ShardSpec(planner.grid, size, ShardOrientation.ROW_MAJOR)
 
 
 def _works_on_shards(specs: Sequence[Spec], out: Spec) -> bool:
