@@ -57,6 +57,7 @@ from tt_cnn.virtual.ops.normalization.group_norm import create_group_norm_input_
 from tt_cnn.virtual.ops.normalization.group_norm import (
     create_group_norm_weight_bias_rm as create_group_norm_weight_bias_rm,
 )
+from tt_cnn.virtual.ops.pool.grid_points import prepare_grid_sample_grid as prepare_grid_sample_grid
 from tt_cnn.virtual.tensors.conversion import from_torch as from_torch
 from tt_cnn.virtual.tensors.conversion import to_torch as to_torch
 from tt_cnn.virtual.tensors.parts import combine_device_tensors as combine_device_tensors
