@@ -1,6 +1,10 @@
 """Value types of TT-NN: enumerations, coordinates, memory configs, tensor specs."""
 
-from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig, init_device_compute_kernel_config
+from tt_cnn.virtual.types.compute_config import (
+    DeviceComputeKernelConfig,
+    WormholeComputeKernelConfig,
+    init_device_compute_kernel_config,
+)
 from tt_cnn.virtual.types.enums import (
     Arch,
     BufferType,
@@ -58,6 +62,7 @@ __all__ = [
     "CoreRange",
     "CoreRangeSet",
     "DataType",
+    "DeviceComputeKernelConfig",
     "EmbeddingsType",
     "GeluVariant",
     "Layout",
