@@ -24,7 +24,7 @@ def test_calls_are_planned_as_recorded(op: str) -> None:
     assert not differences
 
 
-def test_every_op_has_two_dozen_calls_and_some_refusals() -> None:
+def test_every_op_has_a_dozen_calls() -> None:
     for op in OPS:
         statuses = [record["result"]["status"] for record in RECORDS if record["case"]["op"] == op]
-        assert len(statuses) >= 16 and "ok" in statuses, op
+        assert len(statuses) >= 11 and "ok" in statuses, op

@@ -42,6 +42,9 @@ from tt_cnn.virtual.ops.matmul.configs import (
     MatmulMultiCoreReuseMultiCast1DProgramConfig as MatmulMultiCoreReuseMultiCast1DProgramConfig,
 )
 from tt_cnn.virtual.ops.matmul.configs import (
+    MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig as MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig,
+)
+from tt_cnn.virtual.ops.matmul.configs import (
     MatmulMultiCoreReuseMultiCastProgramConfig as MatmulMultiCoreReuseMultiCastProgramConfig,
 )
 from tt_cnn.virtual.ops.matmul.configs import MatmulMultiCoreReuseProgramConfig as MatmulMultiCoreReuseProgramConfig
