@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -142,15 +143,15 @@ class _PlacedToTensor(MeshToTensor):
         return whole
 
 
-def create_mesh_mapper(mesh_device: Mesh, config: MeshMapperConfig) -> TensorToMesh:
+def create_mesh_mapper(mesh_device: Any, config: MeshMapperConfig) -> TensorToMesh:
     return _PlacedToMesh(mesh_device, config)
 
 
-def create_mesh_composer(mesh_device: Mesh, config: MeshComposerConfig) -> MeshToTensor:
+def create_mesh_composer(mesh_device: Any, config: MeshComposerConfig) -> MeshToTensor:
     return _PlacedToTensor(mesh_device, config)
 
 
-def distribute_tensor(tensor: Tensor, mapper: TensorToMesh, mesh_device: Mesh | None = None) -> Tensor:
+def distribute_tensor(tensor: Tensor, mapper: TensorToMesh, mesh_device: Any = None) -> Tensor:
     """A host tensor spread over a mesh, on its chips where a mesh is given."""
     (whole,) = tensor.host_values("distribute_tensor")
     spread = _on_host(tensor, mapper.distribute(unpad(whole, tensor.shape)))

@@ -63,6 +63,8 @@ from tt_cnn.virtual.ops.normalization.group_norm import (
 from tt_cnn.virtual.ops.pool.grid_points import prepare_grid_sample_grid as prepare_grid_sample_grid
 from tt_cnn.virtual.tensors.conversion import from_torch as from_torch
 from tt_cnn.virtual.tensors.conversion import to_torch as to_torch
+from tt_cnn.virtual.tensors.files.tensorbin import dump_tensor as dump_tensor
+from tt_cnn.virtual.tensors.files.tensorbin import load_tensor as load_tensor
 from tt_cnn.virtual.tensors.parts import combine_device_tensors as combine_device_tensors
 from tt_cnn.virtual.tensors.parts import get_device_tensors as get_device_tensors
 from tt_cnn.virtual.tensors.tensor import OPERATORS as _OPERATORS
@@ -157,6 +159,7 @@ from tt_cnn.virtual.ttnn.types import CoreRange as CoreRange
 from tt_cnn.virtual.ttnn.types import CoreRangeSet as CoreRangeSet
 from tt_cnn.virtual.ttnn.types import DataType as DataType
 from tt_cnn.virtual.ttnn.types import DeviceComputeKernelConfig as DeviceComputeKernelConfig
+from tt_cnn.virtual.ttnn.types import DumpTensorMode as DumpTensorMode
 from tt_cnn.virtual.ttnn.types import EmbeddingsType as EmbeddingsType
 from tt_cnn.virtual.ttnn.types import GeluVariant as GeluVariant
 from tt_cnn.virtual.ttnn.types import Layout as Layout

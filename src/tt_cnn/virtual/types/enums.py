@@ -132,6 +132,11 @@ class PaddingMode(NativeEnum):
     Replicate = 1
 
 
+class DumpTensorMode(NativeEnum):
+    DISTRIBUTED_GATHER = 0
+    LOCAL = 1
+
+
 class GeluVariant(NativeEnum):
     Accurate = 0
     FastLut = 1

@@ -97,7 +97,7 @@ class GridSample(Operation):
     ) -> Call:
         compute = None if compute_kernel_config is None else Compute.of(compute_kernel_config)
         asked = Grid(mode, use_precomputed_grid, batch_output_channels)
-        options = {"align_corners": align_corners, "padding": padding_mode, "compute": compute}
+        options: dict[str, Any] = {"align_corners": align_corners, "padding": padding_mode, "compute": compute}
         return Call([input_tensor, grid], asked=asked, memory_config=memory_config, **options)
 
     def plan(
