@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +13,33 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tt_cnn.cli.console import errors, output
-from tt_cnn.conformance.corpus import CorpusError, read_corpus
+from tt_cnn.conformance.corpus import CorpusError, read_corpora
 from tt_cnn.conformance.tally import FIELDS, Count, Difference, Tally
+
+EACH = "each"
+"""In place of a family's name: all of them, one by one."""
+
+
+class Grouping(str, Enum):
+    op = "op"
+    family = "family"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At least so many percent of a field's records must agree, of all or of one family."""
+
+    field: str
+    percent: float
+    family: str | None = None
+
 
 Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE",
-        help="Corpora: .jsonl or .jsonl.gz of plans, .npz of conversions, folders of values or networks.",
+        help="Corpora: .jsonl or .jsonl.gz of plans, .npz of conversions, folders of values or networks, "
+        "or folders of such files (not of folders).",
         show_default=False,
     ),
 ]
@@ -39,11 +60,13 @@ Minimum = Annotated[
     list[str] | None,
     typer.Option(
         "--min",
-        metavar="FIELD=PERCENT",
-        help="Exit with status 1 where fewer records agree; repeatable.",
+        metavar="[FAMILY:]FIELD=PERCENT",
+        help="Exit with status 1 where fewer records agree: of all, of one family (norm:status=98), "
+        "or of each family (each:status=98); repeatable.",
         show_default=False,
     ),
 ]
+By = Annotated[Grouping, typer.Option("--by", help="A row of the table for each op, or for each family of calls.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")]
 
 
@@ -53,16 +76,19 @@ def conformance(
     show: Show = 0,
     field: Field = None,
     minimum: Minimum = None,
+    by: By = Grouping.op,
     as_json: AsJson = False,
 ) -> None:
     """Replay recorded answers of the real TT-NN and count what agrees.
 
     Every record is called again on a clean virtual card. For each field (the table's columns) the records that agree
-    with the recording are counted; calls of ops that the virtual card does not have yet are listed apart.
+    with the recording are counted. Ops that the virtual card does not have yet disagree in status, and are listed.
 
     Exit status: 0 when every --min is met, 1 when one is missed, 2 when a file or an option cannot be understood.
 
     Example: tt-cnn conformance ops.jsonl.gz values/ --op concat --min status=97 --show 3 --field message
+
+    Example: tt-cnn conformance golden/second --by family --min each:status=98 --min cbs=99
     """
     limits = _limits(minimum or [])
     if field is not None and field not in FIELDS:
@@ -74,11 +100,11 @@ def conformance(
         raise typer.Exit(2) from error
     if op and not tally.records:
         errors.print(f"no record calls {' or '.join(op)}", markup=False, highlight=False)
-    missed = [line for name, percent in limits.items() if (line := _shortfall(tally, name, percent))]
+    missed = [line for limit in limits for line in _shortfalls(tally, limit)]
     if as_json:
         print(json.dumps(tally.as_json() | {"missed": missed, "differences": _shown_as_json(tally, show, field)}))
     else:
-        output.print(counts_table(tally))
+        output.print(counts_table(tally, by))
         _print_missing(tally)
         for difference in _shown(tally, show, field):
             _print_difference(difference)
@@ -88,26 +114,37 @@ def conformance(
         raise typer.Exit(1)
 
 
-def _shortfall(tally: Tally, field: str, percent: float) -> str:
-    """What a field lacks of its minimum. One that no record has lacks nothing, unless calls could not be made."""
-    count = tally.counts.get(field, Count())
-    if count.total == 0 and tally.missing:
-        return f"{field}: nothing could be compared, {percent:g} % are needed"
-    return f"{field}: {count.percent:.2f} % agree, {percent:g} % are needed" if count.percent < percent else ""
+def _shortfalls(tally: Tally, limit: Limit) -> list[str]:
+    """What a field lacks of its minimum. One that no record has lacks nothing."""
+    groups = {"": tally.counts}
+    if limit.family == EACH:
+        groups = {f"{family}: ": counts for family, counts in tally.by_family.items()}
+    elif limit.family is not None:
+        if limit.family not in tally.by_family:
+            return [f"{limit.family}: no record is of this family"]
+        groups = {f"{limit.family}: ": tally.by_family[limit.family]}
+    lines = []
+    for name, counts in groups.items():
+        count = counts.get(limit.field, Count())
+        if count.percent < limit.percent:
+            lines.append(f"{name}{limit.field}: {count.percent:.2f} % agree, {limit.percent:g} % are needed")
+    return lines
 
 
-def _limits(given: list[str]) -> dict[str, float]:
-    limits = {}
+def _limits(given: list[str]) -> list[Limit]:
+    limits = []
     for text in given:
         name, _, percent = text.partition("=")
+        family, colon, field = name.rpartition(":")
         try:
-            limits[name] = float(percent)
+            limit = Limit(field, float(percent), family if colon else None)
         except ValueError:
-            limits[name] = -1
-        if name not in FIELDS or not 0 <= limits[name] <= 100:
+            limit = Limit(field, -1)
+        if field not in FIELDS or not 0 <= limit.percent <= 100 or (colon and not family):
             raise typer.BadParameter(
-                f"{text!r} is not FIELD=PERCENT with a field of {', '.join(FIELDS)}", param_hint="--min"
+                f"{text!r} is not [FAMILY:]FIELD=PERCENT with a field of {', '.join(FIELDS)}", param_hint="--min"
             )
+        limits.append(limit)
     return limits
 
 
@@ -115,7 +152,7 @@ def _replay(files: list[Path], ops: list[str]) -> Tally:
     """All corpora are read before the first is replayed, so that a bad name is told at once."""
     from tt_cnn.conformance.replay import replay, select
 
-    corpora = [read_corpus(file) for file in files]
+    corpora = [corpus for file in files for corpus in read_corpora(file)]
     tally = Tally()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True) as progress:
@@ -126,15 +163,16 @@ def _replay(files: list[Path], ops: list[str]) -> Tally:
     return tally
 
 
-def counts_table(tally: Tally) -> Table:
-    """A row an op, a column a field, and the sums below."""
+def counts_table(tally: Tally, by: Grouping = Grouping.op) -> Table:
+    """A row an op or family, a column a field, and the sums below."""
     table = Table(title=f"{tally.records} records", title_justify="left")
-    table.add_column("op")
+    table.add_column(by.value)
     fields = tally.fields()
     for name in fields:
         table.add_column(name, justify="right")
-    for op, counts in sorted(tally.by_op.items()):
-        table.add_row(op, *(_cell(counts.get(name)) for name in fields))
+    groups = tally.by_op if by is Grouping.op else tally.by_family
+    for group, counts in sorted(groups.items()):
+        table.add_row(group, *(_cell(counts.get(name)) for name in fields))
     table.add_section()
     table.add_row("all", *(_cell(tally.counts.get(name)) for name in fields), style="bold")
     return table
@@ -152,7 +190,7 @@ def _percent(count: Count) -> str:
 def _print_missing(tally: Tally) -> None:
     if tally.missing:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(tally.missing.items()))
-        output.print(f"not implemented, not counted: {names}", markup=False, highlight=False)
+        output.print(f"not implemented: {names}", markup=False, highlight=False)
 
 
 def _shown(tally: Tally, show: int, field: str | None) -> list[Difference]:

@@ -11,17 +11,29 @@ from typing import Any
 
 from tt_cnn.conformance.answer import Answer, Ranges, ranges_of
 from tt_cnn.conformance.verdict import Verdict
-from tt_cnn.virtual.planning.placement import PlacedStep
+from tt_cnn.virtual.planning.placement import Place, PlacedStep
+from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 PEAK_TOLERANCE = 0.02
+_L1_SMALL = int(BufferType.L1_SMALL.value)
+_OUTPUT_OF_THE_CALLER = ("Copy", "InterleavedToSharded", "Move", "Reshard")
+"""Steps whose output may be allocated before they begin, by what calls them; then the recordings do not have it."""
 _REFUSED = ("error", "input_error")
 _FAILED = ("crash", "timeout")
 """The library ended the process, or never answered: any clear refusal is right."""
 
 
+_NO_SUCH_NAME = "AttributeError"
+"""The library has no such method or function; then we should have none either."""
+
+
 def compare(recorded: dict[str, Any], found: Answer) -> dict[str, Verdict]:
     """The verdict on each field that can be compared."""
     status = recorded["status"]
+    if found.status == "missing" or recorded.get("type") == _NO_SUCH_NAME:
+        agrees = found.status == "missing" and recorded.get("type") == _NO_SUCH_NAME
+        return {"status": Verdict(agrees, _recorded_outcome(recorded), _outcome(found))}
     if status in _FAILED:
         return {"status": Verdict(found.status == "error", status, _outcome(found))}
     accepted = status == "ok"
@@ -32,7 +44,7 @@ def compare(recorded: dict[str, Any], found: Answer) -> dict[str, Verdict]:
         return verdicts
     if status in _REFUSED:
         if "message" in recorded:
-            verdicts["message"] = _same(mask_program(recorded["message"]), mask_program(found.message))
+            verdicts["message"] = _same(comparable(recorded["message"]), comparable(found.message))
         return verdicts
     for field, judge in _OF_ACCEPTED.items():
         verdict = judge(recorded, found)
@@ -41,9 +53,17 @@ def compare(recorded: dict[str, Any], found: Answer) -> dict[str, Verdict]:
     return verdicts
 
 
-def mask_program(message: str) -> str:
-    """Programs are numbered in the order of their making in the process: the number says nothing of the call."""
-    return re.sub(r"\bin program \d+", "in program N", message.strip())
+def comparable(message: str) -> str:
+    """Without what says nothing of the call.
+
+    Programs are numbered in the order of their making in the process. Where no signature fits, the library's binding
+    lists the signatures with its own types; of that the first line is compared.
+    """
+    message = message.strip()
+    first, _, rest = message.partition("\n")
+    if rest and first.endswith("incompatible function arguments."):
+        return first
+    return re.sub(r"\bin program \d+", "in program N", message)
 
 
 def _outcome(found: Answer) -> str:
@@ -69,10 +89,71 @@ def _address(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     return None if address is None else _same(address, found.address)
 
 
+def _more(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    return _same(recorded["more"], found.more) if "more" in recorded else None
+
+
+def _rest(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    return _same(recorded["rest"], found.rest) if "rest" in recorded else None
+
+
 def _steps(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     if "ops" not in recorded:
         return None
     return _same([step["op"] for step in recorded["ops"]], [placed.step.op for placed in found.steps])
+
+
+def _factories(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    """Of the steps that the recording knows the factory of."""
+    steps = recorded.get("ops", [])
+    known = [step for step in steps if step.get("factory")]
+    if not known or len(steps) != len(found.steps):
+        return None
+    mine = [placed.step.program.factory for step, placed in zip(steps, found.steps, strict=True) if step in known]
+    return _same([step["factory"] for step in known], mine)
+
+
+def _allocations(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    """Every allocation that a step makes; of L1_SMALL without the address, which hangs on what is cached."""
+    steps = recorded.get("ops", [])
+    if not any("buffers" in step for step in steps) or len(steps) != len(found.steps):
+        return None
+    pairs = []
+    for step, placed in zip(steps, found.steps, strict=True):
+        known = [[k, 0 if k == _L1_SMALL else a, *more] for k, a, *more in step["buffers"]]
+        pairs.append(([step["op"], known], [placed.step.op, _allocated(placed, known)]))
+    return _same([known for known, _ in pairs], [mine for _, mine in pairs])
+
+
+def _allocated(placed: PlacedStep, known: list[Any]) -> list[Any]:
+    """What the step allocates itself: its outputs and tables, and of what came before it all that was recorded.
+
+    Before a step a call allocates tensors that are no step's output (prepared weights).
+    """
+    outputs = [] if placed.step.op in _OUTPUT_OF_THE_CALLER else [slot.spec for slot in placed.step.outputs]
+    cores = iter(config.cores for config in placed.step.configs)
+    found = [
+        (
+            _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec)),
+            spec is None or any(spec is output for output in outputs),
+        )
+        for spec, place in placed.allocated
+    ]
+    others = list(known)
+    for allocation, own in found:
+        if own and allocation in others:
+            others.remove(allocation)
+    return [allocation for allocation, own in found if own or allocation in others]
+
+
+def _cores_with_data(spec: Spec) -> int:
+    return 0 if spec.memory_config.shard_spec is None else spec.shards_with_data
+
+
+def _allocation(spec: Spec | None, place: Place, cores: int) -> list[Any]:
+    kind = int(place.buffer_type.value)
+    layout = "HEIGHT_SHARDED" if spec is None else spec.memory_config.memory_layout.name
+    return [kind, 0 if kind == _L1_SMALL else place.address, place.bank_bytes, cores, layout]
 
 
 def _by_step(
@@ -132,6 +213,25 @@ def _found_buffers(step: dict[str, Any], placed: PlacedStep) -> dict[str, Any]:
     return buffers
 
 
+def _borrowed(recorded: dict[str, Any], found: Answer) -> Verdict | None:
+    """The addresses of circular buffers that borrow the memory of a tensor or of a table."""
+    steps = recorded.get("ops", [])
+    if not any(alias for step in steps for _, _, alias, _ in step["cbs"]) or len(steps) != len(found.steps):
+        return None
+    pairs = [(step, placed) for step, placed in zip(steps, found.steps, strict=True) if step["cbs"]]
+    return _same(
+        [sorted([size, a] for a, size, alias, _ in step["cbs"] if alias) for step, _ in pairs],
+        [
+            sorted(
+                [b.bytes, a]
+                for b, a in zip(p.step.buffers, p.buffer_addresses, strict=True)
+                if b.alias is not None and not b.dataflow
+            )
+            for _, p in pairs
+        ],
+    )
+
+
 def _peak(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     if "peak" not in recorded:
         return None
@@ -142,8 +242,13 @@ def _peak(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 _OF_ACCEPTED: dict[str, Callable[[dict[str, Any], Answer], Verdict | None]] = {
     "output": _output,
     "address": _address,
+    "more": _more,
+    "rest": _rest,
     "steps": _steps,
+    "factories": _factories,
     "cores": _cores,
     "cbs": _cbs,
+    "borrowed": _borrowed,
+    "allocations": _allocations,
     "peak": _peak,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,12 @@ from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.planning.placement import PlacedStep
 from tt_cnn.virtual.tensors.tensor import Tensor
+from tt_cnn.virtual.types.enums import StorageType
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 
 Ranges = list[list[list[int]]]
+Call = Callable[[], Any]
+"""A call whose inputs are made."""
 
 
 class NotThere(Exception):
@@ -27,46 +30,97 @@ class Answer:
     message: str = ""
     output: dict[str, Any] = field(default_factory=dict)
     address: int | None = None
+    more: list[dict[str, Any]] = field(default_factory=list)
+    """The specs of all further tensors that came back, with their addresses."""
+    rest: list[Any] = field(default_factory=list)
+    """What else came back: numbers, None."""
     steps: list[PlacedStep] = field(default_factory=list)
     peak: dict[str, int] = field(default_factory=dict)
     tensor: Tensor | None = None
+    returned: Any = None
 
 
-def answer(card: PlanningCard, call: Callable[[], Tensor]) -> Answer:
+def attempt(card: PlanningCard, prepare: Callable[[], Call]) -> Answer:
+    """Make a recorded call's inputs, and then the call. An input that is refused is an answer, like a refused call.
+
+    Only what the card says counts as its answer: a record that `prepare` does not understand raises a LookupError.
+    """
+    try:
+        call = prepare()
+    except NotThere:
+        raise
+    except (RuntimeError, ValueError, TypeError) as error:
+        return _refused(error)
+    return answer(card, call)
+
+
+def answer(card: PlanningCard, call: Call) -> Answer:
     """Make a call and read everything that the recordings know of it from the card's commands."""
     start = len(card.happenings)
     try:
         with card.record_commands() as commands:
-            output = call()
+            returned = call()
     except NotThere:
         raise
     except NotImplementedError as error:
         return Answer("broken", f"not implemented: {error}")
     except (RuntimeError, ValueError, TypeError) as error:
-        return Answer("error", error.message if isinstance(error, CardError) else str(error))
+        return _refused(error)
     except Exception as error:
         return Answer("broken", f"{type(error).__name__}: {error}")
+    values = list(_flat(returned))
+    tensors = [one for one in values if isinstance(one, Tensor)]
+    first = tensors[0] if tensors else None
     return Answer(
         "ok",
-        output=describe(output),
-        address=output.buffer_address(),
+        output={} if first is None else describe(first),
+        address=None if first is None else _address(first),
+        more=[_with_address(one) for one in tensors[1:]],
+        rest=[one for one in values if not isinstance(one, Tensor)],
         steps=[step for command in commands for step in command.steps],
         peak=peak_of(card.happenings[start:]),
-        tensor=output,
+        tensor=first,
+        returned=returned,
     )
+
+
+def _refused(error: Exception) -> Answer:
+    return Answer("error", error.message if isinstance(error, CardError) else str(error))
+
+
+def _flat(returned: Any) -> Iterator[Any]:
+    if isinstance(returned, list | tuple):
+        for one in returned:
+            yield from _flat(one)
+    else:
+        yield returned
+
+
+def _address(tensor: Tensor) -> int | None:
+    return tensor.buffer_address() if tensor.is_allocated() and not is_on_host(tensor) else None
+
+
+def _with_address(tensor: Tensor) -> dict[str, Any]:
+    address = _address(tensor)
+    return describe(tensor) if address is None else describe(tensor) | {"address": address}
+
+
+def is_on_host(tensor: Tensor) -> bool:
+    return tensor.storage_type() is StorageType.HOST
 
 
 def describe(tensor: Tensor) -> dict[str, Any]:
     """A tensor's spec as the recordings write it."""
-    config = tensor.memory_config()
     described: dict[str, Any] = {
         "shape": list(tensor.shape),
         "padded_shape": list(tensor.padded_shape),
         "dtype": tensor.dtype.name,
         "layout": tensor.layout.name,
-        "memory_layout": config.memory_layout.name,
-        "buffer_type": config.buffer_type.name,
     }
+    if is_on_host(tensor):
+        return described | {"host": True}
+    config = tensor.memory_config()
+    described |= {"memory_layout": config.memory_layout.name, "buffer_type": config.buffer_type.name}
     shard = config.shard_spec
     if shard is not None:
         described["shard_shape"] = list(shard.shape)

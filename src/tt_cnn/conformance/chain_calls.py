@@ -109,7 +109,7 @@ def replay_chain(card: PlanningCard, case: dict[str, Any]) -> Iterator[Answer]:
         if found.tensor is None:
             return
         state.finish(step, found.tensor)
-        found.tensor = None
+        found.tensor = found.returned = None
 
 
 def _plan_step(card: PlanningCard, step: Step, state: Tensors) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from tt_cnn.conformance.answer import Call
 from tt_cnn.conformance.making import (
     SHARD_LAYOUTS,
     compute_config,
@@ -45,8 +47,8 @@ def conv2d_config(options: Case) -> Any:
     )
 
 
-def conv2d_plan(card: PlanningCard, case: Case) -> Tensor:
-    """A case of `conv2d_*.jsonl`."""
+def conv2d_plan(card: PlanningCard, case: Case) -> Call:
+    """A case of `conv2d_*.jsonl`, with everything made that the call takes."""
     function = look_up("conv2d")
     rows = case["batch_size"] * case["input_height"] * case["input_width"]
     shape, kind, layout = [1, 1, rows, case["in_channels"]], dtype(case["input_dtype"]), Layout[case["input_layout"]]
@@ -56,7 +58,7 @@ def conv2d_plan(card: PlanningCard, case: Case) -> Tensor:
     channels = case["out_channels"]
     weight = host_zeros([channels, case["in_channels"] // case["groups"], *case["kernel_size"]])
     arguments = {name: tuple(case[name]) for name in ("kernel_size", "stride", "padding", "dilation")}
-    output, *_ = function(
+    options = dict(
         input_tensor=x,
         weight_tensor=weight,
         bias_tensor=host_zeros([1, 1, 1, channels]) if case["bias"] else None,
@@ -75,8 +77,11 @@ def conv2d_plan(card: PlanningCard, case: Case) -> Tensor:
         return_weights_and_bias=True,
         **arguments,
     )
-    del of_dry_run
-    return output
+
+    def call(of_dry_run: Tensor | None = of_dry_run) -> Any:
+        return function(**options)
+
+    return call
 
 
 def _common(
@@ -131,7 +136,7 @@ def conv_transpose2d_call(
     return look_up("conv_transpose2d")(**common, output_padding=(0, 0), **compute)
 
 
-def conv_transpose2d_plan(card: PlanningCard, case: Case) -> Tensor:
+def conv_transpose2d_plan(card: PlanningCard, case: Case) -> Call:
     """A conv_transpose2d of `ops_*.jsonl`: weights (in, out, k, k), no padding, bfloat8_b weights."""
     look_up("conv_transpose2d")
     a = case["args"]
@@ -149,4 +154,5 @@ def conv_transpose2d_plan(card: PlanningCard, case: Case) -> Tensor:
         "act_block_h_override": a["abh"],
     }
     weight, bias = host_zeros([a["ci"], a["co"], a["k"], a["k"]]), host_zeros([1, 1, 1, a["co"]])
-    return conv_transpose2d_call(card, x, weight, bias, (a["n"], a["h"], a["w"], a["ci"]), options)
+    image = (a["n"], a["h"], a["w"], a["ci"])
+    return partial(conv_transpose2d_call, card, x, weight, bias, image, options)

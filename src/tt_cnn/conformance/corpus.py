@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-KINDS = ("numerics", "values", "networks", "chains", "ops", "conv2d")
+KINDS = ("numerics", "values", "networks", "chains", "ops", "conv2d", "calls", "call chains")
+_FILES = (".jsonl", ".jsonl.gz", ".npz")
 _BLOCK_FORMATS = ("bfloat16", "bfloat8_b", "bfloat4_b")
 
 
@@ -31,6 +32,11 @@ class Record:
     place: str
     """Where it stands, for reports: `ops_wormhole.jsonl.gz:12`."""
 
+    @property
+    def family(self) -> str:
+        """The kind of calls that it belongs to: its own word for it, or else the file's."""
+        return str(self.case.get("family") or self.place.partition(".")[0].partition("_")[0])
+
 
 @dataclass
 class Corpus:
@@ -40,8 +46,19 @@ class Corpus:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
+def read_corpora(path: str | Path) -> list[Corpus]:
+    """The corpora of a path: of a file, of a folder of values or networks, or of every corpus file in a folder."""
+    path = Path(path)
+    if not path.is_dir() or (path / "cases.jsonl").exists():
+        return [read_corpus(path)]
+    files = sorted(file for file in path.iterdir() if file.name.endswith(_FILES))
+    if not files:
+        raise CorpusError(f"{path}: the folder holds neither corpora ({', '.join(_FILES)}) nor cases.jsonl")
+    return [read_corpus(file) for file in files]
+
+
 def read_corpus(path: str | Path) -> Corpus:
-    """The corpus of a file or folder; what kind it is shows in its records."""
+    """The corpus of a file, or of a folder of values or networks; what kind it is shows in its records."""
     path = Path(path)
     if path.is_dir():
         return _read_folder(path)
@@ -83,6 +100,8 @@ def _record(line: str, place: str) -> Record:
 
 def _kind_of(record: Record) -> str:
     case = record.case
+    if "inputs" in case:
+        return "call chains" if "steps" in case else "calls"
     if "steps" in case:
         return "networks" if "id" in case else "chains"
     if "op" in case:

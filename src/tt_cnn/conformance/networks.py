@@ -72,7 +72,7 @@ def replay_network(corpus: Corpus, record: Record, tally: Tally, ops: Collection
         look_up(step["op"])
     _each_step(network, record, tally, ops)
     verdict = guarded("network", lambda: _last_output(network, record))
-    tally.add("network", record.place, record.case, {"error": verdict})
+    tally.add("network", record, {"error": verdict})
 
 
 def _start(network: Network, card: MeshDevice) -> Tensors:
@@ -105,7 +105,7 @@ def _each_step(network: Network, record: Record, tally: Tally, ops: Collection[s
 
             verdict = guarded(step["op"], judge)
             if not ops or step["op"] in ops:
-                tally.add(step["op"], f"{record.place} step {number}", step, {"values": verdict})
+                tally.add(step["op"], record, {"values": verdict}, number)
             if not made:
                 return
             recorded[step["out"]] = network.output(number)

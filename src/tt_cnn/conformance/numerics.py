@@ -24,4 +24,4 @@ def replay_numerics(corpus: Corpus, record: Record, tally: Tally, ops: Collectio
         int(((found != recorded) & ~(found.isnan() & recorded.isnan())).sum()) if found.shape == recorded.shape else -1
     )
     verdict = Verdict(same_bits(found, recorded), f"{recorded.numel()} numbers", f"{wrong} of them differ")
-    tally.add("from_torch", record.place, record.case, {"numerics": verdict})
+    tally.add("from_torch", record, {"numerics": verdict})

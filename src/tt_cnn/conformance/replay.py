@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from tt_cnn.conformance.agreement import compare
-from tt_cnn.conformance.answer import NotThere, answer
+from tt_cnn.conformance.answer import Answer, Call, NotThere, attempt
 from tt_cnn.conformance.chain_calls import replay_chain
 from tt_cnn.conformance.convolution_calls import conv2d_plan
 from tt_cnn.conformance.corpus import Corpus, CorpusError, Record
 from tt_cnn.conformance.networks import replay_network
 from tt_cnn.conformance.numerics import replay_numerics
-from tt_cnn.conformance.operation_calls import call_operation
+from tt_cnn.conformance.operation_calls import prepare_operation
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.tally import Tally
 from tt_cnn.conformance.values import replay_values
+from tt_cnn.conformance.written_calls import prepare_call, replay_written_chain
 from tt_cnn.virtual.arch import CARDS
 
 
@@ -53,28 +55,39 @@ def replay(corpus: Corpus, tally: Tally, ops: Collection[str] = ()) -> Iterator[
 
 def _replay_operation(corpus: Corpus, record: Record, tally: Tally, ops: Collection[str]) -> None:
     card = PlanningCard(record.card)
-    call = call_operation if corpus.kind == "ops" else conv2d_plan
-    found = answer(card, lambda: call(card, record.case))
-    op = record.case["op"] if corpus.kind == "ops" else "conv2d"
-    tally.add(op, record.place, record.case, compare(record.result, found))
+    prepare = _PREPARES[corpus.kind]
+    try:
+        found = attempt(card, lambda: prepare(card, record.case))
+    except NotThere as missing:
+        found = Answer("missing", str(missing))
+        tally.add_missing(str(missing))
+    tally.add(record.case.get("op", corpus.kind), record, compare(record.result, found))
 
 
 def _replay_chain(corpus: Corpus, record: Record, tally: Tally, ops: Collection[str]) -> None:
     """Step by step until the first difference in status."""
     card = PlanningCard(record.card)
-    steps = zip(record.case["steps"], record.result["steps"], replay_chain(card, record.case), strict=False)
+    answers = replay_chain if corpus.kind == "chains" else replay_written_chain
+    steps = zip(record.case["steps"], record.result["steps"], answers(card, record.case), strict=False)
     for number, (step, recorded, found) in enumerate(steps):
         verdicts = compare(recorded, found)
         if not ops or step["op"] in ops:
-            tally.add(step["op"], f"{record.place} step {number}", step, verdicts)
+            tally.add(step["op"], record, verdicts, number)
         if not verdicts["status"].agrees:
             break
 
 
+_PREPARES: dict[str, Callable[[PlanningCard, dict[str, Any]], Call]] = {
+    "ops": prepare_operation,
+    "conv2d": conv2d_plan,
+    "calls": prepare_call,
+}
 _REPLAYS: dict[str, Callable[[Corpus, Record, Tally, Collection[str]], None]] = {
     "ops": _replay_operation,
     "conv2d": _replay_operation,
+    "calls": _replay_operation,
     "chains": _replay_chain,
+    "call chains": _replay_chain,
     "numerics": replay_numerics,
     "values": replay_values,
     "networks": replay_network,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tt_cnn.conformance.corpus import Record
 from tt_cnn.conformance.verdict import Verdict
 
 FIELDS = (
@@ -15,9 +16,14 @@ FIELDS = (
     "message",
     "output",
     "address",
+    "more",
+    "rest",
     "steps",
+    "factories",
     "cores",
     "cbs",
+    "borrowed",
+    "allocations",
     "peak",
 )
 
@@ -55,14 +61,20 @@ class Tally:
     records: int = 0
     counts: dict[str, Count] = field(default_factory=dict)
     by_op: dict[str, dict[str, Count]] = field(default_factory=dict)
+    by_family: dict[str, dict[str, Count]] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
-    """Calls that could not be made, by the name that the virtual card does not have yet."""
+    """Calls that could not be made, by the name that the virtual card does not have yet; their status disagrees."""
     differences: dict[str, list[Difference]] = field(default_factory=dict)
 
-    def add(self, op: str, place: str, case: dict[str, Any], verdicts: dict[str, Verdict]) -> None:
+    def add(self, op: str, record: Record, verdicts: dict[str, Verdict], step: int | None = None) -> None:
+        """The verdicts on a record, or on one of its steps."""
+        place, case = record.place, record.case
+        if step is not None:
+            place, case = f"{place} step {step}", case["steps"][step]
         for name, verdict in verdicts.items():
             self.counts.setdefault(name, Count()).add(verdict.agrees)
             self.by_op.setdefault(op, {}).setdefault(name, Count()).add(verdict.agrees)
+            self.by_family.setdefault(record.family, {}).setdefault(name, Count()).add(verdict.agrees)
             if not verdict.agrees:
                 difference = Difference(place, op, name, case, verdict.recorded, verdict.found)
                 self.differences.setdefault(name, []).append(difference)
@@ -86,5 +98,6 @@ class Tally:
             "records": self.records,
             "fields": counts(self.counts),
             "ops": {op: counts(of) for op, of in sorted(self.by_op.items())},
+            "families": {family: counts(of) for family, of in sorted(self.by_family.items())},
             "not_implemented": dict(sorted(self.missing.items())),
         }

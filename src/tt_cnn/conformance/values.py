@@ -107,7 +107,7 @@ def replay_values(corpus: Corpus, record: Record, tally: Tally, ops: Collection[
         ),
         "error": guarded(op, lambda: judge_error(run("device"), real, reference(inputs, arguments), kind)),
     }
-    tally.add(arguments.get("name", op), record.place, case, verdicts)
+    tally.add(arguments.get("name", op), record, verdicts)
 
 
 def case_inputs(corpus: Corpus, key: str) -> list[torch.Tensor]:

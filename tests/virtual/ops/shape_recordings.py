@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tt_cnn.conformance.agreement import compare, mask_program
+from tt_cnn.conformance.agreement import comparable, compare
 from tt_cnn.conformance.answer import Answer, answer, describe
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.verdict import Verdict
@@ -116,4 +116,4 @@ def _listed(result: Any) -> list[Tensor]:
     return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
-__all__ = ["mask_program", "read", "replay"]
+__all__ = ["comparable", "read", "replay"]

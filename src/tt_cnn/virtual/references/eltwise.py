@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.gelu import gelu
 from tt_cnn.virtual.ops.eltwise import native
 from tt_cnn.virtual.ops.eltwise.activations import Kernel, kernel_of
 from tt_cnn.virtual.ops.eltwise.binary import Binary
@@ -67,7 +68,7 @@ def _all(x: Tensor, activations: Sequence[Any] | None) -> Tensor:
 
 @golden("gelu")
 def _gelu(input_tensor: Tensor, variant: Any = None, **_: Any) -> Tensor:
-    return F.gelu(input_tensor, approximate="tanh" if variant is not None and variant.name == "Tanh" else "none")
+    return gelu(input_tensor, "tanh" if variant is not None and variant.name == "Tanh" else "none")
 
 
 @golden("where")

@@ -14,6 +14,7 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 from tt_cnn.virtual.numerics.convolution.quick import Plan, rounded, sums, walked
 from tt_cnn.virtual.numerics.convolution.windows import Window, zeros_around
 from tt_cnn.virtual.numerics.formats import BLOCK
+from tt_cnn.virtual.numerics.gelu import gelu
 from tt_cnn.virtual.numerics.packer import to_blocks
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES, parameters_of
 from tt_cnn.virtual.numerics.steady import steady
@@ -28,7 +29,7 @@ _UNARY: dict[str, Callable[..., torch.Tensor]] = {
     "Ceil": torch.ceil, "Erf": torch.erf, "Sin": steady(torch.sin), "Cos": steady(torch.cos), "silu": F.silu,
     "mish": F.mish, "HardSwish": F.hardswish, "Softplus": F.softplus, "rsqrt": torch.rsqrt,
     "hardsigmoid": F.hardsigmoid, "leaky_relu": F.leaky_relu, "elu": F.elu, "clip": torch.clamp,
-    "gelu": lambda x, how: F.gelu(x, approximate=how),
+    "gelu": gelu,
 }  # fmt: skip
 _UNARY |= {name: PRIMITIVES[name] for name in ("to_bfloat16", "round_away", "round_even", "stored", "flush_denormals")}
 _UNARY |= {"cut": lambda x, bits: PRIMITIVES["cut"](x, bits=bits), "nearest_even": lambda x: rounded(x, None)}

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.gelu import gelu
 from tt_cnn.virtual.numerics.steady import steady
 
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
@@ -28,8 +29,8 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "exp": torch.exp,
     "exp2": torch.exp2,
     "expm1": torch.expm1,
-    "gelu": functional.gelu,
-    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, "tanh"),
     "log": torch.log,
     "log10": torch.log10,
     "log1p": torch.log1p,

@@ -48,6 +48,19 @@ def _compare(a: DataType, b: DataType, fast: bool) -> bool:
     return a is b and (a in _UNSPLIT or a is BF16)
 
 
+def check_scalar(operation: str, dtype: DataType, scalar: float | int | None, operand: str = "input") -> None:
+    """A float next to 32-bit integers must be one of them; what is an int already is only wrapped."""
+    if dtype not in _INTEGER_RANGE or not isinstance(scalar, float):
+        return
+    low, high = _INTEGER_RANGE[dtype]
+    fatal(
+        scalar.is_integer() and low <= scalar <= high,
+        f"{operation} with a {dtype.native} tensor cannot represent the scalar {scalar:g}: only a finite integer "
+        f"within the range of {dtype.native} survives being packed as one, and this value would be changed silently. "
+        f"Typecast the {operand} to a floating-point dtype first.",
+    )
+
+
 @dataclass(frozen=True)
 class Kind:
     """One `BinaryOpType`."""
@@ -93,16 +106,7 @@ class Kind:
         )
 
     def check_scalar(self, dtype: DataType, scalar: float | int | None) -> None:
-        """A float next to 32-bit integers must be one of them; what is an int already is only wrapped."""
-        if dtype not in _INTEGER_RANGE or not isinstance(scalar, float):
-            return
-        low, high = _INTEGER_RANGE[dtype]
-        fatal(
-            scalar.is_integer() and low <= scalar <= high,
-            f"Binary operation BinaryOpType::{self.name} with a {dtype.native} tensor cannot represent the scalar "
-            f"{scalar:g}: only a finite integer within the range of {dtype.native} survives being packed as one, and "
-            "this value would be changed silently. Typecast the input to a floating-point dtype first.",
-        )
+        check_scalar(f"Binary operation BinaryOpType::{self.name}", dtype, scalar)
 
     def check_fast_mode(self, fast: bool | None, out: DataType) -> None:
         """Only additions have an accurate variant, and only bfloat16 results differ in it."""

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.gelu import gelu
+
 Function = Callable[..., Tensor]
 
 
@@ -77,8 +79,8 @@ UNARY: dict[str, Function] = {
     "floor": torch.floor,
     "fmod_unary": torch.fmod,
     "frac": torch.frac,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, "tanh"),
     "gez": _as(lambda x: x >= 0),
     "gtz": _as(lambda x: x > 0),
     "hardmish": _hardmish,
@@ -174,7 +176,7 @@ BINARY: dict[str, Function] = {
     "ldexp": lambda a, b: a * torch.exp2(b),
     "logaddexp": torch.logaddexp,
     "logaddexp2": torch.logaddexp2,
-    "bias_gelu": lambda a, b: F.gelu(a + b),
+    "bias_gelu": lambda a, b: gelu(a + b),
     "hypot": torch.hypot,
     "xlogy": torch.xlogy,
     "remainder": torch.remainder,

@@ -17,8 +17,9 @@ from tt_cnn.virtual.ops.eltwise.calls import (
     with_signature,
     wrong_types,
 )
-from tt_cnn.virtual.ops.eltwise.kinds import FLOATS, I32, WIDE, Kind
+from tt_cnn.virtual.ops.eltwise.kinds import FLOATS, I32, WIDE, Kind, check_scalar
 from tt_cnn.virtual.ops.eltwise.numbers import as_integer, operand_in
+from tt_cnn.virtual.ops.eltwise.sharding import scaled_memory_config
 from tt_cnn.virtual.ops.eltwise.ternary_plan import plan_ternary
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
@@ -28,6 +29,7 @@ from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 _SCALAR_FALSE = Kind("WHERE_TTS", "where", FLOATS | WIDE)
 _SCALAR_TRUE = Kind("WHERE_TST", "where", FLOATS | WIDE)
@@ -70,8 +72,10 @@ class Where(Operation):
         if count == 2:
             kind = _SCALAR_FALSE if scalars[0] is None else _SCALAR_TRUE
             predicate, values = operands
-            dtype = values.spec.dtype
-            placement = {"memory_config": config, "output": output, "cores": cores}
+            for scalar in scalars:
+                check_scalar("ttnn.where", values.spec.dtype, scalar, "tensor")
+            dtype, place = values.spec.dtype, config or _where_values_are(values.spec, predicate.spec)
+            placement = {"memory_config": place, "output": output, "cores": cores}
             return [plan_binary(planner, kind, predicate, values, dtype=dtype, **placement)]
         return [_plan_unary(planner, operands[0], scalars, config, output, cores)]
 
@@ -87,6 +91,11 @@ class Where(Operation):
                 chosen.append(scalar_operand(scalar, out.dtype, values[0]))
         result = torch.where(predicate, chosen[0], chosen[1]).expand(tuple(out.padded_shape))
         return [context.store(result if out.dtype.is_float else as_integer(result, out.dtype))]
+
+
+def _where_values_are(values: Spec, predicate: Spec) -> MemoryConfig:
+    """Beside the one tensor that is chosen from, and not beside the predicate."""
+    return scaled_memory_config(values, predicate.shape) if values.is_sharded else values.memory_config
 
 
 def _plan_unary(

@@ -10,7 +10,7 @@ from tt_cnn.virtual.ops.eltwise.activations import kernel_of
 from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
 from tt_cnn.virtual.ops.eltwise.kinds import KINDS
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
-from tt_cnn.virtual.ops.matmul.configs import SIMPLE, Activation, ProgramConfig
+from tt_cnn.virtual.ops.matmul.configs import REUSE, SIMPLE, Activation, ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Compute, Problem
 from tt_cnn.virtual.ops.matmul.product import choose_config, plan_product
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
@@ -88,7 +88,8 @@ def plan_matmul(
     elif turned_outside and transpose_b:
         b = plan_transpose(planner, right, -1, -2, right.spec.memory_config)
     turns = (False, False) if turned_outside else (transpose_a, transpose_b)
-    fused = bias if bias is not None and _fuses_bias(a.spec, b.spec, bias.spec, request) else None
+    alone = request.problem(a, b, None, *turns)
+    fused = bias if bias is not None and _fuses_bias(alone, bias.spec, request) else None
     final = request.problem(a, b, fused, *turns)
     config = request.chosen(planner, final)
     out = plan_product(planner, final, config, a, b, fused, output, request.channels, request.weights)
@@ -125,9 +126,15 @@ def _replaced(planner: Planner, old: Slot, new: Slot) -> Slot:
     return new
 
 
-def _fuses_bias(a: Spec, b: Spec, bias: Spec, request: MatmulRequest) -> bool:
-    """`get_post_process_bias`, turned around."""
-    if bias.padded_shape[-2] != TILE_SIZE or prod(tuple(b.shape)[:-2]) > 1:
+def _fuses_bias(p: Problem, bias: Spec, request: MatmulRequest) -> bool:
+    """`get_post_process_bias`, turned around: the kernels take one row of tiles that is as wide as the product."""
+    if bias.padded_shape[-2] != TILE_SIZE or bias.shape[-1] < p.b[-1] or prod(tuple(bias.shape)[:-2]) > 1:
+        return False
+    reuses = request.config is not None and request.config.kind == REUSE
+    if reuses and (len(bias.shape) == 1 or bias.shape[-2] == 1):
+        return False  # its kernel adds whole tiles, and does not spread a row over them
+    whole = p.m == 1 and bias.shape[-2] == TILE_SIZE and bias.shape[-1] == p.b_padded[-1] and not p.transpose_b
+    if p.batch_b > 1 and not (reuses and whole):
         return False
     if request.config is not None:
         return request.config.kind != SIMPLE
@@ -135,9 +142,9 @@ def _fuses_bias(a: Spec, b: Spec, bias: Spec, request: MatmulRequest) -> bool:
         return True
     if not request.memory_config.is_dram():
         return False
-    if a.is_sharded:
+    if p.left.is_sharded:
         return True
-    configs = (a.memory_config, b.memory_config, request.memory_config)
+    configs = (p.left.memory_config, p.right.memory_config, request.memory_config)
     return not any(c.is_sharded() for c in configs) and all(c.is_dram() for c in configs)
 
 
