@@ -10,7 +10,8 @@ import pytest
 from tests.virtual.ops.recorded_calls import read
 from tests.virtual.ops.written_calls import replay
 
-RECORDS = read(Path(__file__).parent / "data" / "second_ops_n150.jsonl.gz")
+DATA = Path(__file__).parent / "data"
+RECORDS = [record for card in ("n150", "p150") for record in read(DATA / f"second_ops_{card}.jsonl.gz")]
 OPS = sorted({record["case"]["op"] for record in RECORDS})
 
 
@@ -20,7 +21,7 @@ def test_calls_are_planned_as_recorded(op: str) -> None:
     for record in (r for r in RECORDS if r["case"]["op"] == op):
         for field, verdict in replay(record).items():
             if not verdict.agrees:
-                differences[record["case"]["what"]][field] = verdict.recorded, verdict.found
+                differences[f"{record['case']['what']} on {record['card']}"][field] = verdict.recorded, verdict.found
     assert not differences
 
 

@@ -127,3 +127,6 @@ class Geglu(Gated):
     arguments = with_signature(
         positional("input_tensor"), positional("dim", -1), MEMORY_CONFIG, keyword("variant", GeluVariant.Accurate)
     )
+
+    def make_call(self, variant: GeluVariant = GeluVariant.Accurate, **options: Any) -> Call:  # type: ignore[override]
+        return super().make_call(**options, variant=variant)

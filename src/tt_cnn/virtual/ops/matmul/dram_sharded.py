@@ -19,11 +19,23 @@ from tt_cnn.virtual.ops.matmul.time import block_by_block
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import WIDTH, Arch, DataType, Layout, ShardOrientation
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, div_up, num_cores_to_corerangeset
+from tt_cnn.virtual.types.geometry import (
+    TILE_SIZE,
+    CoreCoord,
+    CoreRange,
+    CoreRangeSet,
+    div_up,
+    num_cores_to_corerangeset,
+    round_up,
+)
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _LEFT_BUFFERED, _RIGHT_BUFFERED = 2, 3
+_SUBBLOCK = 8
+"""Tiles of a sub-block at most; columns are padded so that sub-blocks have the same size."""
+_LAST_READER = {Arch.WORMHOLE_B0: (7, 7), Arch.BLACKHOLE: (6, 9)}
+"""The lower right corner of the cores beside the banks: recorded on an n150 and a p150."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +68,13 @@ def plan_dram_sharded(
     out = output or planner.allocate(Spec(p.output_shape, p.dtype, Layout.TILE, _placed(planner, p, config)))
     check_matrices(p)
     _check(p, config, planner.card.arch)
-    banks = p.right.shard.num_cores()
+    banks = p.right.shard.num_cores() * config.workers
     columns = div_up(p.n, banks)
+    padded = round_up(columns, div_up(columns, min(p.compute.registers, _SUBBLOCK)))
+    cores = _cores(planner, p, config.workers)
     program = MatmulDramShardedProgram(
-        cores=planner.grid,
-        buffers=_buffers(planner, p, config, columns, partials, bias),
+        cores=cores,
+        buffers=_buffers(cores, p, config, columns, padded, partials, bias),
         config=replace(config, block_h=1, block_w=columns, per_core_n=columns, subblock_w=_subblock(p, columns)),
         compute=p.compute,
         inner=p.k,
@@ -85,27 +99,42 @@ def _placed(planner: Planner, p: Problem, config: ProgramConfig) -> MemoryConfig
     return p.output.with_shard_spec(ShardSpec(cores, size, ShardOrientation.ROW_MAJOR))
 
 
+def _cores(planner: Planner, p: Problem, workers: int) -> CoreRangeSet:
+    """The rectangle from the first core around those that read and those of the left matrix."""
+    x, y = _LAST_READER.get(planner.card.arch, planner.card.grid)
+    if workers > 1:
+        return planner.grid
+    end = p.left.shard.grid.bounding_box().end
+    return CoreRangeSet([CoreRange((0, 0), (max(x, end.x), max(y, end.y)))])
+
+
 def _subblock(p: Problem, columns: int) -> int:
     return next(n for n in range(min(columns, p.compute.registers), 0, -1) if columns % n == 0)
 
 
 def _buffers(
-    planner: Planner, p: Problem, config: ProgramConfig, columns: int, partials: DataType, bias: Slot | None
+    cores: CoreRangeSet,
+    p: Problem,
+    config: ProgramConfig,
+    columns: int,
+    padded: int,
+    partials: DataType,
+    bias: Slot | None,
 ) -> tuple[CircularBuffer, ...]:
     several = p.k > config.block_k
     sizes = {
         "left": (_LEFT_BUFFERED if several else 1) * config.per_core_m * config.block_k * p.left.dtype.tile_bytes,
         "right": (_RIGHT_BUFFERED if several else 1) * config.block_k * columns * p.right.dtype.tile_bytes,
-        "output": config.per_core_m * columns * p.dtype.tile_bytes,
+        "output": config.per_core_m * padded * p.dtype.tile_bytes,
     }
     if partials is not p.dtype:
-        sizes["partial sums"] = config.per_core_m * columns * partials.tile_bytes
+        sizes["partial sums"] = config.per_core_m * padded * partials.tile_bytes
     if bias is not None:
-        sizes["bias"] = columns * bias.spec.dtype.tile_bytes
-    buffers = [CircularBuffer(size, planner.grid, dataflow=True, name=name) for name, size in sizes.items()]
+        sizes["bias"] = padded * bias.spec.dtype.tile_bytes
+    buffers = [CircularBuffer(size, cores, dataflow=True, name=name) for name, size in sizes.items()]
     block = config.block_k * p.left.dtype.tile_bytes
     if config.block_k > p.left.shard.shape[1] // TILE_SIZE:  # a block is put together from several shards
-        buffers.append(CircularBuffer(block, planner.grid, dataflow=True, scratch=True, name="gathered left"))
+        buffers.append(CircularBuffer(block, cores, dataflow=True, scratch=True, name="gathered left"))
     return tuple(buffers)
 
 
