@@ -210,7 +210,7 @@ class Tensor:
         """To a device (or another layout, on the host)."""
         if isinstance(target, Layout):
             return OPERATORS["to_layout"](self, target)
-        return OPERATORS["to_device"](self, target, memory_config, queue_id=cq_id)
+        return OPERATORS["to_device"](self, target, memory_config or self.memory_config(), queue_id=cq_id)
 
     def to_torch(self, **kwargs: Any) -> torch.Tensor:
         return OPERATORS["to_torch"](self, **kwargs)

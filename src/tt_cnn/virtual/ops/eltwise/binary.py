@@ -125,8 +125,9 @@ class Binary(Operation):
         )
         made = {s.id: s for s in (*cast, *operands)}
         temporaries = [made[i] for i in made.keys() - {slot.id for slot in slots}]
-        if not last:
-            temporaries.append(out)
+        if not last:  # a call of its own, after the quotient's
+            planner.free(*temporaries)
+            temporaries = [out]
             out = plan_unary(planner, out, Kernel(rounding), dtype=dtype, output=output)
         if all_row_major and converted:
             temporaries.append(out)

@@ -14,12 +14,13 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape.programs import cores_for
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, cores_to_ranges
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _DOUBLE_BUFFERED = 2
+_SEGFORMER_FORMATS = (DataType.BFLOAT16, DataType.BFLOAT8_B, DataType.FLOAT32)
 _ROW_MAJOR = "Input tensor layout must be TILE but got Layout::ROW_MAJOR"
 
 
@@ -109,7 +110,7 @@ class NlpCreateQkvHeadsSegformer(Operation):
 
     def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> list[Slot]:
         spec = x.spec
-        fatal(spec.dtype.is_float, "Unsupported data format")
+        fatal(spec.dtype in _SEGFORMER_FORMATS, "Unsupported data format")
         width, rows, batch = (spec.padded_shape[i] for i in (3, 2, 0))
         fatal(len(spec.shape) == 4, f"Input tensor must have rank 4. Shape: {spec.shape}")
         heads = width // TILE_SIZE
@@ -117,7 +118,7 @@ class NlpCreateQkvHeadsSegformer(Operation):
         config = memory_config or spec.memory_config
         fatal(not config.is_sharded(), f"Sharded output memory config is not supported for {self.name.split('.')[1]}")
         outputs = [planner.allocate(Spec(shape, spec.dtype, Layout.TILE, config)) for _ in range(3)]
-        _check_query(spec)
+        fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
         cores = cores_for(planner.card, batch * spec.shape[1] * rows // TILE_SIZE)
         program = HeadsProgram(
             op="NlpCreateHeadsSegformer",
@@ -135,8 +136,3 @@ class NlpCreateQkvHeadsSegformer(Operation):
         batch, _, rows, width = x.shape
         heads = x[:, 0].reshape(batch, rows, width // TILE_SIZE, TILE_SIZE).permute(0, 2, 1, 3)
         return [context.store(heads, i) for i in range(3)]
-
-
-def _check_query(spec: Spec) -> None:
-    fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
-    fatal(not spec.is_sharded, "Heads are not taken out of shards on this card: bring the tensor to DRAM or L1 first.")

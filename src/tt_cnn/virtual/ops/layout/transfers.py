@@ -28,7 +28,10 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 def to_device(
     tensor: Tensor, device: MeshDevice, memory_config: MemoryConfig | None = None, *, queue_id: int | None = None
 ) -> Tensor:
-    """A copy on the card. A tensor that is there already is returned as it is, whatever `memory_config` says."""
+    """A copy on the card, in DRAM where no memory config is given, whatever the host tensor's own.
+
+    A tensor that is there already is returned as it is, whatever `memory_config` says. `Tensor.to` keeps its config.
+    """
     if not isinstance(tensor, Tensor) or not isinstance(device, MeshDevice):
         raise TypeError(
             f"ttnn.to_device(): incompatible function arguments: it was given a {type(tensor).__name__} and a "
@@ -39,7 +42,7 @@ def to_device(
     if tensor._buffer is not None:
         tensor.buffer("to_device")
         return tensor
-    config = memory_config or tensor.memory_config()
+    config = memory_config or DRAM_MEMORY_CONFIG
     fatal(not config.is_sharded() or config.shard_spec is not None, "bad optional access")
     spec = Spec(tensor.shape, tensor.dtype, tensor.layout, config, tensor.spec.alignment)
     device.no_capture(device.queue(queue_id), _NO_WRITES)

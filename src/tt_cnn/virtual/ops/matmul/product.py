@@ -8,7 +8,8 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.buffers import Cores, Staging
 from tt_cnn.virtual.ops.matmul.checks import check_matrices, check_program
 from tt_cnn.virtual.ops.matmul.choice import Choice
-from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
+from tt_cnn.virtual.ops.matmul.configs import DRAM_SHARDED, MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
+from tt_cnn.virtual.ops.matmul.dram_sharded import plan_dram_sharded
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.ops.matmul.programs import PROGRAMS
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
@@ -86,6 +87,10 @@ def plan_product(
     The output is made before anything is checked, so what does not fit is said first. `channels` and `weights` are
     those of a convolution.
     """
+    if config.kind == DRAM_SHARDED:
+        accumulates = problem.compute.packer_l1 and problem.k // max(1, config.block_k) > 1
+        kept = _partials(problem, accumulates)
+        return plan_dram_sharded(planner, problem, config, left, right, bias, output, kept, accumulates)
     spec = _output_spec(problem, config)
     out = output or planner.allocate(spec)
     check_matrices(problem)

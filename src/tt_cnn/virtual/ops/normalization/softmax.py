@@ -142,10 +142,12 @@ def _check_unpadding(out: Spec) -> None:
     )
 
 
-def softmax_rows(context: Context, x: torch.Tensor, program: SoftmaxProgram) -> torch.Tensor:
+def softmax_rows(
+    context: Context, x: torch.Tensor, program: SoftmaxProgram, dtype: DataType | None = None
+) -> torch.Tensor:
     """Along the last dimension, as the kernel does: subtract the maximum, exponentials, their sum's reciprocal,
     product. Exponentials are stored in between."""
-    engine, exact, dtype = context.engine, context.exact, context.inputs[0].dtype
+    engine, exact, dtype = context.engine, context.exact, dtype or context.inputs[0].dtype
     settings, fp32, kept = program.settings, program.settings.fp32, program.kept
     register = to_source(x, dtype)
     if program.stable:
