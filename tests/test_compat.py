@@ -99,8 +99,7 @@ def test_other_imports_are_left_alone() -> None:
 
 
 def test_modules_beside_the_card_are_ours() -> None:
-    from tt_cnn import preprocessing
-    from tt_cnn.preprocessing import dot_access
+    from tt_cnn.preprocessing import as_ttnn, dot_access
 
     compat.install()
     namespace: dict[str, object] = {}
@@ -111,10 +110,10 @@ def test_modules_beside_the_card_are_ours() -> None:
         "from ttnn.dot_access import make_dot_access_dict as make\n",
         namespace,
     )
-    assert namespace["whole"] is preprocessing
-    assert namespace["fold"] is preprocessing.fold_batch_norm2d_into_conv2d
+    assert namespace["whole"] is as_ttnn
+    assert namespace["fold"] is as_ttnn.fold_batch_norm2d_into_conv2d
     assert namespace["make"] is dot_access.make_dot_access_dict
-    assert preprocessing.__spec__ is not None and preprocessing.__spec__.name == "tt_cnn.preprocessing"
+    assert as_ttnn.__spec__ is not None and as_ttnn.__spec__.name == "tt_cnn.preprocessing.as_ttnn"
     compat.uninstall()
     assert not hasattr(virtual, "model_preprocessing") and not hasattr(virtual, "dot_access")
 

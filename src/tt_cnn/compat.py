@@ -22,7 +22,8 @@ from types import ModuleType
 from tt_cnn.runtime import VIRTUAL
 
 BESIDE_THE_CARD = {
-    "ttnn.model_preprocessing": "tt_cnn.preprocessing",
+    "ttnn.model_preprocessing": "tt_cnn.preprocessing.as_ttnn",
+    "ttnn.torch_tracer": "tt_cnn.preprocessing.torch_tracer",
     "ttnn.dot_access": "tt_cnn.preprocessing.dot_access",
 }
 """Modules of TT-NN that are no part of the card, so that the virtual one does not have them."""
