@@ -156,3 +156,19 @@ def test_a_package_of_the_users_own_keeps_its_other_modules(tmp_path: Path, monk
     assert importlib.import_module("models.demos.mine").TtConv2d is TtConv2d
     for name in [name for name in sys.modules if name.startswith("models")]:
         del sys.modules[name]
+
+
+def test_only_what_is_missing_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "models" / "common"
+    package.mkdir(parents=True)
+    (package / "utility_functions.py").write_text("mine = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    compat.install(everything="missing")
+    from tt_cnn import builder
+
+    assert importlib.import_module("models.common.utility_functions").mine
+    assert importlib.import_module("models.tt_cnn.tt.builder") is builder
+    compat.uninstall()
+    assert "models.tt_cnn.tt.builder" not in sys.modules and "models.common.utility_functions" in sys.modules
+    for name in [name for name in sys.modules if name.startswith("models")]:
+        del sys.modules[name]

@@ -162,6 +162,50 @@ def test_an_executor_of_ones_own(device):
     pipe.cleanup()
 
 
+class Tracing(Executor):
+    """A trace of one's own, with the input written straight to L1."""
+
+    def __init__(self, model, device, l1_input_memory_config, cq_id=0):
+        self.model, self.device, self.cq_id, self.place = model, device, cq_id, l1_input_memory_config
+        self.output_schema = self.trace_id = None
+
+    def get_output_schema(self):
+        return self.output_schema
+
+    def get_read_cq(self):
+        return self.cq_id
+
+    def compile(self, host_input):
+        output = self.model(ttnn.to_device(host_input, device=self.device, memory_config=self.place))
+        self.output_schema = (output.shape, output.dtype, output.layout)
+        ttnn.deallocate(output, force=True)
+        given = ttnn.to_device(host_input, device=self.device, memory_config=self.place)
+        spec, address = given.spec, given.buffer_address()
+        self.trace_id = ttnn.begin_trace_capture(self.device, cq_id=self.cq_id)
+        self.output = self.model(given)
+        self.kept = ttnn.allocate_tensor_on_device(spec, self.device)
+        assert self.kept.buffer_address() == address
+        ttnn.end_trace_capture(self.device, self.trace_id, cq_id=self.cq_id)
+
+    def execute(self, host_inputs):
+        for host_input in host_inputs:
+            ttnn.copy_host_to_device_tensor(host_input, self.kept, cq_id=self.cq_id)
+            ttnn.execute_trace(self.device, self.trace_id, cq_id=self.cq_id, blocking=False)
+            yield self.output
+
+    def cleanup(self):
+        ttnn.release_trace(self.device, self.trace_id)
+
+
+@DEVICE
+def test_a_trace_of_ones_own(device):
+    inputs, values = batch(3)
+    pipe = pipeline(Tracing(model, device, L1)).compile(inputs[0])
+    for output, value in zip(pipe.enqueue(inputs).pop_all(), values, strict=True):
+        assert_equal(ttnn.to_torch(output), torch.relu(value))
+    pipe.cleanup()
+
+
 def test_signatures():
     names = {
         ModelExecutor: ["model", "device", "l1_input_memory_config", "cq_id"],

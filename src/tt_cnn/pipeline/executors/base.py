@@ -146,7 +146,7 @@ class Executor(ABC):
 
     def read(self, outputs: Any, slot: Any = None) -> Reading:
         """Enqueue the read and say so: what comes after `signal_read_complete` may overwrite the outputs."""
-        queue = self.read_queue
+        queue = self.get_read_cq()
         if slot is None:
             host = map_outputs(lambda output: output.cpu(blocking=False, cq_id=queue), outputs)
         else:
@@ -161,7 +161,7 @@ class Executor(ABC):
 
     def signal_read_complete(self) -> None:
         """Called once for each input, after the reads of all its outputs were enqueued."""
-        self.record(self.read_queue, "read")
+        self.record(self.get_read_cq(), "read")
 
     def record(self, queue: int, name: str) -> None:
         self.marks[name] = ttnn.record_event(self.device, queue)
@@ -267,5 +267,5 @@ class Executor(ABC):
 
 def wait_for_all(executor: Executor) -> None:
     """Wait until the device has done all that an executor has enqueued. Failures are left to those who read."""
-    for queue in sorted({executor.compute_queue, executor.input_queue, executor.read_queue}):
+    for queue in sorted({executor.compute_queue, executor.input_queue, executor.get_read_cq()}):
         ttnn.event_synchronize(ttnn.record_event(executor.device, queue))
