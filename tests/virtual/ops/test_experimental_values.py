@@ -86,3 +86,51 @@ def test_attention_takes_masks_scales_shared_keys_and_chunks() -> None:
         assert pcc(ttnn.to_torch(found).float(), expected) > 0.999
         with pytest.raises(RuntimeError, match="is_causal"):
             ttnn.transformer.scaled_dot_product_attention(*given, attn_mask=put(device, mask, layout=TILES))
+
+
+CONCATENATED = {
+    # images, heads, rows, width, cores across and down: a core's part of the result, as TT-NN 0.81.1 places it
+    (8, 12, 197, 64, 6, 8): [224, 128],
+    (8, 12, 224, 64, 4, 8): [224, 192],
+    (2, 4, 64, 32, 2, 2): [64, 64],
+    (1, 8, 64, 32, 8, 1): [64, 32],
+}
+
+
+@pytest.mark.parametrize("images, heads, rows, width, across, down", CONCATENATED)
+def test_heads_in_shards_are_put_side_by_side(
+    images: int, heads: int, rows: int, width: int, across: int, down: int
+) -> None:
+    x = image(images, heads, rows, width)
+    padded = (images, heads, -(-rows // 32) * 32, width)
+    grid, height = ttnn.CoreGrid(x=across, y=down), ttnn.ShardStrategy.HEIGHT
+    expected = x.permute(0, 2, 1, 3).reshape(images, rows, -1)
+    with card() as device:
+        given = put(device, x, layout=TILES, memory_config=ttnn.create_sharded_memory_config(padded, grid, height))
+        found = ttnn.transformer.concatenate_heads(given, memory_config=ttnn.L1_BLOCK_SHARDED_MEMORY_CONFIG)
+        shards = found.memory_config().shard_spec
+        assert shards is not None and list(shards.shape) == CONCATENATED[images, heads, rows, width, across, down]
+        assert torch.equal(ttnn.to_torch(found).float(), expected)
+        interleaved = ttnn.transformer.concatenate_heads(given, memory_config=ttnn.L1_MEMORY_CONFIG)
+        assert torch.equal(ttnn.to_torch(interleaved).float(), expected)
+        with pytest.raises(RuntimeError, match="Sharded input requires a sharded output memory config"):
+            ttnn.experimental.nlp_concat_heads(given, memory_config=ttnn.L1_MEMORY_CONFIG)
+
+
+def test_an_activation_may_be_a_pair() -> None:
+    x, w = image(1, 1, 32, 32), image(1, 1, 32, 32)
+    with card() as device:
+        found, (left, right) = [], (put(device, each, layout=TILES) for each in (x, w))
+        for fused in ((ttnn.UnaryOpType.GELU, True), ttnn.UnaryWithParam(ttnn.UnaryOpType.GELU, 1.0)):
+            config = ttnn.MatmulMultiCoreReuseMultiCastProgramConfig(
+                compute_with_storage_grid_size=(1, 1),
+                in0_block_w=1,
+                out_subblock_h=1,
+                out_subblock_w=1,
+                per_core_M=1,
+                per_core_N=1,
+                transpose_mcast=False,
+                fused_activation=fused,
+            )
+            found.append(ttnn.to_torch(ttnn.matmul(left, right, program_config=config)))
+        assert torch.equal(*found)

@@ -69,6 +69,7 @@ from tt_cnn.virtual.tensors.parts import combine_device_tensors as combine_devic
 from tt_cnn.virtual.tensors.parts import get_device_tensors as get_device_tensors
 from tt_cnn.virtual.tensors.tensor import OPERATORS as _OPERATORS
 from tt_cnn.virtual.tracing.trace import MeshTraceId as MeshTraceId
+from tt_cnn.virtual.ttnn import cluster as cluster
 from tt_cnn.virtual.ttnn import core as core
 from tt_cnn.virtual.ttnn import device as device
 from tt_cnn.virtual.ttnn import distributed as distributed
@@ -100,13 +101,17 @@ from tt_cnn.virtual.ttnn.core import tile_size as tile_size
 from tt_cnn.virtual.ttnn.core import ttnn_dtype_to_torch_dtype as ttnn_dtype_to_torch_dtype
 from tt_cnn.virtual.ttnn.device import Arch as Arch
 from tt_cnn.virtual.ttnn.device import CloseDevice as CloseDevice
+from tt_cnn.virtual.ttnn.device import CloseDevices as CloseDevices
 from tt_cnn.virtual.ttnn.device import CreateDevice as CreateDevice
+from tt_cnn.virtual.ttnn.device import CreateDevices as CreateDevices
 from tt_cnn.virtual.ttnn.device import Device as Device
 from tt_cnn.virtual.ttnn.device import DispatchCoreAxis as DispatchCoreAxis
 from tt_cnn.virtual.ttnn.device import DispatchCoreConfig as DispatchCoreConfig
 from tt_cnn.virtual.ttnn.device import DispatchCoreType as DispatchCoreType
 from tt_cnn.virtual.ttnn.device import GetDefaultDevice as GetDefaultDevice
 from tt_cnn.virtual.ttnn.device import GetNumAvailableDevices as GetNumAvailableDevices
+from tt_cnn.virtual.ttnn.device import GetNumPCIeDevices as GetNumPCIeDevices
+from tt_cnn.virtual.ttnn.device import GetPCIeDeviceID as GetPCIeDeviceID
 from tt_cnn.virtual.ttnn.device import MeshDevice as MeshDevice
 from tt_cnn.virtual.ttnn.device import ReadDeviceProfiler as ReadDeviceProfiler
 from tt_cnn.virtual.ttnn.device import SetDefaultDevice as SetDefaultDevice
@@ -116,6 +121,7 @@ from tt_cnn.virtual.ttnn.device import get_allocator_base_address as get_allocat
 from tt_cnn.virtual.ttnn.device import get_dram_alignment as get_dram_alignment
 from tt_cnn.virtual.ttnn.device import get_l1_alignment as get_l1_alignment
 from tt_cnn.virtual.ttnn.device import get_memory_view as get_memory_view
+from tt_cnn.virtual.ttnn.device import get_pcie_device_ids as get_pcie_device_ids
 from tt_cnn.virtual.ttnn.device import init_device_compute_kernel_config as init_device_compute_kernel_config
 from tt_cnn.virtual.ttnn.device import is_trace_capture_active as is_trace_capture_active
 from tt_cnn.virtual.ttnn.device import manage_device as manage_device

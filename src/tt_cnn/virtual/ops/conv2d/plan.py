@@ -100,10 +100,6 @@ def arrange(
         own = request.with_settings(settings)
         layer = Layer(planner.card, conv.estimated(), own, spec.layout, spec.dtype, parameters.has_bias, matmul)
         settings = settings.but(shard_layout=chosen_layout(layer))
-    fatal(
-        not (settings.override_sharding_config and settings.reshard_if_not_optimal),
-        "Incorrect config provided: reshard_if_not_optimal and override_sharding_config cannot both be set.",
-    )
     shards = input_shards(spec, source is None, settings, conv, matmul, planner.card.grid)
     held, owned = brought(planner, source, host, shards, settings.deallocate_activation, matmul, auto)
     config = held.spec.memory_config
