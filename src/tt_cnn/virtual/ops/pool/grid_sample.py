@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -50,6 +50,8 @@ _FLOATS = (DataType.BFLOAT16, DataType.FLOAT32)
 @dataclass(frozen=True, kw_only=True)
 class GridSampleProgram(ComputeProgram):
     """Each core has points of the grid; it reads the pixels around them and mixes them."""
+
+    suffix: ClassVar[str] = "Operation"
 
     op: str = "GridSample"
     grid: Grid
