@@ -10,7 +10,7 @@ from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.reduction.reduce_program import FACTORIES, ReduceProgram, place_reduce
 from tt_cnn.virtual.ops.reduction.time import FoldingProgram
-from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles, usable_l1
 from tt_cnn.virtual.ops.reduction.values import reduction_compute
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
@@ -21,8 +21,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _MANY = 8
 _LONG = 24
 """Tiles from which on a row or column is kept in L1 for a variance, also where a core has one only (measured)."""
-_L1_SHARE = 0.95
-"""Of the free L1: what is longer is read twice (measured)."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +154,7 @@ def plan_welford(
     if along == "HW":
         sizes |= {"statistics": 4 * DataType.FLOAT32.tile_bytes, "combined": DataType.FLOAT32.tile_bytes}
     kept = sizes | {"input": max(_MANY, length) * tile}
-    room = min(planner.program_l1(), planner.memory.l1_region(planner.card).size)
-    if (several or length >= _LONG) and sum(kept.values()) <= _L1_SHARE * room:
+    if (several or length >= _LONG) and sum(kept.values()) <= usable_l1(planner):
         sizes = kept
     program = WelfordProgram(
         cores=cores,
