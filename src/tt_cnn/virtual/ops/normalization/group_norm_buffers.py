@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.memory.memory import footprint
 from tt_cnn.virtual.ops.normalization.group_norm_checks import check_groups, check_mask_width
-from tt_cnn.virtual.ops.normalization.group_norm_problem import Problem, tile_span
+from tt_cnn.virtual.ops.normalization.group_norm_problem import Problem, tile_spans
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import (
@@ -34,7 +34,7 @@ def interleaved_buffers(planner: Planner, problem: Problem) -> Placed:
     one_by_one = [CoreRange((x, y), (x, y)) for x in range(used) for y in range(down)]
     groups = max(1, problem.groups // problem.columns)
     check_groups(problem, groups, "core grid")
-    blocks, height, width = problem.blocks, problem.block_height, problem.block_width
+    blocks, height, width = problem.asked_blocks, problem.block_height, problem.block_width
     fatal(
         0 < blocks <= height,
         f"num_out_blocks ({blocks}) must be in [1, block_h ({height})]. Reduce num_out_blocks or increase input "
@@ -129,7 +129,7 @@ def shard_buffers(
     groups = problem.groups // columns if problem.groups > columns else 1
     check_groups(problem, groups, "shard spec")
     images = problem.batches // rows if problem.batches > rows else 1
-    block_height, block_width = height // TILE_SIZE // images, tile_span(width, problem.group)
+    block_height, block_width = height // TILE_SIZE // images, max(tile_spans(width, problem.group))
     _check_shard_groups(problem, grid, groups, images)
     check_mask_width(problem, block_width, "tile_width")
     tile, register = problem.tile, problem.register

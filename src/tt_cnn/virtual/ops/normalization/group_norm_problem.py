@@ -44,11 +44,10 @@ def largest_grid(spec: Spec, most: tuple[int, int], groups: int) -> tuple[int, i
     return None
 
 
-def tile_span(channels: int, group: int) -> int:
-    """Tiles that a group touches at most, where groups lie one after the other."""
-    return max(
-        (start + group - 1) // TILE_SIZE - start // TILE_SIZE + 1 for start in range(0, max(1, channels), max(1, group))
-    )
+def tile_spans(channels: int, group: int) -> set[int]:
+    """How many tiles groups touch that lie one after the other."""
+    starts = range(0, max(1, channels), max(1, group))
+    return {(start + group - 1) // TILE_SIZE - start // TILE_SIZE + 1 for start in starts}
 
 
 @dataclass(frozen=True)
@@ -118,11 +117,21 @@ class Problem:
 
     @property
     def block_width(self) -> int:
-        return tile_span(self.channels_a_core, self.group)
+        return max(tile_spans(self.channels_a_core, self.group))
 
     @property
     def blocks(self) -> int:
-        """In how many a core works through its share; by default as the library's rule has it."""
+        """In how many a core works through its share. A row-major result is written a row of tiles at a time where
+        some groups touch fewer tiles than others (measured)."""
+        uneven = len(tile_spans(self.channels_a_core, self.group)) > 1
+        if self.layout is Layout.ROW_MAJOR and uneven and not self.by_welford:
+            return self.block_height
+        return self.asked_blocks
+
+    @property
+    def asked_blocks(self) -> int:
+        """As the caller has it, or by the library's rule. Recordings have 2 where this rule has 1; the reason was not
+        found."""
         if self.out_blocks != -1:
             return self.out_blocks
         volume = self.x.padded_shape[1] * self.x.padded_shape[2] * self.channels
@@ -157,7 +166,7 @@ class Problem:
         """The library's own estimate, which is not what the program's buffers add up to."""
         if self.rows < self.down or not self.block_height:
             return False
-        blocks = min(max(1, self.blocks), self.block_height)
+        blocks = min(max(1, self.asked_blocks), self.block_height)
         block = self.block_height // blocks * self.block_width
         tiles = 7 * block + _SMALL_BUFFERS + 2 * self.block_width + (2 * block if untilizes else 0)
         if tilizes:
