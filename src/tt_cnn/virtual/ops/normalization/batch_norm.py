@@ -131,7 +131,7 @@ class BatchNorm(Operation):
         named = dict(zip(has, others, strict=True))
         _check_call(x.spec, {name: slot.spec for name, slot in named.items()})
         config = memory_config or x.spec.memory_config
-        running = {name: named.pop(name) for name in ("mean", "variance") if name in named}
+        running: dict[str, Slot] = {n: named.pop(n) for n in ("mean", "variance") if n in named}
         scope = Temporaries(planner)
         if training:
             mean, variance = _plan_statistics(planner, scope, x, config, compute)
