@@ -82,7 +82,7 @@ class GroupNorm(Operation):
             dtype=dtype,
             layout=output_layout,
             core_grid=None if core_grid is None else (core_grid.x, core_grid.y),
-            in_place=True if inplace is None else inplace,
+            in_place=bool(inplace),  # none given by name means a new tensor
             out_blocks=num_out_blocks,
             compute=None if compute_kernel_config is None else Compute.of(compute_kernel_config),
             by_welford=use_welford,

@@ -257,7 +257,7 @@ def _rows(
 def _block(columns: int, most: int) -> int:
     """Tiles at a time: fewer than the registers hold where that makes as many blocks without a rest, but never 5 or 7
     (measured)."""
-    even = div_up(columns, div_up(columns, most))
+    even = div_up(columns, max(1, div_up(columns, most))) or 1
     return even if columns % even == 0 and even not in (5, 7) else most
 
 
