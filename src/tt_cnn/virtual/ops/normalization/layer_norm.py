@@ -119,7 +119,7 @@ class _RowNorm(Operation):
         in_pieces = False
         if isinstance(program, LayerNormShardedMultiCoreProgramConfig):
             cores = x.spec.shard.grid
-            buffers = shard_buffers(x, out, named, settings, program, self.centered, planner.card.grid)
+            buffers = shard_buffers(x, out, named, settings, program, self.centered, planner.card)
         else:
             matrices, rows, _ = tiles(x.spec)
             cores, _ = split_work(planner.card, matrices * rows, row_wise=True)

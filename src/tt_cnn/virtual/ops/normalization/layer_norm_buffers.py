@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import LayerNormShardedMultiCoreProgramConfig
@@ -154,14 +155,20 @@ def shard_buffers(
     settings: Compute,
     program: LayerNormShardedMultiCoreProgramConfig,
     centered: bool,
-    card_grid: tuple[int, int],
+    card: Card,
 ) -> tuple[CircularBuffer, ...]:
     """Each core has its shard; partial sums of a row are gathered over the cores that share it."""
     check_registers(settings, program.subblock_w)
     spec = x.spec
+    by_vector_unit = program.use_welford and settings.fp32 and card.arch is not Arch.BLACKHOLE
+    fatal(
+        not by_vector_unit or spec.dtype is not _F32,
+        "Reciprocal tensor not provided for Welford layernorm",
+        "  leave use_welford out of the program config",
+    )
     register = (_F32 if settings.fp32 else _BF16).tile_bytes
     height, width = program.block_h, program.block_w
-    gathered, rows = _gathered(spec, program, card_grid)
+    gathered, rows = _gathered(spec, program, card.grid)
     scaler = _BF16.tile_bytes
     sizes = {"scaler": scaler, "epsilon": scaler, "scaler of all": register}
     for name in ("squares", "mean") if centered else ("squares",):
@@ -183,6 +190,13 @@ def shard_buffers(
     return (*borrowed, *staged(cores, sizes))
 
 
+def _check_order(spec: Spec, rows: int, height: int, two_stages: bool) -> None:
+    """Column after column, the library looks for the second core of a row of tensors below the first one."""
+    shard, box = spec.shard, spec.shard.grid.bounding_box().grid_size()
+    below = div_up(height, rows) if two_stages else box.y
+    fatal(shard.row_wise or shard.num_cores() == 1 or below > 1, "Start core must be within grid size")
+
+
 def _gathered(
     spec: Spec, program: LayerNormShardedMultiCoreProgramConfig, card_grid: tuple[int, int]
 ) -> tuple[int, int]:
@@ -195,6 +209,10 @@ def _gathered(
     rectangle = shard.num_cores() == box.x * box.y
     full = box.y > 1 if shard.row_wise else box.y == card_grid[1]
     if whole_rows and rectangle and box.x > 1 and full:
-        other = box.y if shard.row_wise else box.x
-        return across + other - 1, div_up(program.block_h, across)
-    return div_up(spec.padded_shape[-1] // TILE_SIZE, program.block_w), div_up(program.block_h, blocks)
+        other, rows = (box.y if shard.row_wise else box.x), div_up(program.block_h, across)
+        _check_order(spec, rows, program.block_h, two_stages=True)
+        return across + other - 1, rows
+    rows = div_up(program.block_h, blocks)
+    if whole_rows:
+        _check_order(spec, rows, program.block_h, two_stages=False)
+    return div_up(spec.padded_shape[-1] // TILE_SIZE, program.block_w), rows
