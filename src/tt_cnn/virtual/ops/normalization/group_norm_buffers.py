@@ -183,6 +183,11 @@ def _borrowed(planner: Planner, name: str, slot: Slot, size: int, cores: CoreRan
         f"Cannot set circular buffer size to {size}. This is larger than the associated dynamically allocated L1 "
         f"buffer bank size of {held} B",
     )
+    page = slot.spec.page_bytes
+    fatal(
+        not slot.spec.is_sharded or slot.spec.shard.shape[1] % TILE_SIZE == 0 or size % page == 0,
+        f"Total circular buffer size {size} B must be divisible by page size {page} B",
+    )
     return CircularBuffer(size, cores, alias=slot, name=name)
 
 

@@ -96,7 +96,8 @@ class _Softmax(Operation):
             fatal(rank <= 4, "Tensor rank is greater than 4")
             # the tensor is seen with four dimensions here, the dimension as it was given
             fatal(axis == max(rank, 4) - 1, f"Invalid dimension: {axis}. Currently softmax inplace supports dim -1.")
-        tilizes = rank == 4 and axis == rank - 1 and not self.in_place
+        # rows are tilized where the dimension, counted with four, is the last of the tensor's own: 3 of 4, 1 of 3
+        tilizes = not self.in_place and rank <= 4 and axis + 4 - rank == rank - 1
         fatal(tilizes or x.spec.layout is Layout.TILE, "Inputs to softmax must be tilized")
         fatal(
             x.spec.dtype in (_F32, _BF16, DataType.BFLOAT8_B),
