@@ -20,6 +20,8 @@ _BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
 _SQUARES = 8
 _LONG = {(False, False): 112, (False, True): 56, (True, False): 56, (True, True): 28}
 """Tiles of a row held at a time where a row does not fit L1, by (weights or a float32 tensor, float32 registers)."""
+_NO_TABLE = "Reciprocal tensor not provided for Welford layernorm"
+_ADVICE = "  leave use_welford out of the program config"
 _KEPT = 3
 """How often two passes hold a row of the input, where that fits; a sum of two tensors is held twice."""
 
@@ -59,19 +61,17 @@ def interleaved_sizes(planner: Planner, rows: Rows, two_pass: bool, room: float)
     """Bytes of the buffers, and whether rows are worked through in pieces. `room`: L1 before the result had its place.
 
     `two_pass` was asked for: mean and variance by the vector unit, each in a pass of its own. It takes float32
-    registers, and Blackhole has it only where it is faster. Rows that do not fit it would need a table of reciprocals;
-    whether they do is asked with the result in place (measured).
+    registers, and Blackhole has it only where it is faster. Rows that do not fit it need a table of reciprocals (such
+    programs are not known: they are planned in one pass); whether they fit is asked with the result in place
+    (measured).
     """
     if two_pass and rows.settings.fp32:
         few, many = (_two_pass(rows, kept) for kept in (False, True))
         fits = sum(few.values()) <= usable_l1(planner)
-        if planner.card.arch is not Arch.BLACKHOLE or _faster_in_two_passes(rows, fits):
-            whole = "residual" in rows.named and rows.x.dtype is _F32
-            fatal(
-                not whole and (fits or rows.row_major_weights),
-                "Reciprocal tensor not provided for Welford layernorm",
-                "  leave use_welford out of the program config",
-            )
+        by_table = ("residual" in rows.named and rows.x.dtype is _F32) or not (fits or rows.row_major_weights)
+        chosen = planner.card.arch is not Arch.BLACKHOLE or _faster_in_two_passes(rows, fits)
+        fatal(not (chosen and by_table) or "reciprocals" in rows.named, _NO_TABLE, _ADVICE)
+        if chosen and not by_table:
             return many if sum(many.values()) <= room else few, False
     fatal(
         not rows.row_major or rows.x.dtype is not _F32 or rows.settings.fp32,
@@ -161,11 +161,7 @@ def shard_buffers(
     check_registers(settings, program.subblock_w)
     spec = x.spec
     by_vector_unit = program.use_welford and settings.fp32 and card.arch is not Arch.BLACKHOLE
-    fatal(
-        not by_vector_unit or spec.dtype is not _F32,
-        "Reciprocal tensor not provided for Welford layernorm",
-        "  leave use_welford out of the program config",
-    )
+    fatal(not by_vector_unit or spec.dtype is not _F32 or "reciprocals" in named, _NO_TABLE, _ADVICE)
     register = (_F32 if settings.fp32 else _BF16).tile_bytes
     height, width = program.block_h, program.block_w
     gathered, rows = _gathered(spec, program, card.grid)
