@@ -57,6 +57,14 @@ def test_plans(name: str) -> None:
     assert not shortfalls(tally, PLANS)
 
 
+def test_plans_of_norms_and_tall_reductions() -> None:
+    """Recorded after the rules were written, without group norms that choose their own blocks (docs/fidelity.md)."""
+    tally = replayed("second_norm_n150.jsonl.gz")
+    assert not tally.missing
+    fields = ("factories", "allocations", *PLAN_FIELDS)
+    assert not shortfalls(tally, dict.fromkeys(fields, 99.0))
+
+
 def test_values_of_elementwise_kernels() -> None:
     tally = replayed("values")
     assert not tally.missing

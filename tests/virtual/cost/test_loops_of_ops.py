@@ -88,7 +88,7 @@ def test_a_sort_passes_over_its_tiles_again_and_again() -> None:
 
 
 CALLS: dict[str, Callable[[Planned], Any]] = {
-    "BatchNormOperation": lambda c: ttnn.batch_norm(
+    "BatchNorm": lambda c: ttnn.batch_norm(
         c.tensor(2, 64, 64, 64), running_mean=c.tensor(1, 64, 1, 1), running_var=c.tensor(1, 64, 1, 1)
     ),
     "WelfordReduce": lambda c: ttnn.var(c.tensor(1, 8, 256, 256), -1),

@@ -32,7 +32,6 @@ _NO_DIFFERENCE = "recorded: whatever it is, the steps are the same"
 
 WITHOUT_EFFECT = {
     "as_tensor.cache_dump_mode": "one host has nothing to gather",
-    "batch_norm.momentum": "training moves its averages by it, and is refused",
     "fill_implicit_tile_padding.memory_config": "recorded: the tensor stays where it is",
     "max.correction": _NO_DIFFERENCE,
     "mean.correction": _NO_DIFFERENCE,

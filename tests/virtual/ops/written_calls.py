@@ -23,7 +23,7 @@ from tt_cnn.virtual import ttnn
 
 _LAYOUTS = {"height": "HEIGHT_SHARDED", "width": "WIDTH_SHARDED", "block": "BLOCK_SHARDED"}
 
-_WHOLE_NAMES = {"BatchNorm": "BatchNormOperation", "SDPA": "SDPAOperation"}
+_WHOLE_NAMES = {"SDPA": "SDPAOperation"}
 
 
 def name_of(library: Any, name: str) -> Any:

@@ -56,8 +56,10 @@ from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig
 from tt_cnn.virtual.ops.normalization.configs import (
     SoftmaxShardedMultiCoreProgramConfig as SoftmaxShardedMultiCoreProgramConfig,
 )
-from tt_cnn.virtual.ops.normalization.group_norm import create_group_norm_input_mask as create_group_norm_input_mask
-from tt_cnn.virtual.ops.normalization.group_norm import (
+from tt_cnn.virtual.ops.normalization.group_norm_masks import (
+    create_group_norm_input_mask as create_group_norm_input_mask,
+)
+from tt_cnn.virtual.ops.normalization.group_norm_masks import (
     create_group_norm_weight_bias_rm as create_group_norm_weight_bias_rm,
 )
 from tt_cnn.virtual.ops.pool.grid_points import prepare_grid_sample_grid as prepare_grid_sample_grid

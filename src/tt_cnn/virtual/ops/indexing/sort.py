@@ -38,6 +38,8 @@ _STAGED = 4
 _ONE_CORE = 64
 """Tiles of a row that one core sorts; longer rows are exchanged between cores."""
 
+_DTYPES = (DataType.BFLOAT16, DataType.UINT16, DataType.FLOAT32)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SortProgram(Program):
@@ -117,6 +119,10 @@ class Sort(Operation):
                 return list(given)
             values = plan_clone(planner, x, config=config)
             return [values, planner.allocate(Spec(x.spec.shape, _INDEX, Layout.TILE, config))]
+        fatal(
+            x.spec.dtype in _DTYPES,
+            f"Input tensor data type must be BFLOAT16, UINT16, or FLOAT32, got {x.spec.dtype.native}",
+        )
         scope = Temporaries(planner)
         current = x
         if axis != rank - 1:
