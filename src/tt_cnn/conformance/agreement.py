@@ -17,7 +17,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 PEAK_TOLERANCE = 0.02
 _L1_SMALL = int(BufferType.L1_SMALL.value)
-_OUTPUT_OF_THE_CALLER = ("Move", "InterleavedToSharded")
+_OUTPUT_OF_THE_CALLER = ("Move", "InterleavedToSharded", "Reshard", "Copy")
 """Steps whose output may be allocated before they begin, by what calls them; then the recordings do not have it."""
 _REFUSED = ("error", "input_error")
 _FAILED = ("crash", "timeout")
@@ -136,8 +136,12 @@ def _cores_with_data(spec: Spec) -> int:
 
 
 def _allocation(spec: Spec | None, place: Place, cores: int) -> list[Any]:
+    """Tables (`spec` None) have a row for each core in L1_SMALL, and are interleaved in DRAM."""
     kind = int(place.buffer_type.value)
-    layout = "HEIGHT_SHARDED" if spec is None else spec.memory_config.memory_layout.name
+    if spec is None:
+        layout, cores = ("HEIGHT_SHARDED", cores) if kind == _L1_SMALL else ("INTERLEAVED", 0)
+    else:
+        layout = spec.memory_config.memory_layout.name
     return [kind, 0 if kind == _L1_SMALL else place.address, place.bank_bytes, cores, layout]
 
 

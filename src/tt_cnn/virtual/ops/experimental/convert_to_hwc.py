@@ -36,21 +36,28 @@ class ConvertToHWC(Operation):
 
     def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, dtype: DataType) -> list[Slot]:
         config = _config(x.spec, memory_config)
+        target = _output(x.spec, config, dtype)
         _check(x.spec, config)
-        output = planner.allocate(_output(x.spec, config, dtype))
+        output = planner.allocate(target)
         _check_shards(x.spec, output.spec)
         rows, width = output.spec.shard.shape
         cores = output.spec.shard.grid
         channels, element = x.spec.shape[-2], x.spec.dtype.element_bytes
         in_dram = x.spec.memory_config.is_dram()
         held = (channels if in_dram else x.spec.shard.shape[0]) * x.spec.shard.shape[1] * element
+        written = rows * width * element  # counted in the input's dtype
+        fatal(
+            written <= output.spec.shard_pages * output.spec.page_bytes,
+            f"Cannot set circular buffer size to {written}. This is larger than the associated dynamically allocated "
+            f"L1 buffer bank size of {output.spec.shard_pages * output.spec.page_bytes} B",
+        )
         block = block_of(rows)
         tiles = block // TILE_SIZE * DataType.BFLOAT16.tile_bytes
         buffers = (
             CircularBuffer(held, cores, alias=None if in_dram else x, name="input"),
             CircularBuffer(channels * block * element, cores, name="rows"),
             *(CircularBuffer(tiles, cores, name=name) for name in _TRANSPOSING),
-            CircularBuffer(rows * width * element, cores, alias=output, name="output"),
+            CircularBuffer(written, cores, alias=output, name="output"),
         )
         program = ChannelsLastProgram(
             op="ConvertToHWC", factory="ConvertToHWCProgramFactory", cores=cores, buffers=buffers
@@ -122,7 +129,9 @@ def _check(spec: Spec, config: MemoryConfig) -> None:
 def _check_shards(spec: Spec, output: Spec) -> None:
     """The program's own checks: whole tiles, and as many blocks on each core."""
     batch, pixels = spec.shape[1], spec.shape[3]
-    rows = output.shard.shape[0]
+    rows, width = output.shard.shape
+    step = _ROW_BYTES // output.dtype.element_bytes
+    fatal(width % step == 0, f"Output shard width {width} must be multiple of {step} to satisfy alignment constraints")
     fatal(rows % TILE_SIZE == 0, f"Shard height {rows} must be multiple of tile width (32)")
     held = spec.shard.grid.num_cores() * spec.shard.shape[1]
     fatal(
