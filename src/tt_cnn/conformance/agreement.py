@@ -123,11 +123,21 @@ def _allocated(placed: PlacedStep, known: list[Any]) -> list[Any]:
     """
     outputs = [] if placed.step.op in _OUTPUT_OF_THE_CALLER else [slot.spec for slot in placed.step.outputs]
     cores = iter(config.cores for config in placed.step.configs)
+    made = [
+        (spec, _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec)))
+        for spec, place in placed.allocated
+    ]
+    own = [spec is None or any(spec is output for output in outputs) for spec, _ in made]
+    others = list(known)  # recorded allocations that are neither the step's output nor a table
+    for is_own, (_, allocation) in zip(own, made, strict=True):
+        if is_own and allocation in others:
+            others.remove(allocation)
     found = []
-    for spec, place in placed.allocated:
-        allocation = _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec))
-        if spec is None or any(spec is output for output in outputs) or allocation in known:
+    for is_own, (_, allocation) in zip(own, made, strict=True):
+        if is_own or allocation in others:
             found.append(allocation)
+        if not is_own and allocation in others:
+            others.remove(allocation)
     return found
 
 

@@ -46,10 +46,11 @@ class ConvertToHWC(Operation):
         in_dram = x.spec.memory_config.is_dram()
         held = (channels if in_dram else x.spec.shard.shape[0]) * x.spec.shard.shape[1] * element
         written = rows * width * element  # counted in the input's dtype
+        room = output.spec.shard_pages * round_up(output.spec.page_bytes, planner.card.l1_alignment)
         fatal(
-            written <= output.spec.shard_pages * output.spec.page_bytes,
+            written <= room,
             f"Cannot set circular buffer size to {written}. This is larger than the associated dynamically allocated "
-            f"L1 buffer bank size of {output.spec.shard_pages * output.spec.page_bytes} B",
+            f"L1 buffer bank size of {room} B",
         )
         block = block_of(rows)
         tiles = block // TILE_SIZE * DataType.BFLOAT16.tile_bytes

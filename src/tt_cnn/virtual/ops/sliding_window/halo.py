@@ -86,7 +86,7 @@ def plan_halo(
     fatal(spec.is_sharded, "Halo expects sharded input tensor")
     layout = spec.memory_config.memory_layout
     fatal(layout in (HEIGHT, WIDTH, BLOCK), "Only height, width or block sharded tensors are supported.")
-    check_row_walk(spec.shard.grid)
+    check_row_walk(spec.shard.grid, spec.shard.row_wise or layout is not HEIGHT)
     parallel = ParallelConfig.of(spec.memory_config)
     cores_nhw = parallel.cores_nhw
     tiled = spec.layout is Layout.TILE
@@ -124,10 +124,13 @@ def plan_halo(
 
 
 @lru_cache(maxsize=1024)
-def check_row_walk(grid: CoreRangeSet) -> None:
-    """Tables address core i as the i-th of the grid's rows from the origin on: other grids are refused (recorded)."""
+def check_row_walk(grid: CoreRangeSet, row_wise: bool) -> None:
+    """Tables address core i as the i-th of the grid's rows from the origin on: other grids are refused (recorded).
+
+    `row_wise` False: shards are dealt out column by column.
+    """
     columns = grid.bounding_box().grid_size().x
-    for i, core in enumerate(grid.cores()):
+    for i, core in enumerate(grid.cores(row_wise)):
         fatal(
             core == (i % columns, i // columns),
             f"Sliding-window shard grid core {i} is {core.x}-{core.y} but the origin-anchored row walk addresses it as "
