@@ -134,8 +134,8 @@ def check_row_walk(grid: CoreRangeSet, row_wise: bool) -> None:
         fatal(
             core == (i % columns, i // columns),
             f"Sliding-window shard grid core {i} is {core.x}-{core.y} but the origin-anchored row walk addresses it as "
-            f"{i % columns}-{i // columns}. Only an origin-anchored, row-filled grid is supported; any other grid hangs "
-            "max_pool2d/avg_pool2d or silently returns wrong conv2d results (#60513).",
+            f"{i % columns}-{i // columns}. Only an origin-anchored, row-filled grid is supported; any other grid "
+            "hangs max_pool2d/avg_pool2d or silently returns wrong conv2d results (#60513).",
         )
 
 
