@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from tests.virtual.stand_in import StandIn
 from tt_cnn.conformance.agreement import compare
 from tt_cnn.conformance.answer import Answer
-from tt_cnn.virtual.planning.placement import PlacedStep
+from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import CircularBuffer, Slot, Step
-from tt_cnn.virtual.types import CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
+from tt_cnn.virtual.planning.slots import AllocateConfig
+from tt_cnn.virtual.types import BufferType, CoreRange, CoreRangeSet, DataType, Layout, Shape, Spec
 
 CORES = CoreRangeSet([CoreRange((0, 0), (7, 7))])
 RANGES = [[[0, 0], [7, 7]]]
@@ -37,7 +39,7 @@ def accepted(**changes: Any) -> Answer:
 
 
 def recorded(**changes: Any) -> dict[str, Any]:
-    step = {"op": "Unary", "cbs": [[105824, 4096, 0, RANGES], [1408512, 2048, 1, RANGES]], "staging": []}
+    step = {"op": "Unary", "cbs": [[105824, 4096, 0, RANGES], [999, 2048, 1, RANGES]], "staging": []}
     values = {
         "status": "ok",
         "output": OUTPUT | {"address": 1000},
@@ -51,10 +53,52 @@ def fields(verdicts: dict[str, Any], agree: bool) -> set[str]:
     return {name for name, verdict in verdicts.items() if verdict.agrees is agree}
 
 
-def test_an_equal_call_agrees_in_every_field_wherever_borrowed_memory_is() -> None:
+def test_an_equal_call_agrees_in_every_field() -> None:
     verdicts = compare(recorded(), accepted())
-    assert fields(verdicts, True) == {"status", "output", "address", "steps", "cores", "cbs", "peak"}
+    assert fields(verdicts, True) == {"status", "output", "address", "steps", "cores", "cbs", "borrowed", "peak"}
     assert not fields(verdicts, False)
+
+
+def test_the_address_of_borrowed_memory_is_a_field_of_its_own() -> None:
+    elsewhere = placed("Unary", (CircularBuffer(4096, CORES), 105824), (CircularBuffer(2048, CORES, alias=SLOT), 1031))
+    assert fields(compare(recorded(), accepted(steps=[elsewhere])), False) == {"borrowed"}
+
+
+def test_factories_are_compared_where_they_were_recorded() -> None:
+    step = recorded()["ops"][0]
+    assert compare(recorded(ops=[step | {"factory": "F"}]), accepted())["factories"].agrees is False
+    assert "factories" not in compare(recorded(ops=[step | {"factory": None}]), accepted())
+
+
+def test_what_else_came_back_is_compared() -> None:
+    further = recorded(more=[OUTPUT], rest=[8, None])
+    assert fields(compare(further, accepted(more=[dict(OUTPUT)], rest=[8, None])), False) == set()
+    assert fields(compare(further, accepted(more=[], rest=[8])), False) == {"more", "rest"}
+
+
+def test_every_allocation_of_a_step_is_compared_and_of_tables_the_size_only() -> None:
+    step = recorded()["ops"][0]
+    known = [[0, 1024, 2048, 0, "INTERLEAVED"], [3, 1499104, 32, 64, "HEIGHT_SHARDED"]]
+    mine = accepted()
+    table = AllocateConfig(32, 64, 7)
+    placed_step = mine.steps[0]
+    placed_step.step = replace(placed_step.step, configs=(table,))
+    placed_step.allocated = [
+        (SLOT.spec, Place(BufferType.DRAM, 1024, 2048)),
+        (None, Place(BufferType.L1_SMALL, 1499000, 32)),
+    ]
+    assert compare(recorded(ops=[step | {"buffers": known}]), mine)["allocations"].agrees
+    for wrong in ([0, 1056, 2048, 0, "INTERLEAVED"], [0, 1024, 4096, 0, "INTERLEAVED"]):
+        assert not compare(recorded(ops=[step | {"buffers": [wrong, known[1]]}]), mine)["allocations"].agrees
+    assert not compare(recorded(ops=[step | {"buffers": known[:1]}]), mine)["allocations"].agrees
+
+
+def test_a_name_that_neither_library_has_agrees() -> None:
+    nowhere = {"status": "error", "type": "AttributeError", "message": "no attribute '__pow__'"}
+    missing = Answer("missing", "ttnn.Tensor.__pow__")
+    assert compare(nowhere, missing)["status"].agrees
+    assert not compare(nowhere, accepted())["status"].agrees
+    assert not compare(recorded(), missing)["status"].agrees
 
 
 @pytest.mark.parametrize(
@@ -62,7 +106,7 @@ def test_an_equal_call_agrees_in_every_field_wherever_borrowed_memory_is() -> No
     [
         ({"output": OUTPUT | {"dtype": "FLOAT32"}}, {"output"}),
         ({"address": 1032}, {"address"}),
-        ({"steps": [placed("Copy")]}, {"steps", "cores", "cbs"}),
+        ({"steps": [placed("Copy")]}, {"steps", "cores", "cbs", "borrowed"}),
         ({"steps": []}, {"steps", "cores", "cbs"}),
         ({"peak": {"total": 4200}}, {"peak"}),
     ],
@@ -83,7 +127,7 @@ def test_addresses_of_buffers_that_alias_nothing_count(address: int) -> None:
 
 def test_cores_are_compared_apart_from_sizes() -> None:
     fewer = CoreRangeSet([CoreRange((0, 0), (3, 7))])
-    steps = [placed("Unary", (CircularBuffer(4096, fewer), 105824), (CircularBuffer(2048, fewer, alias=SLOT), 0))]
+    steps = [placed("Unary", (CircularBuffer(4096, fewer), 105824), (CircularBuffer(2048, fewer, alias=SLOT), 999))]
     verdicts = compare(recorded(), accepted(steps=steps))
     assert fields(verdicts, False) == {"cores"}
 

@@ -17,7 +17,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 PEAK_TOLERANCE = 0.02
 _L1_SMALL = int(BufferType.L1_SMALL.value)
-_OUTPUT_OF_THE_CALLER = ("Move", "InterleavedToSharded", "Reshard", "Copy")
+_OUTPUT_OF_THE_CALLER = ("Copy", "InterleavedToSharded", "Move", "Reshard")
 """Steps whose output may be allocated before they begin, by what calls them; then the recordings do not have it."""
 _REFUSED = ("error", "input_error")
 _FAILED = ("crash", "timeout")
@@ -44,7 +44,7 @@ def compare(recorded: dict[str, Any], found: Answer) -> dict[str, Verdict]:
         return verdicts
     if status in _REFUSED:
         if "message" in recorded:
-            verdicts["message"] = _same(mask_program(recorded["message"]), mask_program(found.message))
+            verdicts["message"] = _same(comparable(recorded["message"]), comparable(found.message))
         return verdicts
     for field, judge in _OF_ACCEPTED.items():
         verdict = judge(recorded, found)
@@ -53,9 +53,17 @@ def compare(recorded: dict[str, Any], found: Answer) -> dict[str, Verdict]:
     return verdicts
 
 
-def mask_program(message: str) -> str:
-    """Programs are numbered in the order of their making in the process: the number says nothing of the call."""
-    return re.sub(r"\bin program \d+", "in program N", message.strip())
+def comparable(message: str) -> str:
+    """Without what says nothing of the call.
+
+    Programs are numbered in the order of their making in the process. Where no signature fits, the library's binding
+    lists the signatures with its own types; of that the first line is compared.
+    """
+    message = message.strip()
+    first, _, rest = message.partition("\n")
+    if rest and first.endswith("incompatible function arguments."):
+        return first
+    return re.sub(r"\bin program \d+", "in program N", message)
 
 
 def _outcome(found: Answer) -> str:
@@ -98,10 +106,11 @@ def _steps(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 def _factories(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     """Of the steps that the recording knows the factory of."""
     steps = recorded.get("ops", [])
-    if len(steps) != len(found.steps):
+    known = [step for step in steps if step.get("factory")]
+    if not known or len(steps) != len(found.steps):
         return None
-    pairs = [(step["factory"], placed.step.program.factory) for step, placed in zip(steps, found.steps, strict=True)]
-    return _same([known for known, _ in pairs if known], [mine for known, mine in pairs if known])
+    mine = [placed.step.program.factory for step, placed in zip(steps, found.steps, strict=True) if step in known]
+    return _same([step["factory"] for step in known], mine)
 
 
 def _allocations(recorded: dict[str, Any], found: Answer) -> Verdict | None:
@@ -123,22 +132,18 @@ def _allocated(placed: PlacedStep, known: list[Any]) -> list[Any]:
     """
     outputs = [] if placed.step.op in _OUTPUT_OF_THE_CALLER else [slot.spec for slot in placed.step.outputs]
     cores = iter(config.cores for config in placed.step.configs)
-    made = [
-        (spec, _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec)))
+    found = [
+        (
+            _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec)),
+            spec is None or any(spec is output for output in outputs),
+        )
         for spec, place in placed.allocated
     ]
-    own = [spec is None or any(spec is output for output in outputs) for spec, _ in made]
-    others = list(known)  # recorded allocations that are neither the step's output nor a table
-    for is_own, (_, allocation) in zip(own, made, strict=True):
-        if is_own and allocation in others:
+    others = list(known)
+    for allocation, own in found:
+        if own and allocation in others:
             others.remove(allocation)
-    found = []
-    for is_own, (_, allocation) in zip(own, made, strict=True):
-        if is_own or allocation in others:
-            found.append(allocation)
-        if not is_own and allocation in others:
-            others.remove(allocation)
-    return found
+    return [allocation for allocation, own in found if own or allocation in others]
 
 
 def _cores_with_data(spec: Spec) -> int:
@@ -213,9 +218,9 @@ def _found_buffers(step: dict[str, Any], placed: PlacedStep) -> dict[str, Any]:
 
 
 def _borrowed(recorded: dict[str, Any], found: Answer) -> Verdict | None:
-    """The addresses of circular buffers that borrow a tensor's memory; tables in L1_SMALL have none worth comparing."""
+    """The addresses of circular buffers that borrow the memory of a tensor or of a table."""
     steps = recorded.get("ops", [])
-    if not any(step["cbs"] for step in steps) or len(steps) != len(found.steps):
+    if not any(alias for step in steps for _, _, alias, _ in step["cbs"]) or len(steps) != len(found.steps):
         return None
     pairs = [(step, placed) for step, placed in zip(steps, found.steps, strict=True) if step["cbs"]]
     return _same(

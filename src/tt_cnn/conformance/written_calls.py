@@ -46,7 +46,14 @@ _SHARDED = {
 
 def prepare_call(card: PlanningCard, case: Case) -> Call:
     """The one call of a record, on inputs made for it."""
-    return _call(card, case, _inputs(card, case))
+    inputs = _inputs(card, case)
+    call = _call(card, case, inputs)
+
+    def with_all_inputs(inputs: Tensors = inputs) -> Any:
+        """Inputs that the call does not take are there all the same."""
+        return call()
+
+    return with_all_inputs
 
 
 def replay_written_chain(card: PlanningCard, case: Case) -> Iterator[Answer]:
