@@ -23,7 +23,7 @@ EVERY_FIELD = (
 )
 
 
-@pytest.mark.parametrize("name", ["second_windows_n150.jsonl.gz"])
+@pytest.mark.parametrize("name", ["second_windows_n150.jsonl.gz", "second_windows_p150.jsonl.gz"])
 def test_window_ops(name: str) -> None:
     tally = replayed(name)
     assert not tally.missing
