@@ -51,7 +51,7 @@ class Binary(Operation):
     """A scalar may stand on the left."""
 
     def freed_input(self, call: Call, i: int) -> str:
-        operands = call.attributes["operands"]
+        operands = call.attributes.get("operands", 1)
         return f"Input Tensor {'AB'[i]} is not allocated" if i < operands == 2 else "Input Tensor is not allocated"
 
     def make_call(self, first: Any, second: Any, **options: Any) -> Call:
