@@ -154,8 +154,12 @@ def _cores_with_data(spec: Spec) -> int:
 
 
 def _allocation(spec: Spec | None, place: Place, cores: int) -> list[Any]:
+    """Tables (`spec` None) have a row for each core in L1_SMALL, and are interleaved in DRAM."""
     kind = int(place.buffer_type.value)
-    layout = "HEIGHT_SHARDED" if spec is None else spec.memory_config.memory_layout.name
+    if spec is None:
+        layout, cores = ("HEIGHT_SHARDED", cores) if kind == _L1_SMALL else ("INTERLEAVED", 0)
+    else:
+        layout = spec.memory_config.memory_layout.name
     return [kind, 0 if kind == _L1_SMALL else place.address, place.bank_bytes, cores, layout]
 
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from tests.virtual.ops.image_cards import NUMERICS, card, image, pcc, put
 from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.ops.experimental.convert_to_hwc import block_of
 
 TILES = ttnn.TILE_LAYOUT
 
@@ -38,6 +39,23 @@ def test_channels_are_padded_to_whole_transfers() -> None:
         found = ttnn.to_torch(ttnn.experimental.convert_to_hwc(source)).float()
         assert torch.equal(found[..., :3], x.permute(0, 1, 3, 2).reshape(1, 1, 256, 3))
         assert found.shape[-1] == 8 and not found[..., 3:].any()
+
+
+def test_large_pictures_are_turned_in_blocks() -> None:
+    """2560 pixels a core are two blocks of 1280: the buffers are those of the recording (hwcscan)."""
+    x = image(1, 1, 3, 8 * 2560)
+    with card() as device:
+        source = put(device, x, layout=ttnn.ROW_MAJOR_LAYOUT, memory_config=sharded("WIDTH", 8, [3, 2560]))
+        with device.record_commands() as commands:
+            found = ttnn.experimental.convert_to_hwc(source)
+        sizes = [one.bytes for one in commands[0].steps[0].step.buffers]
+        assert sizes == [15360, 7680, 81920, 81920, 81920, 40960]
+        assert torch.equal(ttnn.to_torch(found).float()[..., :3], x.transpose(2, 3))
+
+
+@pytest.mark.parametrize("rows, block", [(1024, 1024), (2048, 1024), (2016, 2016), (6400, 1280), (9600, 1600)])
+def test_a_block_is_the_smallest_divisor_of_at_least_1024_pixels(rows: int, block: int) -> None:
+    assert block_of(rows) == block
 
 
 def test_unsharded_images_are_refused() -> None:

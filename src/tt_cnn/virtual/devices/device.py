@@ -475,9 +475,9 @@ def _stop(queues: list[Queue]) -> None:
         queue.close()
 
 
-def device_of(tensor: Tensor, op: str) -> MeshDevice:
-    """Where a tensor is; an error naming the op where it is on none."""
-    device = tensor.buffer(op).device
+def device_of(tensor: Tensor, op: str, freed: str = "Tensor is not allocated") -> MeshDevice:
+    """Where a tensor is; an error naming the op where it is on none, or is there no longer (`freed`)."""
+    device = tensor.buffer(op, freed).device
     assert isinstance(device, MeshDevice), "buffers are made by devices"
     return device
 

@@ -130,6 +130,8 @@ class Operation:
     reads_free_memory = False
     """Its plan depends on how much memory is free (automatic slicing), so plans are cached with that too."""
 
+    freed: ClassVar[str] = "Tensor is not allocated"
+
     single = True
     """The call returns one tensor, not a list of them."""
 
@@ -148,6 +150,10 @@ class Operation:
         """The call in a few words, for errors."""
         shapes = ", ".join("x".join(map(str, t.shape)) for t in call.tensors)
         return f"ttnn.{self.name}({shapes})"
+
+    def freed_input(self, call: Call, i: int) -> str:
+        """What TT-NN says where its input i was given back; most ops of its end the process there."""
+        return self.freed
 
     def alternatives(self, call: Call) -> Iterator[Alternative]:
         """Changes of the call to try when it does not fit, the mildest first."""
@@ -170,7 +176,7 @@ class Operation:
             call.given = args, kwargs
             result = self.shortcut(call)
             if result is not None:
-                return result
+                return _another(result, call.tensors)
             return self.run(call) if Operation.runner is None else Operation.runner(self, call)
         except Exception as error:
             if is_fault(error):
@@ -193,7 +199,7 @@ class Operation:
         device = self._device(call)
         with device.lock:
             queue = device.queue(call.queue).index
-            buffers = [tensor.buffer(self.name) for tensor in call.tensors]
+            buffers = [tensor.buffer(self.name, self.freed_input(call, i)) for i, tensor in enumerate(call.tensors)]
             if any(buffer.device is not device for buffer in buffers):
                 raise CardError(f"ttnn.{self.name} was given tensors of different devices.")
             key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
@@ -232,11 +238,12 @@ class Operation:
             command = self._enqueue(device, queue, call, plan, outputs, buffers, cached, placement)
             if command is not None:
                 repeats.keep(key, call.tensors, device.memory.version, command, plan)
-        return self.results(outputs, call)
+        results = self.results(outputs, call)
+        return results if plan.steps else _another(results, call.tensors)
 
     def _device(self, call: Call) -> MeshDevice:
         if call.tensors:
-            return device_of(call.tensors[0], self.name)
+            return device_of(call.tensors[0], self.name, self.freed_input(call, 0))
         fatal(call.device is not None, f"ttnn.{self.name} needs a device")
         assert call.device is not None
         call.device.check_open()
@@ -433,6 +440,14 @@ def plan_call(
             raise
         message = f"ttnn.{operation.name} divides by a size of a tensor without elements."
         return planner.refused(CardError(message, "  TT-NN ends the process for many such calls"))
+
+
+def _another(result: Any, tensors: Sequence[Tensor]) -> Any:
+    """Where there is nothing to do, TT-NN does not give the caller's own tensor back but another one in the same
+    memory, which both then hold."""
+    if isinstance(result, Tensor) and any(result is one for one in tensors) and result.is_allocated():
+        return result.another()
+    return result
 
 
 def _signature_message(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

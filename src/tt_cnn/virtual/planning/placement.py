@@ -30,7 +30,7 @@ class PlacedStep:
 
     step: Step
     buffer_addresses: tuple[int, ...]
-    """Of `step.buffers`, in their order; a borrowed one is where its tensor is."""
+    """Of `step.buffers`, in their order; a borrowed one is where its tensor is, or inside it."""
     allocated: list[tuple[Spec | None, Place]] = field(default_factory=list)
     """Buffers allocated since the step before."""
     lowest_l1: int | None = None
@@ -229,7 +229,7 @@ def _buffer_addresses(
     addresses = list(static)
     for i, buffer in enumerate(step.buffers):
         if buffer.alias is not None and buffer.alias.buffer in places:
-            addresses[i] = places[buffer.alias.buffer].address
+            addresses[i] = places[buffer.alias.buffer].address + buffer.offset
     return tuple(addresses), regions
 
 

@@ -36,7 +36,8 @@ class CircularBuffer:
 
     `name` says what is in it, and no two buffers of a program have the same. `dataflow` marks the newer dataflow
     buffers, whose addresses the real library does not tell; `scratch` those of them that are a kernel's private
-    scratchpad: they take L1 and count in the peak, but are no buffer between kernels.
+    scratchpad: they take L1 and count in the peak, but are no buffer between kernels. `offset` says where in the
+    tensor's memory a borrowed one begins.
     """
 
     bytes: int
@@ -45,3 +46,4 @@ class CircularBuffer:
     dataflow: bool = False
     scratch: bool = False
     name: str = ""
+    offset: int = 0

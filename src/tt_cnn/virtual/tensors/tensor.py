@@ -55,6 +55,14 @@ class Tensor:
         self._set(spec, None, buffer)
         return self
 
+    def another(self) -> Tensor:
+        """A second tensor in the same memory; on the host, the same one."""
+        if self._buffer is None:
+            return self
+        second = Tensor.on_device(self._spec, self._buffer)
+        second._is_view = self._is_view
+        return second
+
     def _set(self, spec: Spec, host: HostStorage | None, buffer: Buffer | None) -> None:
         self._spec = spec
         self._host = host
@@ -140,8 +148,8 @@ class Tensor:
 
     # --- its memory ---------------------------------------------------------------------------------------------
 
-    def buffer(self, op: str = "") -> Buffer:
-        """The device buffer; an error naming the op where there is none any more (the real library crashes)."""
+    def buffer(self, op: str = "", freed: str = "Tensor is not allocated") -> Buffer:
+        """The device buffer; an error naming the op where there is none any more, which begins with `freed`."""
         buffer = self._buffer
         if buffer is not None and buffer.allocated and not (self._deallocated or buffer.device.closed):
             return buffer
@@ -154,7 +162,7 @@ class Tensor:
         if buffer.device.closed:
             raise CardError(f"{what} was given a tensor {_describe(self)} of a device that is closed.")
         raise CardError(
-            "Tensor is not allocated",
+            freed,
             f"  {what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
             f"{buffer.freed_by or 'deallocate'})",
         )

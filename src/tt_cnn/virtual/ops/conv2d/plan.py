@@ -103,8 +103,7 @@ def arrange(
     shards = input_shards(spec, source is None, settings, conv, matmul, planner.card.grid)
     held, owned = brought(planner, source, host, shards, settings.deallocate_activation, matmul, auto)
     config = held.spec.memory_config
-    input_layout = parameters.input_layout or held.spec.layout
-    alignment = channel_alignment(config.memory_layout, input_layout, False, matmul, config)
+    alignment = channel_alignment(config.memory_layout, held.spec.layout, False, matmul, config)
     inputs, outputs = shards.inputs, shards.outputs
     channels = round_up(conv.in_channels, inputs.cores_c * alignment)
     out_channels = round_up(conv.out_channels, outputs.cores_c * TILE_SIZE)

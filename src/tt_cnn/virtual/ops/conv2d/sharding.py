@@ -117,7 +117,7 @@ def input_shards(
         rows, channels = spec.logical_2d
         aligned = channel_alignment(layout, spec.layout, False, matmul, None)
         config = shards_for(parallel, rows, channels, aligned, spec.layout)
-    outputs = output_parallel_config(parallel, _output_grid(settings, parallel, grid), conv.out_channels, matmul)
+    outputs = output_parallel_config(parallel, output_grid(settings, parallel, grid), conv.out_channels, matmul)
     return InputShards(config, reshard, parallel, outputs)
 
 
@@ -156,7 +156,7 @@ def _must_reshard(
     return reshard, layout
 
 
-def _output_grid(settings: Settings, inputs: ParallelConfig, grid: Grid) -> Grid:
+def output_grid(settings: Settings, inputs: ParallelConfig, grid: Grid) -> Grid:
     """The grid for the output's channels; `override_output_sharding_config` takes it from `core_grid`."""
     if not settings.override_output_sharding_config:
         return grid

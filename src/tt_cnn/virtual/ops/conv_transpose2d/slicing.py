@@ -61,7 +61,7 @@ class SlicedTransposed(Sliced):
 
     def estimated(self, own: Convolution) -> Convolution:
         assert isinstance(own, TransposedConvolution)
-        return own.direct(self.conv.stride, self.conv.padding)
+        return own.direct(padding=self.conv.padding)
 
     def is_sliced(self, own: Convolution) -> bool:
         return True

@@ -50,6 +50,10 @@ class Binary(Operation):
     scalar_first = False
     """A scalar may stand on the left."""
 
+    def freed_input(self, call: Call, i: int) -> str:
+        operands = call.attributes.get("operands", 1)
+        return f"Input Tensor {'AB'[i]} is not allocated" if i < operands == 2 else "Input Tensor is not allocated"
+
     def make_call(self, first: Any, second: Any, **options: Any) -> Call:
         tensors = [x for x in (first, second) if isinstance(x, Tensor)]
         scalar_left = is_number(first) and self.scalar_first

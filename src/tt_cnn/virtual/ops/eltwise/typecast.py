@@ -146,6 +146,7 @@ def cast(context: Context, x: torch.Tensor, source: DataType, target: DataType) 
 class Typecast(Operation):
     """`ttnn.typecast(tensor, dtype)`, or with the input's dtype named too."""
 
+    freed = "Input Tensor is not allocated"
     arguments = with_signature(
         positional("input_tensor"), positional("dtype"), positional("output_dtype", None), *PLACEMENT
     )

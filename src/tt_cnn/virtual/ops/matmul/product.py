@@ -218,10 +218,20 @@ def _dealt(units: int, grid: CoreCoord) -> CoreRangeSet:
 
 def _line_cores(p: Problem, config: ProgramConfig, blocks: int, grid: CoreCoord) -> Cores:
     working = num_cores_to_corerangeset(blocks, grid, True)
-    if not (config.mcast_left and p.left.is_sharded):
+    if not p.left.is_sharded:
         return Cores(working)
+    start = p.left.shard.grid.bounding_box().start  # the line begins where the left matrix does (recorded)
     total = p.left.shard.num_cores()
-    return Cores(working, _following(blocks, total, grid) if total > blocks else None)
+    beyond = _following(blocks, total, grid) if config.mcast_left and total > blocks else None
+    return Cores(_beginning_at(start, working), None if beyond is None else _beginning_at(start, beyond))
+
+
+def _beginning_at(start: CoreCoord, cores: CoreRangeSet) -> CoreRangeSet:
+    """Cores counted from the origin, counted from another one."""
+    if start == (0, 0):
+        return cores
+    x, y = start.x, start.y
+    return CoreRangeSet([CoreRange((r.start.x + x, r.start.y + y), (r.end.x + x, r.end.y + y)) for r in cores.ranges()])
 
 
 def _following(first: int, end: int, grid: CoreCoord) -> CoreRangeSet:

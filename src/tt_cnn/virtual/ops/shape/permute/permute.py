@@ -20,6 +20,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class Permute(Operation):
     """Dimensions in another order."""
 
+    freed = "Input Tensor is not allocated"
     reads_free_memory = True
 
     def arguments(

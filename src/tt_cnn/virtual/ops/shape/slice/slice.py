@@ -253,6 +253,7 @@ def _reshards(spec: Spec, target: MemoryConfig) -> bool:
 class Slice(Operation):
     """The elements from begins to ends, each so many steps apart."""
 
+    freed = "Input Tensor is not allocated"
     reads_free_memory = True
 
     def arguments(
