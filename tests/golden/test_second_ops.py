@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.replaying import replay
 from tests.virtual.ops.recorded_calls import read
-from tests.virtual.ops.written_calls import replay
 
 DATA = Path(__file__).parent / "data"
 RECORDS = [record for card in ("n150", "p150") for record in read(DATA / f"second_ops_{card}.jsonl.gz")]

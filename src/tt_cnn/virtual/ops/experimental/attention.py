@@ -47,8 +47,8 @@ scaled down when a larger maximum came, and added up."""
 class AttentionProgram(ComputeProgram):
     """Each core takes chunks of queries, and for each goes through the chunks of keys and values."""
 
-    suffix: ClassVar[str] = ""
-    op: str = "SDPAOperation"
+    suffix: ClassVar[str] = "Operation"
+    op: str = "SDPA"
     factory: str = "SDPAProgramFactory"
     causal: bool
     scale: float | None
