@@ -10,6 +10,7 @@ from torch import Tensor as Values
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import CardError, fatal
+from tt_cnn.virtual.numerics.formats import as_floats
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, SliceTypeEnum, Slicing
 from tt_cnn.virtual.ops.conv2d.conv2d import compute_choice
@@ -227,4 +228,4 @@ class PrepareConvBias(Preparation):
         return parameters.bias.spec
 
     def prepared(self, given: Values, parameters: Parameters) -> Values:
-        return given.float()
+        return as_floats(given)
