@@ -102,7 +102,7 @@ class Running:
         """New values for the inputs."""
         for i, source in enumerate(self.program.sources):
             if source.role == "input":
-                host = source.on_host(self.ttnn, seed_of(self.program, i) + 1000 * (round_ + 1))
+                host = source.on_host(self.ttnn, seed_of_input(self.program, i, round_))
                 self.ttnn.copy_host_to_device_tensor(host, self.made[source.name])
 
     def reset(self) -> None:
@@ -122,6 +122,10 @@ _GIVEN = ("ttnn", "device", "torch", "__builtins__")
 
 def seed_of(program: Program, number: int) -> int:
     return program.seed * 100 + number
+
+
+def seed_of_input(program: Program, number: int, round_: int) -> int:
+    return seed_of(program, number) + 1000 * (round_ + 1)
 
 
 def values_of(tensors: Sequence[Any]) -> list[torch.Tensor]:
