@@ -49,6 +49,12 @@ def _special(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.where(torch.rand(x.shape, generator=generator) < 0.02, picked, x)
 
 
+def _zeroes(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Mostly zeros of both signs."""
+    odd = torch.tensor([0.0, -0.0, 0.0, -0.0, 0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, float("nan")])
+    return odd[torch.randint(0, len(odd), x.shape, generator=generator)]
+
+
 def _infinite(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.where(torch.rand(x.shape, generator=generator) < 0.005, torch.full_like(x, float("inf")), x)
 
@@ -64,6 +70,7 @@ VALUES: dict[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
     "sparse": lambda x, g: torch.where(torch.rand(x.shape, generator=g) < 0.9, torch.zeros_like(x), x),
     "special": _special,
     "infinite": _infinite,
+    "zeroes": _zeroes,
 }
 
 
