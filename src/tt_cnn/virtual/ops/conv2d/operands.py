@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch import Tensor as Values
 
 from tt_cnn.virtual.devices.device import MeshDevice, values_on
+from tt_cnn.virtual.numerics.formats import as_floats
 from tt_cnn.virtual.ops.conv2d.numbers import Operands, convolved, image_of, kept_weights, on_card
 from tt_cnn.virtual.ops.conv2d.parameters import is_prepared, is_prepared_bias
 from tt_cnn.virtual.ops.conv2d.preparation import prepared_weights
@@ -135,7 +136,7 @@ def values_of_call(
         matrix = values[attributes["weight"]]
     row: Values | None = None
     if attributes["bias"] is not None:
-        row = logical("bias").float()
+        row = as_floats(logical("bias"))
         if "bias" in preparing.names:
             spec = context.outputs[1 + len(made)]
             made.append(on_card(context.engine, pad_to(row, spec.padded_shape), spec.dtype))

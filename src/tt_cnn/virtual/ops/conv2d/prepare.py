@@ -11,6 +11,7 @@ from torch import Tensor as Values
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.numerics.formats import as_floats
 from tt_cnn.virtual.ops.conv2d.ahead import Announced, Arrangement, arrangement
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, Slicing
@@ -220,4 +221,4 @@ class PrepareConvBias(Preparation):
         return Prepared(bias_spec(conv.out_channels, arranged.bias_columns, arranged.blocks, dtype))
 
     def prepared(self, given: Values, prepared: Prepared) -> Values:
-        return given.float()
+        return as_floats(given)

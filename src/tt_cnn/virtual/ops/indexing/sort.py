@@ -13,6 +13,7 @@ from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.numerics.steady import ordered
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.layout.copy import plan_copy
@@ -159,7 +160,7 @@ class Sort(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, *_: torch.Tensor, dim: int, descending: bool, **__: Any
     ) -> list[torch.Tensor]:
-        values, indices = torch.sort(context.logical(x), dim=dim, descending=descending, stable=True)
+        values, indices = ordered(context.logical(x), dim, descending)
         return [context.store(values, 0), context.store(indices.to(CARRIER[context.outputs[1].dtype]), 1)]
 
 

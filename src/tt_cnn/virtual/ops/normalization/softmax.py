@@ -12,6 +12,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.numerics.vector_unit.order import largest
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
@@ -170,8 +171,8 @@ def softmax_rows(
     settings, fp32, kept = program.settings, program.settings.fp32, program.kept
     register = to_source(x, dtype)
     if program.stable:
-        largest = to_source(engine.pack(x.amax(-1, keepdim=True), kept), kept)
-        register = matrix_unit.sub(register, largest, fp32_dest=fp32, exact=exact)
+        most = to_source(engine.pack(largest(x, dims=(-1,)), kept), kept)
+        register = matrix_unit.sub(register, most, fp32_dest=fp32, exact=exact)
     unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, approx=settings.approx, exact=exact)
     exponentials = engine.pack(run_unary("exp", register, unit=unit), kept)
     total = sum_rows(engine, exponentials, kept, 1.0, settings)

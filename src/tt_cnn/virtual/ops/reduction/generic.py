@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.numerics.vector_unit.order import largest, smallest
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
@@ -399,8 +400,11 @@ class Choosing(Reduction):
     largest = True
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: Dimension) -> torch.Tensor:
-        axis = -1 if step.rows else -2
-        value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
+        dims = (-1 if step.rows else -2,)
+        if context.engine.numerics == "native":
+            value = x.amax(dims, keepdim=True) if self.largest else x.amin(dims, keepdim=True)
+        else:
+            value = (largest if self.largest else smallest)(x, dims=dims)
         return value * step.scale if step.scale != 1.0 else value
 
     def reduce_integers(self, x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
