@@ -30,9 +30,18 @@ def described(value: Any) -> Any:
     """An argument with its tensors described."""
     if isinstance(value, Tensor):
         return Described(value)
-    if type(value) in (list, tuple):
-        return type(value)(described(one) for one in value)
+    if type(value) is list or type(value) is tuple:
+        return type(value)([one if type(one) is int else described(one) for one in value])
     return value
+
+
+def described_values(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, with their tensors described."""
+    kept = given.copy()
+    for name, value in given.items():
+        if isinstance(value, (Tensor, list, tuple)):
+            kept[name] = described(value)
+    return kept
 
 
 def call_script(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:

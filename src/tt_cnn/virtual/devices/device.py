@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -23,6 +23,7 @@ from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.memory.view import MemoryView, memory_view
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
+from tt_cnn.virtual.planning.placement_cache import KnownPlacement, PlacementCache
 from tt_cnn.virtual.planning.plan import FreeMemory, Plan
 from tt_cnn.virtual.planning.plan_cache import PlanCache
 from tt_cnn.virtual.queues.queue import Command, Event, Job, Queue, Timer, current_queue, timed
@@ -81,6 +82,7 @@ class MeshDevice:
         self.queues = [Queue(i, self.engine) for i in range(num_command_queues)]
         self.program_cache = ProgramCache()
         self.plans = PlanCache()
+        self.placements = PlacementCache()
         self.repeats = Repeats()
         self.traces: dict[int, Trace] = {}
         self.capturing: Trace | None = None
@@ -153,6 +155,7 @@ class MeshDevice:
         with self.lock:
             self._free_configs(self.program_cache.programs)
             self.program_cache.programs.clear()
+            self.placements.clear()
 
     def _free_configs(self, programs: dict[tuple[object, ...], list[Place]]) -> None:
         for here in chain.from_iterable(programs.values()):
@@ -177,8 +180,8 @@ class MeshDevice:
             raise CardError(f"MeshDevice {self._id} is closed: open it again before using it.")
 
     def free_memory(self) -> FreeMemory:
-        l1, dram = self.memory.regions[BufferType.L1], self.memory.regions[BufferType.DRAM]
-        return FreeMemory(l1.size - l1.allocated, l1.largest_free, dram.size - dram.allocated, tuple(l1.blocks()))
+        l1 = self.memory.regions[BufferType.L1]
+        return FreeMemory(l1.size - l1.allocated, tuple(l1.blocks()))
 
     def allocate(self, spec: Spec, made_by: str) -> Buffer:
         """A new buffer outside any op (transfers, `allocate_tensor_on_device`)."""
@@ -237,6 +240,25 @@ class MeshDevice:
             key = placed.step.program_key
             cache.programs.setdefault(key, placement.kept_configs.get(key, []))
         return placement
+
+    def placement_key(self, plan: Plan, buffers: Sequence[Buffer]) -> Hashable | None:
+        """All that the placement of a plan with cached programs depends on; None where none is kept."""
+        if self.no_dispatch or not self.program_cache.enabled:
+            return None
+        regions = self.memory.regions
+        inputs = tuple([(buffer.place, buffer.made_by) for buffer in buffers])
+        return plan, inputs, regions[BufferType.L1].gaps, regions[BufferType.DRAM].gaps
+
+    def known_placement(self, plan: Plan, buffers: Sequence[Buffer]) -> KnownPlacement | None:
+        """Where the same plan was put the last time that memory had these gaps."""
+        key = self.placement_key(plan, buffers)
+        return None if key is None else self.placements.get(key)
+
+    def place_again(self, known: KnownPlacement, admit: Callable[[Placement], None]) -> Placement:
+        admit(known.placement)
+        known.apply(self.memory)
+        self._programs.next(len(known.placement.steps))
+        return known.placement
 
     @property
     def watched(self) -> bool:
@@ -432,6 +454,7 @@ class MeshDevice:
             self.traces.clear()
             self.loose.forget()
             self.program_cache.programs.clear()
+            self.placements.clear()
             self.live.clear()
             self.cells.clear()
             self._watched.clear()

@@ -132,6 +132,11 @@ class HazardChecker:
     def on(self) -> bool:
         return self.mode != "off"
 
+    @property
+    def refuses(self) -> bool:
+        """Some commands may be refused."""
+        return self._follows and self.mode == "raise"
+
     def enqueue(self, queue: int, command: object, accesses: Sequence[Access]) -> int:
         """A command enters a queue: check its accesses against those of other queues, then remember them.
 
@@ -158,7 +163,7 @@ class HazardChecker:
 
     def admit(self, queue: int, command: object, accesses: Sequence[Access]) -> None:
         """Raise where hazards are errors and the command would be one. Nothing changes."""
-        if self.mode != "raise" or not self._follows:
+        if not self.refuses:
             return
         clock = self.order.at(queue)
         clock[queue] += 1

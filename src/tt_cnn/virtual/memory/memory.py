@@ -7,7 +7,7 @@ are checked against the lowest tensor when a program is enqueued.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 
 from tt_cnn.virtual.arch import Card
@@ -57,12 +57,21 @@ class Region:
             return address
         return None
 
+    def take(self, address: int, bank_bytes: int) -> None:
+        """A block at an address that is known to be free."""
+        size = round_up(max(bank_bytes, self.alignment), self.alignment)
+        i = bisect_right(self._free, (address, self.base + self.size)) - 1
+        assert i >= 0 and address + size <= self._free[i][1], f"{self.name} is in use at {address}"
+        self._take(i, address, size)
+
     def _take(self, i: int, address: int, size: int) -> None:
-        start, end = self._free.pop(i)
-        if address + size < end:
-            self._free.insert(i, (address + size, end))
+        start, end = self._free[i]
+        rest = []
         if start < address:
-            self._free.insert(i, (start, address))
+            rest.append((start, address))
+        if address + size < end:
+            rest.append((address + size, end))
+        self._free[i : i + 1] = rest
         self._used[address] = size
         self.allocated += size
         self.version += 1
@@ -80,13 +89,20 @@ class Region:
         insort(self._free, (start, end))
 
     @property
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """What is free: first and behind-last address, in the order of addresses. All that allocating depends on."""
+        return tuple(self._free)
+
+    @property
     def largest_free(self) -> int:
         return max((end - start for start, end in self._free), default=0)
 
     @property
     def lowest(self) -> int | None:
-        """The lowest address in use."""
-        return min(self._used) if self._used else None
+        """The lowest address in use: where the first gap ends, if it begins at the base."""
+        if not self._used:
+            return None
+        return self._free[0][1] if self._free and self._free[0][0] == self.base else self.base
 
     def blocks(self) -> list[tuple[int, int, bool]]:
         """(address, bytes, in use) in the order of addresses."""
@@ -162,6 +178,11 @@ class Memory:
         if address is None:
             raise OutOfMemory(region, footprint)
         return address
+
+    def take(self, buffer_type: BufferType, address: int, bank_bytes: int) -> None:
+        """Memory that is known to be free, at an address that was found before."""
+        if address:
+            self.regions[buffer_type].take(address, bank_bytes)
 
     def free(self, buffer_type: BufferType, address: int) -> None:
         if address:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.arguments.call_script import described
+from tt_cnn.virtual.arguments.call_script import described, described_values
 from tt_cnn.virtual.arguments.faults import internal_error, is_fault
 from tt_cnn.virtual.arguments.typed import takes, type_name
 from tt_cnn.virtual.devices.advice import Alternative, explain
@@ -43,7 +43,7 @@ from tt_cnn.virtual.queues.queue import Command, current_queue, title
 from tt_cnn.virtual.tensors.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.tensors.storage import zeros
 from tt_cnn.virtual.tensors.tensor import OPERATORS, Tensor
-from tt_cnn.virtual.types.enums import Arch
+from tt_cnn.virtual.types.enums import Arch, BufferType
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -69,7 +69,10 @@ class Call:
         self.tensors = list(tensors)
         self.queue = current_queue.get() if queue is None else queue
         self.device = device
-        self.attributes = {name: _hashable(value) for name, value in attributes.items()}
+        self.attributes = attributes
+        for name, value in attributes.items():
+            if type(value) in (list, tuple, MemoryConfig):
+                attributes[name] = _hashable(value)
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         """What the user wrote, for errors."""
 
@@ -126,9 +129,6 @@ class Operation:
     name: str = ""
     """The TT-NN name without `ttnn.`, for example `experimental.convert_to_hwc`."""
 
-    reads_free_memory = False
-    """Its plan depends on how much memory is free (automatic slicing), so plans are cached with that too."""
-
     single = True
     """The call returns one tensor, not a list of them."""
 
@@ -177,7 +177,8 @@ class Operation:
         if not takes(type(self).arguments, (self, *args), kwargs):
             raise TypeError(_signature_message(self, args, kwargs))
         for value in kwargs.values():
-            _check_grid(value)
+            if isinstance(value, (MemoryConfig, CoreRangeSet)):
+                _check_grid(value)
         call = self.arguments(*args, **kwargs)
         if not all(isinstance(tensor, Tensor) for tensor in call.tensors):
             raise TypeError(_signature_message(self, args, kwargs))
@@ -191,8 +192,8 @@ class Operation:
             if any(buffer.device is not device for buffer in buffers):
                 raise CardError(f"ttnn.{self.name} was given tensors of different devices.")
             key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
-            repeats, version = device.repeats, device.memory.version
-            repeat = None if device.watched else repeats.find(key, call.tensors, version, device.programs_cached)
+            repeats = device.repeats
+            repeat = None if device.watched else repeats.find(key, call.tensors, device.memory, device.programs_cached)
             if repeat is not None:
                 device.enqueue(repeat.command)
                 for cell in repeat.command.writes:
@@ -200,8 +201,8 @@ class Operation:
                 return self.results([call.tensors[slot.id] for slot in repeat.plan.outputs], call)
             numbering = _number(buffers)
             plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
-            inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
-            cached = device.programs_cached(plan)
+            known = device.known_placement(plan, buffers)
+            cached = known is not None or device.programs_cached(plan)
             if device.capturing is not None and device.capturing.queue == queue:
                 fatal(
                     cached,
@@ -214,18 +215,25 @@ class Operation:
                 self._check_readable(call, plan, buffers)
 
             def admit(placement: Placement) -> None:
-                placement.accesses = accesses_of_call(plan, placement, buffers, self.name)
-                if plan.steps and not captured:
+                if known is None:
+                    placement.accesses = accesses_of_call(plan, placement, buffers, self.name)
+                if device.hazards.refuses and plan.steps and not captured:
                     what = title(f"ttnn.{self.name}", current_layer(), queue)
                     device.hazards.admit(queue, what, placement.accesses)
 
-            placement = self._place(device, call, numbering, plan, inputs, admit)
+            if known is not None:
+                placement = device.place_again(known, admit)
+            else:
+                before = device.placement_key(plan, buffers) if cached else None
+                placement = self._place(device, call, numbering, plan, buffers, admit)
+                if before is not None:
+                    device.placements.put(before, plan, placement)
             for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
             outputs = self._outputs(device, call, plan, placement.places, buffers, captured)
             command = self._enqueue(device, queue, call, plan, outputs, buffers, cached, placement)
             if command is not None:
-                repeats.keep(key, call.tensors, device.memory.version, command, plan)
+                repeats.keep(key, call.tensors, device.memory, command, plan)
         return self.results(outputs, call)
 
     def _device(self, call: Call) -> MeshDevice:
@@ -242,9 +250,10 @@ class Operation:
         call: Call,
         numbering: list[int],
         plan: Plan,
-        inputs: dict[int, Place],
+        buffers: list[Any],
         admit: Callable[[Placement], None],
     ) -> Placement:
+        inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
         for action in plan.actions:
             if isinstance(action, Allocate):
                 check_shard_grid(device.card, action.slot.spec)
@@ -351,7 +360,7 @@ class Operation:
 
     def _told(self, call: Call, job: Callable[[], None]) -> Callable[[], None]:
         """The job, with what breaks in it told as a fault of ours. It holds descriptions of tensors, not tensors."""
-        args, kwargs = described(call.given[0]), {name: described(value) for name, value in call.given[1].items()}
+        args, kwargs = described(call.given[0]), described_values(call.given[1])
 
         def told() -> None:
             try:
@@ -378,7 +387,7 @@ class Operation:
         return value
 
 
-def _check_grid(value: Any) -> None:
+def _check_grid(value: MemoryConfig | CoreRangeSet) -> None:
     """The real library ends the process for many calls on no cores; some say this."""
     shard = value.shard_spec if isinstance(value, MemoryConfig) else None
     grid = value if isinstance(value, CoreRangeSet) else None if shard is None else shard.grid
@@ -395,13 +404,13 @@ def make_plan(
     device: MeshDevice, operation: Operation, specs: list[Spec], numbering: list[int], attributes: dict[str, Any]
 ) -> Plan:
     """The plan of a call, from the card's cache where the same specs and attributes were planned before."""
-    memory = device.free_memory() if operation.reads_free_memory else None
-    key = (operation.name, tuple(specs), tuple(numbering), tuple(attributes.items()), memory)
-    plan = device.plans.get(key)
+    request = (operation.name, tuple(specs), tuple(numbering), tuple(attributes.items()))
+    gaps = device.memory.regions[BufferType.L1].gaps
+    plan = device.plans.get(request, gaps)
     if plan is None:
         _refuse_tensors(tuple(attributes.values()))
-        plan = plan_call(device.card, operation, specs, numbering, attributes, memory or device.free_memory())
-        device.plans.put(key, plan)
+        plan = plan_call(device.card, operation, specs, numbering, attributes, device.free_memory())
+        device.plans.put(request, gaps, plan)
     return plan
 
 

@@ -22,6 +22,9 @@ class Boundless(Memory):
     def allocate(self, footprint: Footprint) -> int:
         return 0
 
+    def take(self, buffer_type: BufferType, address: int, bank_bytes: int) -> None:
+        self.real.take(buffer_type, address, bank_bytes)
+
     def free(self, buffer_type: BufferType, address: int) -> None:
         if address:
             self.real.free(buffer_type, address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.hazards.hazards import Access
@@ -14,8 +15,7 @@ from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The memory of one buffer."""
 
     buffer_type: BufferType
@@ -52,8 +52,8 @@ class ProgramIds:
     def __init__(self) -> None:
         self._last = 0
 
-    def next(self) -> int:
-        self._last += 1
+    def next(self, count: int = 1) -> int:
+        self._last += count
         return self._last
 
 
@@ -70,13 +70,13 @@ def place(
 
     Without a program cache a program's tables go with the program (`keep_configs` False).
     """
-    before = memory.snapshot()
+    placer = _Placer(plan, memory, dict(inputs), cached, ids, keep_configs)
     try:
-        placement = _Placer(plan, memory, dict(inputs), cached, ids, keep_configs).run()
+        placement = placer.run()
         admit(placement)
         return placement
     except BaseException:
-        memory.restore(before)
+        placer.undo()
         raise
 
 
@@ -96,6 +96,15 @@ class _Placer:
         self.cached, self.ids, self.keep_configs = cached, ids, keep_configs
         self.result = Placement(places, [])
         self.fresh: list[tuple[Spec | None, Place]] = []
+        self.changes: list[tuple[bool, Place]] = []
+        """Memory that was taken (True) and given back, in order."""
+
+    def undo(self) -> None:
+        for taken, here in reversed(self.changes):
+            if taken:
+                self.memory.free(here.buffer_type, here.address)
+            else:
+                self.memory.take(*here)
 
     def run(self) -> Placement:
         for at, action in enumerate(self.plan.actions):
@@ -110,8 +119,7 @@ class _Placer:
         if isinstance(action, Allocate):
             self.places[action.slot.buffer] = self._take(self.memory.footprint(action.slot.spec), action.slot.spec)
         elif isinstance(action, Free):
-            gone = self.places[action.slot.buffer]
-            self.memory.free(gone.buffer_type, gone.address)
+            self._give_back(self.places[action.slot.buffer])
         elif isinstance(action, Refuse):
             raise CardError(action.error.message, action.error.advice)
         elif not self._moves_nowhere(action):
@@ -120,7 +128,12 @@ class _Placer:
     def _take(self, need: Footprint, spec: Spec | None) -> Place:
         here = Place(need.buffer_type, self.memory.allocate(need), need.bank_bytes)
         self.fresh.append((spec, here))
+        self.changes.append((True, here))
         return here
+
+    def _give_back(self, here: Place) -> None:
+        self.memory.free(here.buffer_type, here.address)
+        self.changes.append((False, here))
 
     def _moves_nowhere(self, step: Step) -> bool:
         """A move whose output got its input's address is not dispatched."""
@@ -137,7 +150,7 @@ class _Placer:
         self.fresh = []
         if not self.keep_configs:
             for here in self.result.kept_configs.pop(step.program_key, ()):
-                self.memory.free(here.buffer_type, here.address)
+                self._give_back(here)
 
     def _place_configs(self, step: Step) -> None:
         kept = self.result.kept_configs

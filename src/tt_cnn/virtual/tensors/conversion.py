@@ -96,14 +96,15 @@ def host_tensor(
 
 
 def constant_host_tensor(spec: Spec, value: float) -> Tensor:
-    """A host tensor of one value, which is converted once; zeros are memory that the system clears when it is read."""
+    """A host tensor of one value, which is converted once. Zeros are memory that the system clears when it is read,
+    which numpy asks for and torch does not."""
     if spec.dtype.is_block_float:  # padding shares exponents with values
         values = torch.full(tuple(spec.shape), value, dtype=torch.float32)
         return host_tensor([values], spec.dtype, spec.layout, spec.memory_config)
     kind = torch.float32 if spec.dtype.is_float else torch.int64
     one = host_convert(torch.full((), value, dtype=kind), spec.dtype).to(CARRIER[spec.dtype])
     if one == 0 and not torch.signbit(one):
-        values = torch.zeros(tuple(spec.padded_shape), dtype=one.dtype)
+        values = torch.from_numpy(np.zeros(tuple(spec.padded_shape), str(one.dtype).removeprefix("torch.")))
     else:
         values = pad_to(one.expand(tuple(spec.shape)), spec.padded_shape).contiguous()
     return Tensor.on_host(spec, HostStorage([in_host_memory(values)]))

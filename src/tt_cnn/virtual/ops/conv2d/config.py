@@ -61,9 +61,16 @@ class Conv2dConfig:
 
 
 def _with_old_spellings(init: Callable[..., None]) -> Callable[..., None]:
+    """Only what is given is checked: defaults have the right types."""
+
     @functools.wraps(init)
     def __init__(self: Conv2dConfig, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **current_spelling("Conv2dConfig", kwargs))
+        given = current_spelling("Conv2dConfig", kwargs)
+        if args or not _KINDS.keys() >= given.keys():
+            init(self, *args, **given)
+        self.__dict__.update(_VALUES)
+        for name, value in given.items():
+            setattr(self, name, value)
 
     return __init__
 
@@ -82,6 +89,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "force_split_reader": (bool, type(None)),
     "padding_mode": (PaddingMode,),
 }
+_VALUES = {f.name: f.default for f in fields(Conv2dConfig)}
 _KINDS.update({f.name: (bool,) for f in fields(Conv2dConfig) if f.name not in _KINDS})
 
 

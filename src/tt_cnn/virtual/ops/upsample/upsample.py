@@ -24,8 +24,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 class Upsample(Operation):
     """Images (N, H, W, C) enlarged by whole or broken factors."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

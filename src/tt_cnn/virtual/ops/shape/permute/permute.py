@@ -20,8 +20,6 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class Permute(Operation):
     """Dimensions in another order."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

@@ -253,8 +253,6 @@ def _reshards(spec: Spec, target: MemoryConfig) -> bool:
 class Slice(Operation):
     """The elements from begins to ends, each so many steps apart."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,
