@@ -180,8 +180,7 @@ class MeshDevice:
             raise CardError(f"MeshDevice {self._id} is closed: open it again before using it.")
 
     def free_memory(self) -> FreeMemory:
-        l1 = self.memory.regions[BufferType.L1]
-        return FreeMemory(l1.size - l1.allocated, tuple(l1.blocks()))
+        return FreeMemory.of(self.memory)
 
     def allocate(self, spec: Spec, made_by: str) -> Buffer:
         """A new buffer outside any op (transfers, `allocate_tensor_on_device`)."""
@@ -241,17 +240,16 @@ class MeshDevice:
             cache.programs.setdefault(key, placement.kept_configs.get(key, []))
         return placement
 
-    def placement_key(self, plan: Plan, buffers: Sequence[Buffer]) -> Hashable | None:
+    def placement_key(self, plan: Plan, inputs: tuple[tuple[Place, str], ...]) -> Hashable | None:
         """All that the placement of a plan with cached programs depends on; None where none is kept."""
         if self.no_dispatch or not self.program_cache.enabled:
             return None
         regions = self.memory.regions
-        inputs = tuple([(buffer.place, buffer.made_by) for buffer in buffers])
         return plan, inputs, regions[BufferType.L1].gaps, regions[BufferType.DRAM].gaps
 
-    def known_placement(self, plan: Plan, buffers: Sequence[Buffer]) -> KnownPlacement | None:
-        """Where the same plan was put the last time that memory had these gaps."""
-        key = self.placement_key(plan, buffers)
+    def known_placement(self, plan: Plan, inputs: tuple[tuple[Place, str], ...]) -> KnownPlacement | None:
+        """Where the same plan was put the last time that memory had these gaps; of its inputs place and maker count."""
+        key = self.placement_key(plan, inputs)
         return None if key is None else self.placements.get(key)
 
     def place_again(self, known: KnownPlacement, admit: Callable[[Placement], None]) -> Placement:

@@ -8,6 +8,7 @@ are checked against the lowest tensor when a program is enqueued.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from copy import copy
 from dataclasses import dataclass
 
 from tt_cnn.virtual.arch import Card
@@ -109,6 +110,11 @@ class Region:
         used = [(address, size, True) for address, size in self._used.items()]
         return sorted(used + [(start, end - start, False) for start, end in self._free])
 
+    def copy(self) -> Region:
+        made = copy(self)
+        made._free, made._used = list(self._free), dict(self._used)
+        return made
+
     def snapshot(self) -> tuple[list[tuple[int, int]], dict[int, int]]:
         return list(self._free), dict(self._used)
 
@@ -187,6 +193,12 @@ class Memory:
     def free(self, buffer_type: BufferType, address: int) -> None:
         if address:
             self.regions[buffer_type].free(address)
+
+    def copy(self) -> Memory:
+        """The same to try something in."""
+        made = copy(self)
+        made.regions = {kind: region.copy() for kind, region in self.regions.items()}
+        return made
 
     def snapshot(self) -> dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]:
         return {kind: region.snapshot() for kind, region in self.regions.items()}

@@ -38,7 +38,7 @@ from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.planning.placement import Place, Placement
 from tt_cnn.virtual.planning.plan import Allocate, FreeMemory, Plan, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
-from tt_cnn.virtual.queues.accesses import accesses_of_call
+from tt_cnn.virtual.queues.accesses import CallAccesses
 from tt_cnn.virtual.queues.queue import Command, current_queue, title
 from tt_cnn.virtual.tensors.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.tensors.storage import zeros
@@ -201,7 +201,8 @@ class Operation:
                 return self.results([call.tensors[slot.id] for slot in repeat.plan.outputs], call)
             numbering = _number(buffers)
             plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
-            known = device.known_placement(plan, buffers)
+            inputs = tuple([(buffer.place, buffer.made_by) for buffer in buffers])
+            known = device.known_placement(plan, inputs)
             cached = known is not None or device.programs_cached(plan)
             if device.capturing is not None and device.capturing.queue == queue:
                 fatal(
@@ -216,7 +217,7 @@ class Operation:
 
             def admit(placement: Placement) -> None:
                 if known is None:
-                    placement.accesses = accesses_of_call(plan, placement, buffers, self.name)
+                    placement.accesses = CallAccesses(plan, placement, inputs, self.name)
                 if device.hazards.refuses and plan.steps and not captured:
                     what = title(f"ttnn.{self.name}", current_layer(), queue)
                     device.hazards.admit(queue, what, placement.accesses)
@@ -224,8 +225,8 @@ class Operation:
             if known is not None:
                 placement = device.place_again(known, admit)
             else:
-                before = device.placement_key(plan, buffers) if cached else None
-                placement = self._place(device, call, numbering, plan, buffers, admit)
+                before = device.placement_key(plan, inputs) if cached else None
+                placement = self._place(device, call, numbering, plan, inputs, admit)
                 if before is not None:
                     device.placements.put(before, plan, placement)
             for slot in plan.consumed:  # an output may lie in the same place
@@ -250,10 +251,10 @@ class Operation:
         call: Call,
         numbering: list[int],
         plan: Plan,
-        buffers: list[Any],
+        given: Sequence[tuple[Place, str]],
         admit: Callable[[Placement], None],
     ) -> Placement:
-        inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
+        inputs = {n: place for n, (place, _) in zip(numbering, given, strict=True)}
         for action in plan.actions:
             if isinstance(action, Allocate):
                 check_shard_grid(device.card, action.slot.spec)
@@ -262,15 +263,12 @@ class Operation:
         except HazardError:
             raise
         except CardError as error:
-            specs = [t.spec for t in call.tensors]
-            explain(
-                error,
-                device,
-                self.describe(call),
-                lambda changes: make_plan(device, self, specs, numbering, call.attributes | changes),
-                inputs,
-                self.alternatives(call),
-            )
+            card, specs, attributes = device.card, [t.spec for t in call.tensors], call.attributes
+
+            def plan_of(changes: dict[str, Any], memory: FreeMemory) -> Plan:
+                return plan_call(card, self, specs, numbering, attributes | changes, memory)
+
+            explain(error, device, self.describe(call), plan_of, inputs, list(self.alternatives(call)))
             raise
 
     def _check_readable(self, call: Call, plan: Plan, buffers: list[Any]) -> None:

@@ -29,6 +29,9 @@ class Boundless(Memory):
         if address:
             self.real.free(buffer_type, address)
 
+    def copy(self) -> Memory:
+        return Boundless(self.real.copy())
+
     def snapshot(self) -> Any:
         return self.real.snapshot()
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.memory.memory import Footprint, Memory
-from tt_cnn.virtual.planning.plan import Action, Allocate, CircularBuffer, Free, Plan, Refuse, Step
+from tt_cnn.virtual.planning.plan import Allocate, CircularBuffer, Free, Plan, Refuse, Step
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -107,23 +107,22 @@ class _Placer:
                 self.memory.take(*here)
 
     def run(self) -> Placement:
-        for at, action in enumerate(self.plan.actions):
-            try:
-                self._act(action)
-            except CardError as error:
-                error.where = _where(self.plan, at)
-                raise
+        at = 0
+        try:
+            for at, action in enumerate(self.plan.actions):  # noqa: B007  # where it ends, for the error
+                if type(action) is Allocate:
+                    slot = action.slot
+                    self.places[slot.buffer] = self._take(self.memory.footprint(slot.spec), slot.spec)
+                elif type(action) is Free:
+                    self._give_back(self.places[action.slot.buffer])
+                elif isinstance(action, Refuse):
+                    raise CardError(action.error.message, action.error.advice)
+                elif not (action.moves and self._moves_nowhere(action)):
+                    self._dispatch(action)
+        except CardError as error:
+            error.where = _where(self.plan, at)
+            raise
         return self.result
-
-    def _act(self, action: Action) -> None:
-        if isinstance(action, Allocate):
-            self.places[action.slot.buffer] = self._take(self.memory.footprint(action.slot.spec), action.slot.spec)
-        elif isinstance(action, Free):
-            self._give_back(self.places[action.slot.buffer])
-        elif isinstance(action, Refuse):
-            raise CardError(action.error.message, action.error.advice)
-        elif not self._moves_nowhere(action):
-            self._dispatch(action)
 
     def _take(self, need: Footprint, spec: Spec | None) -> Place:
         here = Place(need.buffer_type, self.memory.allocate(need), need.bank_bytes)
@@ -137,16 +136,18 @@ class _Placer:
 
     def _moves_nowhere(self, step: Step) -> bool:
         """A move whose output got its input's address is not dispatched."""
-        return step.moves and (
-            self.places[step.inputs[0].buffer].address == self.places[step.outputs[0].buffer].address
-        )
+        return self.places[step.inputs[0].buffer].address == self.places[step.outputs[0].buffer].address
 
     def _dispatch(self, step: Step) -> None:
-        self._place_configs(step)
-        addresses, regions = _buffer_addresses(step, self.memory, self.places)
-        placed = PlacedStep(step, addresses, self.fresh, self.memory.regions[BufferType.L1].lowest)
-        _check_program(regions, placed.lowest_l1, self.memory, self.ids)
-        self.result.steps.append(placed)
+        if step.configs:
+            self._place_configs(step)
+        card, lowest = self.memory.card, self.memory.regions[BufferType.L1].lowest
+        static = _static_addresses(step, card.l1_base, card.dram_alignment)
+        program = self.ids.next()
+        if static.end > card.l1_size or (lowest is not None and static.end > lowest):
+            _refuse_program(static, lowest, card.l1_size, program)
+        addresses = _with_borrowed(static.addresses, step.buffers, self.places) if static.borrows else static.addresses
+        self.result.steps.append(PlacedStep(step, addresses, self.fresh, lowest))
         self.fresh = []
         if not self.keep_configs:
             for here in self.result.kept_configs.pop(step.program_key, ()):
@@ -154,7 +155,7 @@ class _Placer:
 
     def _place_configs(self, step: Step) -> None:
         kept = self.result.kept_configs
-        if not step.configs or step.program_key in self.cached or step.program_key in kept:
+        if step.program_key in self.cached or step.program_key in kept:
             return
         tables = kept.setdefault(step.program_key, [])
         for config in step.configs:
@@ -203,53 +204,56 @@ class _Stack:
         return address
 
 
-def _buffer_addresses(
-    step: Step, memory: Memory, places: dict[int, Place]
-) -> tuple[tuple[int, ...], dict[str, dict[CoreRange, int]]]:
-    """Addresses of the step's buffers, and where each kind's static region ends on each core range.
+class _Static(NamedTuple):
+    """What is known of a step's buffers before tensors have addresses: all but what borrows a tensor's memory."""
 
-    A buffer that borrows a table of a program that is cached has no address of this placement.
-    """
-    static, regions = _static_addresses(step, memory.card.l1_base, memory.card.dram_alignment)
+    addresses: tuple[int, ...]
+    regions: tuple[tuple[str, CoreRange, int], ...]
+    """Where the static region of a kind ends on a core range, in the order of naming."""
+    end: int
+    """Of the highest of these."""
+    borrows: bool
+
+
+def _with_borrowed(
+    static: tuple[int, ...], buffers: tuple[CircularBuffer, ...], places: dict[int, Place]
+) -> tuple[int, ...]:
+    """A buffer that borrows a table of a program that is cached has no address of this placement."""
     addresses = list(static)
-    for i, buffer in enumerate(step.buffers):
+    for i, buffer in enumerate(buffers):
         if buffer.alias is not None and buffer.alias.buffer in places:
             addresses[i] = places[buffer.alias.buffer].address
-    return tuple(addresses), regions
+    return tuple(addresses)
 
 
-def _static_addresses(step: Step, base: int, alignment: int) -> tuple[list[int], dict[str, dict[CoreRange, int]]]:
+def _static_addresses(step: Step, base: int, alignment: int) -> _Static:
     """The same wherever the tensors stand, so worked out once for a step. Scratchpads stand above all others."""
-    known = step.__dict__.get("_static_addresses")
+    known = getattr(step, "_static_addresses", None)
     if known is not None and known[0] == (base, alignment):
         return known[1]
     found = _stacked_alike(step.buffers, base, alignment) or _stacked(step.buffers, base, alignment)
-    step.__dict__["_static_addresses"] = (base, alignment), found  # a frozen dataclass, as cached_property does it
+    object.__setattr__(step, "_static_addresses", ((base, alignment), found))  # a frozen dataclass, as `lazy` does it
     return found
 
 
-def _stacked_alike(
-    buffers: tuple[CircularBuffer, ...], base: int, alignment: int
-) -> tuple[list[int], dict[str, dict[CoreRange, int]]] | None:
+def _stacked_alike(buffers: tuple[CircularBuffer, ...], base: int, alignment: int) -> _Static | None:
     """`_stacked` for most programs: all buffers are of one kind and on the same cores, and lie one above the other."""
     if not buffers:
-        return None
-    cores, dataflow = buffers[0].cores, buffers[0].dataflow
-    if any(one.cores is not cores or one.dataflow is not dataflow for one in buffers):
-        return None
-    addresses, end = [0] * len(buffers), 0
-    for i, buffer in _scratch_last(buffers):
-        if buffer.alias is None:
-            addresses[i] = round_up(max(base, end), alignment)
-            end = addresses[i] + buffer.bytes
-    regions: dict[str, dict[CoreRange, int]] = {"circular": {}, "dataflow": {}}
-    regions[_kind(buffers[0])] = dict.fromkeys(cores.ranges(), end)
-    return addresses, regions
+        return _Static((), (), 0, False)
+    cores, addresses, end, borrows = buffers[0].cores, [], base, False
+    for buffer in buffers:
+        if buffer.cores is not cores or buffer.dataflow or cores.empty():
+            return None
+        if buffer.alias is not None:
+            borrows = True
+            addresses.append(0)
+        else:
+            addresses.append(round_up(end, alignment))
+            end = addresses[-1] + buffer.bytes
+    return _Static(tuple(addresses), (("circular", cores.ranges()[0], end),), end, borrows)
 
 
-def _stacked(
-    buffers: tuple[CircularBuffer, ...], base: int, alignment: int
-) -> tuple[list[int], dict[str, dict[CoreRange, int]]]:
+def _stacked(buffers: tuple[CircularBuffer, ...], base: int, alignment: int) -> _Static:
     stacks = {kind: _Stack(base, alignment) for kind in ("circular", "dataflow")}
     for buffer in buffers:
         stacks[_kind(buffer)].name(buffer.cores)
@@ -257,31 +261,28 @@ def _stacked(
     for i, buffer in _scratch_last(buffers):
         if buffer.alias is None:
             addresses[i] = stacks[_kind(buffer)].put(buffer)
-    return addresses, {kind: stack.ends for kind, stack in stacks.items()}
+    regions = [(kind, cores, end) for kind, stack in stacks.items() for cores, end in stack.ends.items()]
+    borrows = any(buffer.alias is not None for buffer in buffers)
+    return _Static(tuple(addresses), tuple(regions), max([end for _, _, end in regions], default=0), borrows)
 
 
 def _scratch_last(buffers: tuple[CircularBuffer, ...]) -> list[tuple[int, CircularBuffer]]:
     return sorted(enumerate(buffers), key=lambda item: item[1].scratch)
 
 
-def _check_program(
-    regions: dict[str, dict[CoreRange, int]], lowest: int | None, memory: Memory, ids: ProgramIds
-) -> None:
+def _refuse_program(static: _Static, lowest: int | None, limit: int, program: int) -> None:
     """The checks of a program when it is enqueued: its static regions end inside L1 and below the lowest tensor."""
-    program = ids.next()
-    limit = memory.card.l1_size
-    for kind, ends in regions.items():
-        for cores, end in ends.items():
-            if end > limit:
-                raise CardError(
-                    f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 "
-                    f"size of {limit} B"
-                )
-            if lowest is not None and end > lowest:
-                raise CardError(
-                    f"Statically allocated {kind} buffers in program {program} clash with L1 buffers on core range "
-                    f"{cores}. L1 buffer allocated at {lowest} and static {kind} buffer region ends at {end}"
-                )
+    for kind, cores, end in static.regions:
+        if end > limit:
+            raise CardError(
+                f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 "
+                f"size of {limit} B"
+            )
+        if lowest is not None and end > lowest:
+            raise CardError(
+                f"Statically allocated {kind} buffers in program {program} clash with L1 buffers on core range "
+                f"{cores}. L1 buffer allocated at {lowest} and static {kind} buffer region ends at {end}"
+            )
 
 
 def _kind(buffer: CircularBuffer) -> str:

@@ -84,6 +84,11 @@ class FreeMemory:
     l1_blocks: tuple[tuple[int, int, bool], ...] = ()
     """(address, bytes, in use) of L1, in the order of addresses."""
 
+    @classmethod
+    def of(cls, memory: Memory) -> FreeMemory:
+        l1 = memory.regions[BufferType.L1]
+        return cls(l1.size - l1.allocated, tuple(l1.blocks()))
+
     @property
     def _top(self) -> int | None:
         return self.l1_blocks[-1][0] + self.l1_blocks[-1][1] if self.l1_blocks else None
