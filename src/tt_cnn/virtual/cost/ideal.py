@@ -6,8 +6,8 @@ cycle. What goes with a tensor's bytes ignores the exponents of block formats, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
@@ -16,8 +16,7 @@ from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True)
-class Ideal:
+class Ideal(NamedTuple):
     ideal_ns: float
     compute_ns: float
     bandwidth_ns: float

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor, log2, prod
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
@@ -41,8 +42,7 @@ class Side:
         return cls(dram, size, ceil(prod(shape) * element / size))
 
 
-@dataclass(frozen=True)
-class IdealMove:
+class IdealMove(NamedTuple):
     """What the model is asked: two tensors, and how they are read and written."""
 
     source: Spec

@@ -17,6 +17,7 @@ from tt_cnn.virtual.errors.card_error import CardError, current_layer
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
 from tt_cnn.virtual.planning.plan import FreeMemory, Plan
+from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType
 
@@ -50,7 +51,7 @@ class _Situation:
     memory: Memory
     held: list[LiveBuffer]
     """L1, the largest first."""
-    programs: Container[tuple[object, ...]]
+    programs: Container[ProgramKey]
     plan_of: PlanOf
     inputs: dict[int, Place]
 

@@ -26,6 +26,7 @@ from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, plac
 from tt_cnn.virtual.planning.placement_cache import KnownPlacement, PlacementCache
 from tt_cnn.virtual.planning.plan import FreeMemory, Plan
 from tt_cnn.virtual.planning.plan_cache import PlanCache
+from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.queues.queue import Command, Event, Job, Queue, Timer, current_queue, timed
 from tt_cnn.virtual.tensors.storage import Buffer, Cell, Dropped, Guard, LiveBuffer
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -43,7 +44,7 @@ class ProgramCache:
     """Programs seen before, and the L1_SMALL tables that stay allocated for them."""
 
     enabled: bool = True
-    programs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
+    programs: dict[ProgramKey, list[Place]] = field(default_factory=dict)
 
 
 class MeshDevice:
@@ -157,7 +158,7 @@ class MeshDevice:
             self.program_cache.programs.clear()
             self.placements.clear()
 
-    def _free_configs(self, programs: dict[tuple[object, ...], list[Place]]) -> None:
+    def _free_configs(self, programs: dict[ProgramKey, list[Place]]) -> None:
         for here in chain.from_iterable(programs.values()):
             self.memory.free(here.buffer_type, here.address)
 

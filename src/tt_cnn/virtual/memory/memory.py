@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from copy import copy
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
@@ -18,8 +18,7 @@ from tt_cnn.virtual.types.geometry import div_up, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(NamedTuple):
     """What a spec needs of one memory: bytes in each bank, over how many banks, and in all."""
 
     buffer_type: BufferType

@@ -10,6 +10,7 @@ from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.memory.memory import Footprint, Memory
 from tt_cnn.virtual.planning.plan import Allocate, CircularBuffer, Free, Plan, Refuse, Step
+from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -42,7 +43,7 @@ class Placement:
     steps: list[PlacedStep]
     accesses: Sequence[Access] = ()
     """Memory that the call reads and writes."""
-    kept_configs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
+    kept_configs: dict[ProgramKey, list[Place]] = field(default_factory=dict)
     """L1_SMALL tables of programs seen for the first time, by program key."""
 
 
@@ -61,7 +62,7 @@ def place(
     plan: Plan,
     memory: Memory,
     inputs: dict[int, Place],
-    cached: Container[tuple[object, ...]],
+    cached: Container[ProgramKey],
     ids: ProgramIds,
     keep_configs: bool = True,
     admit: Callable[[Placement], None] = lambda placement: None,
@@ -88,7 +89,7 @@ class _Placer:
         plan: Plan,
         memory: Memory,
         places: dict[int, Place],
-        cached: Container[tuple[object, ...]],
+        cached: Container[ProgramKey],
         ids: ProgramIds,
         keep_configs: bool,
     ) -> None:
@@ -110,10 +111,10 @@ class _Placer:
         at = 0
         try:
             for at, action in enumerate(self.plan.actions):  # noqa: B007  # where it ends, for the error
-                if type(action) is Allocate:
+                if isinstance(action, Allocate):
                     slot = action.slot
                     self.places[slot.buffer] = self._take(self.memory.footprint(slot.spec), slot.spec)
-                elif type(action) is Free:
+                elif isinstance(action, Free):
                     self._give_back(self.places[action.slot.buffer])
                 elif isinstance(action, Refuse):
                     raise CardError(action.error.message, action.error.advice)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
@@ -23,13 +24,11 @@ from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Allocate:
+class Allocate(NamedTuple):
     slot: Slot
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(NamedTuple):
     slot: Slot
 
 

@@ -11,6 +11,7 @@ from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.ops.sliding_window.slice_config import Op2DSliceConfig, SliceTypeEnum, Slicing
 from tt_cnn.virtual.types.enums import DataType, Layout, NativeEnum, PaddingMode, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
+from tt_cnn.virtual.types.kept_hash import kept_hash
 from tt_cnn.virtual.types.unary import UnaryOpType, UnaryWithParam, activation
 
 
@@ -57,7 +58,8 @@ class Conv2dConfig:
 
     def frozen(self) -> Settings:
         """The values that planning works with: hashable, and no longer changed by the user."""
-        return _DEFAULTS.but(**{**vars(self), "activation": activation(self.activation)})
+        values = self.__dict__
+        return _settings(**values if self.activation is None else {**values, "activation": activation(self.activation)})
 
 
 def _with_old_spellings(init: Callable[..., None]) -> Callable[..., None]:
@@ -104,6 +106,7 @@ def _native(value: Any) -> str:
     return value.native if isinstance(value, NativeEnum) else repr(value)
 
 
+@kept_hash
 @dataclass(frozen=True)
 class Settings:
     """A `Conv2dConfig` as planning knows it."""
@@ -131,12 +134,11 @@ class Settings:
     padding_mode: PaddingMode = PaddingMode.Zeros
 
     def but(self, **changes: Any) -> Settings:
-        made = object.__new__(Settings)
-        made.__dict__.update(self.__dict__, **changes)  # several times a plan; `replace` asks for all fields by name
-        return made
+        return _settings(**{**{name: getattr(self, name) for name in _VALUES}, **changes})
 
 
-_DEFAULTS = Settings()
+_settings = functools.lru_cache(maxsize=4096, typed=True)(Settings)
+"""The same settings are the same object: a network has few, and keys that have them are compared quickly."""
 Conv1dConfig = Conv2dConfig
 Conv2dSliceConfig = Op2DSliceConfig
 Conv2dL1Full = SliceTypeEnum.L1Full
