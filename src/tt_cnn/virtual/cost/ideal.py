@@ -29,8 +29,7 @@ def element_bytes(dtype: DataType) -> int:
 
 def ideal_of(step: Step, card: Card, figures: Figures) -> Ideal:
     compute = ceil(step.program.ideal_cycles(step, card, figures) / card.clock_ghz)
-    tensors = [slot.spec for slot in (*step.inputs, *step.outputs)]
-    bandwidth = max((_bandwidth_ns(spec, figures) for spec in tensors), default=1.0)
+    bandwidth = max([_bandwidth_ns(slot.spec, figures) for slot in (*step.inputs, *step.outputs)], default=1.0)
     return Ideal(max(compute, bandwidth), compute, bandwidth)
 
 

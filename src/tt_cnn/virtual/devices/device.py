@@ -242,16 +242,14 @@ class MeshDevice:
         return placement
 
     def placement_key(self, plan: Plan, inputs: tuple[tuple[Place, str], ...]) -> Hashable | None:
-        """All that the placement of a plan with cached programs depends on; None where none is kept."""
+        """All that the placement of a plan with cached programs depends on; None where none is kept.
+
+        Of the inputs, where they are and what made them.
+        """
         if self.no_dispatch or not self.program_cache.enabled:
             return None
         regions = self.memory.regions
         return plan, inputs, regions[BufferType.L1].gaps, regions[BufferType.DRAM].gaps
-
-    def known_placement(self, plan: Plan, inputs: tuple[tuple[Place, str], ...]) -> KnownPlacement | None:
-        """Where the same plan was put the last time that memory had these gaps; of its inputs place and maker count."""
-        key = self.placement_key(plan, inputs)
-        return None if key is None else self.placements.get(key)
 
     def place_again(self, known: KnownPlacement, admit: Callable[[Placement], None]) -> Placement:
         admit(known.placement)

@@ -202,7 +202,8 @@ class Operation:
             numbering = _number(buffers)
             plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
             inputs = tuple([(buffer.place, buffer.made_by) for buffer in buffers])
-            known = device.known_placement(plan, inputs)
+            ground = device.placement_key(plan, inputs)
+            known = device.placements.get(ground)
             cached = known is not None or device.programs_cached(plan)
             if device.capturing is not None and device.capturing.queue == queue:
                 fatal(
@@ -225,10 +226,9 @@ class Operation:
             if known is not None:
                 placement = device.place_again(known, admit)
             else:
-                before = device.placement_key(plan, inputs) if cached else None
                 placement = self._place(device, call, numbering, plan, inputs, admit)
-                if before is not None:
-                    device.placements.put(before, plan, placement)
+                if cached and ground is not None:
+                    device.placements.put(ground, plan, placement)
             for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
             outputs = self._outputs(device, call, plan, placement.places, buffers, captured)
@@ -340,15 +340,14 @@ class Operation:
             (buffer.cell, slot.spec, slot.buffer in plan.only_written)
             for buffer, slot in zip(buffers, plan.inputs, strict=True)
         ]
-        engine, chips = device.engine, device.chips
-        context = Context(
-            engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs), tuple(plan.steps)
-        )
-        bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **call.attributes)
-        if all(spec.shape.volume() == 0 for spec in specs):
-            bound = functools.partial(self._nothing, specs, engine)
+        engine, chips, arch, attributes = device.engine, device.chips, device.card.arch, call.attributes
+        given = tuple([tensor.spec for tensor in call.tensors])
 
         def job() -> None:
+            context = Context(engine, arch, given, tuple(specs), tuple(plan.steps))
+            bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **attributes)
+            if all(spec.shape.volume() == 0 for spec in specs):
+                bound = functools.partial(self._nothing, specs, engine)
             values = [cell.read(spec, chips, engine.device, ignored) for cell, spec, ignored in sources]
             results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
             for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):

@@ -35,7 +35,7 @@ class PlacementCache:
     def __init__(self) -> None:
         self._known: dict[Hashable, KnownPlacement] = {}
 
-    def get(self, key: Hashable) -> KnownPlacement | None:
+    def get(self, key: Hashable | None) -> KnownPlacement | None:
         return self._known.get(key)
 
     def put(self, key: Hashable, plan: Plan, placement: Placement) -> None:
