@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.memory.memory import Footprint, Memory
@@ -143,11 +144,12 @@ class _Placer:
         if step.configs:
             self._place_configs(step)
         card, lowest = self.memory.card, self.memory.regions[BufferType.L1].lowest
-        static = _static_addresses(step, card.l1_base, card.dram_alignment)
+        addresses, end, borrows = _static_addresses(step, card.l1_base, card.dram_alignment)
         program = self.ids.next()
-        if static.end > card.l1_size or (lowest is not None and static.end > lowest):
-            _refuse_program(static, lowest, card.l1_size, program)
-        addresses = _with_borrowed(static.addresses, step.buffers, self.places) if static.borrows else static.addresses
+        if end > card.l1_size or (lowest is not None and end > lowest):
+            _refuse_program(step, card, lowest, program)
+        if borrows:
+            addresses = _with_borrowed(addresses, step.buffers, self.places)
         self.result.steps.append(PlacedStep(step, addresses, self.fresh, lowest))
         self.fresh = []
         if not self.keep_configs:
@@ -205,15 +207,9 @@ class _Stack:
         return address
 
 
-class _Static(NamedTuple):
-    """What is known of a step's buffers before tensors have addresses: all but what borrows a tensor's memory."""
-
-    addresses: tuple[int, ...]
-    regions: tuple[tuple[str, CoreRange, int], ...]
-    """Where the static region of a kind ends on a core range, in the order of naming."""
-    end: int
-    """Of the highest of these."""
-    borrows: bool
+_Static = tuple[tuple[int, ...], int, bool]
+"""What is known of a step's buffers before tensors have addresses: where they are, but for those that borrow a tensor's
+memory; where the highest ends; whether some borrow. Plain tuples of numbers, which the garbage collector forgets."""
 
 
 def _with_borrowed(
@@ -232,7 +228,11 @@ def _static_addresses(step: Step, base: int, alignment: int) -> _Static:
     known = getattr(step, "_static_addresses", None)
     if known is not None and known[0] == (base, alignment):
         return known[1]
-    found = _stacked_alike(step.buffers, base, alignment) or _stacked(step.buffers, base, alignment)
+    found = _stacked_alike(step.buffers, base, alignment)
+    if found is None:
+        addresses, regions = _stacked(step.buffers, base, alignment)
+        borrows = any(buffer.alias is not None for buffer in step.buffers)
+        found = addresses, max([end for _, _, end in regions], default=0), borrows
     object.__setattr__(step, "_static_addresses", ((base, alignment), found))  # a frozen dataclass, as `lazy` does it
     return found
 
@@ -240,10 +240,10 @@ def _static_addresses(step: Step, base: int, alignment: int) -> _Static:
 def _stacked_alike(buffers: tuple[CircularBuffer, ...], base: int, alignment: int) -> _Static | None:
     """`_stacked` for most programs: all buffers are of one kind and on the same cores, and lie one above the other."""
     if not buffers:
-        return _Static((), (), 0, False)
-    cores, addresses, end, borrows = buffers[0].cores, [], base, False
+        return (), 0, False
+    cores, dataflow, addresses, end, borrows = buffers[0].cores, buffers[0].dataflow, [], base, False
     for buffer in buffers:
-        if buffer.cores is not cores or buffer.dataflow or cores.empty():
+        if buffer.cores is not cores or buffer.dataflow is not dataflow or buffer.scratch:
             return None
         if buffer.alias is not None:
             borrows = True
@@ -251,10 +251,13 @@ def _stacked_alike(buffers: tuple[CircularBuffer, ...], base: int, alignment: in
         else:
             addresses.append(round_up(end, alignment))
             end = addresses[-1] + buffer.bytes
-    return _Static(tuple(addresses), (("circular", cores.ranges()[0], end),), end, borrows)
+    return tuple(addresses), 0 if cores.empty() else end, borrows
 
 
-def _stacked(buffers: tuple[CircularBuffer, ...], base: int, alignment: int) -> _Static:
+def _stacked(
+    buffers: tuple[CircularBuffer, ...], base: int, alignment: int
+) -> tuple[tuple[int, ...], list[tuple[str, CoreRange, int]]]:
+    """Addresses, and where the static region of each kind ends on each core range, in the order of naming."""
     stacks = {kind: _Stack(base, alignment) for kind in ("circular", "dataflow")}
     for buffer in buffers:
         stacks[_kind(buffer)].name(buffer.cores)
@@ -262,18 +265,17 @@ def _stacked(buffers: tuple[CircularBuffer, ...], base: int, alignment: int) -> 
     for i, buffer in _scratch_last(buffers):
         if buffer.alias is None:
             addresses[i] = stacks[_kind(buffer)].put(buffer)
-    regions = [(kind, cores, end) for kind, stack in stacks.items() for cores, end in stack.ends.items()]
-    borrows = any(buffer.alias is not None for buffer in buffers)
-    return _Static(tuple(addresses), tuple(regions), max([end for _, _, end in regions], default=0), borrows)
+    return tuple(addresses), [(kind, *end) for kind, stack in stacks.items() for end in stack.ends.items()]
 
 
 def _scratch_last(buffers: tuple[CircularBuffer, ...]) -> list[tuple[int, CircularBuffer]]:
     return sorted(enumerate(buffers), key=lambda item: item[1].scratch)
 
 
-def _refuse_program(static: _Static, lowest: int | None, limit: int, program: int) -> None:
+def _refuse_program(step: Step, card: Card, lowest: int | None, program: int) -> None:
     """The checks of a program when it is enqueued: its static regions end inside L1 and below the lowest tensor."""
-    for kind, cores, end in static.regions:
+    limit = card.l1_size
+    for kind, cores, end in _stacked(step.buffers, card.l1_base, card.dram_alignment)[1]:
         if end > limit:
             raise CardError(
                 f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 "
