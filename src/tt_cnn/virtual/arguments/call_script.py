@@ -35,15 +35,6 @@ def described(value: Any) -> Any:
     return value
 
 
-def described_values(given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name, with their tensors described."""
-    kept = given.copy()
-    for name, value in given.items():
-        if isinstance(value, (Tensor, list, tuple)):
-            kept[name] = described(value)
-    return kept
-
-
 def call_script(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """The call of `name` (`ttnn.add`, say) with these arguments, to be run with `python FILE`."""
     lines: list[str] = []

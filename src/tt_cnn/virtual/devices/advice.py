@@ -7,9 +7,9 @@ the error is read: a search over configurations catches thousands of errors that
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.devices.device import MeshDevice
@@ -38,10 +38,8 @@ class Alternative:
     """Of several changes of one kind (block heights, say) the first that fits is named."""
 
 
-class PlanOf(Protocol):
-    """Plans the call with some arguments changed, in a memory."""
-
-    def __call__(self, changes: dict[str, Any], memory: FreeMemory) -> Plan: ...
+PlanOf = Callable[[dict[str, Any], FreeMemory], Plan]
+"""Plans the call with some arguments changed, in a memory."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,7 @@ def explain(
     if not device.advises:
         error.explanation = lambda: [line]
         return
-    programs = frozenset(device.program_cache.programs)
-    now = _Situation(device.memory.copy(), _in_l1(device), programs, plan_of, inputs)
+    now = _Situation(device.memory.copy(), _in_l1(device), frozenset(device.program_cache.programs), plan_of, inputs)
 
     def lines() -> list[str]:
         fitting = [*_fitting(now, alternatives), *_without_another(now)]

@@ -23,9 +23,8 @@ from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.memory.view import MemoryView, memory_view
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
-from tt_cnn.virtual.planning.placement_cache import KnownPlacement, PlacementCache
-from tt_cnn.virtual.planning.plan import FreeMemory, Plan
-from tt_cnn.virtual.planning.plan_cache import PlanCache
+from tt_cnn.virtual.planning.plan import Plan
+from tt_cnn.virtual.planning.plan_cache import KnownPlacement, PlacementCache, PlanCache
 from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.queues.queue import Command, Event, Job, Queue, Timer, current_queue, timed
 from tt_cnn.virtual.tensors.storage import Buffer, Cell, Dropped, Guard, LiveBuffer
@@ -154,13 +153,10 @@ class MeshDevice:
 
     def clear_program_cache(self) -> None:
         with self.lock:
-            self._free_configs(self.program_cache.programs)
+            for here in chain.from_iterable(self.program_cache.programs.values()):
+                self.memory.free(here.buffer_type, here.address)
             self.program_cache.programs.clear()
             self.placements.clear()
-
-    def _free_configs(self, programs: dict[ProgramKey, list[Place]]) -> None:
-        for here in chain.from_iterable(programs.values()):
-            self.memory.free(here.buffer_type, here.address)
 
     def memory_view(self, buffer_type: BufferType) -> MemoryView:
         fatal(buffer_type in self.memory.regions, f"Allocator does not support allocating in {buffer_type}")
@@ -179,9 +175,6 @@ class MeshDevice:
     def check_open(self) -> None:
         if self.closed:
             raise CardError(f"MeshDevice {self._id} is closed: open it again before using it.")
-
-    def free_memory(self) -> FreeMemory:
-        return FreeMemory.of(self.memory)
 
     def allocate(self, spec: Spec, made_by: str) -> Buffer:
         """A new buffer outside any op (transfers, `allocate_tensor_on_device`)."""
@@ -242,10 +235,7 @@ class MeshDevice:
         return placement
 
     def placement_key(self, plan: Plan, inputs: tuple[tuple[Place, str], ...]) -> Hashable | None:
-        """All that the placement of a plan with cached programs depends on; None where none is kept.
-
-        Of the inputs, where they are and what made them.
-        """
+        """All that the placement of a plan with cached programs depends on; of its inputs, their place and maker."""
         if self.no_dispatch or not self.program_cache.enabled:
             return None
         regions = self.memory.regions
@@ -253,7 +243,10 @@ class MeshDevice:
 
     def place_again(self, known: KnownPlacement, admit: Callable[[Placement], None]) -> Placement:
         admit(known.placement)
-        known.apply(self.memory)
+        for here in known.freed:
+            self.memory.free(here.buffer_type, here.address)
+        for here in known.taken:
+            self.memory.take(*here)
         self._programs.next(len(known.placement.steps))
         return known.placement
 

@@ -25,8 +25,8 @@ class _Repeat(NamedTuple):
     """Without those that it only writes."""
     specs: tuple[Spec, ...]
     """Of the tensors: others may look at the same memory."""
-    memory: int
-    """The memory's version when it was placed."""
+    gaps: tuple[object, ...]
+    """Of the memory when it was placed."""
 
 
 class Repeats:
@@ -45,7 +45,7 @@ class Repeats:
             known = self._known.get(key)
         except TypeError:  # an attribute that no plan can be kept for; making one says which
             return None
-        if known is None or known.memory != memory.version or not programs_cached(known.plan):
+        if known is None or known.gaps != memory.gaps or not programs_cached(known.plan):
             return None
         for tensor, spec in zip(tensors, known.specs, strict=True):
             if tensor.spec is not spec:
@@ -60,4 +60,4 @@ class Repeats:
             if len(self._known) >= self.LIMIT:
                 self._known.clear()
             specs = tuple(tensor.spec for tensor in tensors)
-            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, memory.version)
+            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, memory.gaps)

@@ -132,11 +132,6 @@ class HazardChecker:
     def on(self) -> bool:
         return self.mode != "off"
 
-    @property
-    def refuses(self) -> bool:
-        """Some commands may be refused."""
-        return self._follows and self.mode == "raise"
-
     def enqueue(self, queue: int, command: object, accesses: Sequence[Access]) -> int:
         """A command enters a queue: check its accesses against those of other queues, then remember them.
 
@@ -163,7 +158,7 @@ class HazardChecker:
 
     def admit(self, queue: int, command: object, accesses: Sequence[Access]) -> None:
         """Raise where hazards are errors and the command would be one. Nothing changes."""
-        if not self.refuses:
+        if self.mode != "raise" or not self._follows:
             return
         clock = self.order.at(queue)
         clock[queue] += 1

@@ -41,8 +41,6 @@ class Region:
         self._used: dict[int, int] = {}
         self.allocated = 0
         """Bytes a bank."""
-        self.version = 0
-        """Counts changes."""
 
     def allocate(self, bank_bytes: int) -> int | None:
         """The address of a new block, or None. Blocks are at least one alignment unit long."""
@@ -74,12 +72,10 @@ class Region:
         self._free[i : i + 1] = rest
         self._used[address] = size
         self.allocated += size
-        self.version += 1
 
     def free(self, address: int) -> None:
         size = self._used.pop(address)
         self.allocated -= size
-        self.version += 1
         start, end = address, address + size
         i = bisect_left(self._free, (start, end))
         if i < len(self._free) and self._free[i][0] == end:
@@ -109,18 +105,12 @@ class Region:
         used = [(address, size, True) for address, size in self._used.items()]
         return sorted(used + [(start, end - start, False) for start, end in self._free])
 
-    def copy(self) -> Region:
-        made = copy(self)
-        made._free, made._used = list(self._free), dict(self._used)
-        return made
-
     def snapshot(self) -> tuple[list[tuple[int, int]], dict[int, int]]:
         return list(self._free), dict(self._used)
 
     def restore(self, snapshot: tuple[list[tuple[int, int]], dict[int, int]]) -> None:
         self._free, self._used = list(snapshot[0]), dict(snapshot[1])
         self.allocated = sum(self._used.values())
-        self.version += 1
 
 
 def l1_region(card: Card, top: int) -> Region:
@@ -164,9 +154,8 @@ class Memory:
         }
 
     @property
-    def version(self) -> int:
-        """Another number after every change."""
-        return sum(region.version for region in self.regions.values())
+    def gaps(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        return tuple([region.gaps for region in self.regions.values()])
 
     def page_alignment(self, buffer_type: BufferType) -> int:
         return self.card.dram_alignment if buffer_type is BufferType.DRAM else self.card.l1_alignment
@@ -196,7 +185,8 @@ class Memory:
     def copy(self) -> Memory:
         """The same to try something in."""
         made = copy(self)
-        made.regions = {kind: region.copy() for kind, region in self.regions.items()}
+        made.regions = {kind: copy(region) for kind, region in self.regions.items()}
+        made.restore(self.snapshot())
         return made
 
     def snapshot(self) -> dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]:

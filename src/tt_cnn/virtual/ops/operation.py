@@ -24,7 +24,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.arguments.call_script import described, described_values
+from tt_cnn.virtual.arguments.call_script import described
 from tt_cnn.virtual.arguments.faults import internal_error, is_fault
 from tt_cnn.virtual.arguments.typed import takes, type_name
 from tt_cnn.virtual.devices.advice import Alternative, explain
@@ -219,7 +219,7 @@ class Operation:
             def admit(placement: Placement) -> None:
                 if known is None:
                     placement.accesses = CallAccesses(plan, placement, inputs, self.name)
-                if device.hazards.refuses and plan.steps and not captured:
+                if plan.steps and not captured:
                     what = title(f"ttnn.{self.name}", current_layer(), queue)
                     device.hazards.admit(queue, what, placement.accesses)
 
@@ -357,7 +357,7 @@ class Operation:
 
     def _told(self, call: Call, job: Callable[[], None]) -> Callable[[], None]:
         """The job, with what breaks in it told as a fault of ours. It holds descriptions of tensors, not tensors."""
-        args, kwargs = described(call.given[0]), described_values(call.given[1])
+        args, kwargs = described(call.given[0]), {name: described(value) for name, value in call.given[1].items()}
 
         def told() -> None:
             try:
@@ -406,7 +406,7 @@ def make_plan(
     plan = device.plans.get(request, gaps)
     if plan is None:
         _refuse_tensors(tuple(attributes.values()))
-        plan = plan_call(device.card, operation, specs, numbering, attributes, device.free_memory())
+        plan = plan_call(device.card, operation, specs, numbering, attributes, FreeMemory.of(device.memory))
         device.plans.put(request, gaps, plan)
     return plan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import overload
+from typing import Any
 
 from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.planning.placement import Place, PlacedStep, Placement
@@ -41,13 +41,7 @@ class CallAccesses(Sequence[Access]):
             *temporaries(self._placement.steps, written),
         ]
 
-    @overload
-    def __getitem__(self, index: int) -> Access: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Access]: ...
-
-    def __getitem__(self, index: int | slice) -> Access | list[Access]:
+    def __getitem__(self, index: Any) -> Any:
         return self._found[index]
 
     def __len__(self) -> int:

@@ -22,7 +22,7 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.eltwise.calls import arguments_like
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import FreeMemory, Planner, Slot
 from tt_cnn.virtual.queues.accesses import accesses_of
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -79,7 +79,7 @@ class Preparation(Operation):
         with device.lock:
             queue = device.queue(call.queue)
             device.no_capture(queue, "Writes are not supported during trace capture.")
-            parameters = self.planned(Planner(device.card, (), device.free_memory()), **call.attributes)
+            parameters = self.planned(Planner(device.card, (), FreeMemory.of(device.memory)), **call.attributes)
             spec = self.spec(parameters)
             buffer = device.allocate(spec, self.name)
             context = Context(device.engine, device.card.arch, (), (spec,))
