@@ -300,8 +300,7 @@ class Lifetimes:
             low = address + blocks[-1][1]
         if low < region.base + region.size:
             blocks.append((low, region.base + region.size - low, False))
-        free = [size for _, size, in_use in blocks if not in_use]
-        return FreeMemory(sum(free), max(free, default=0), self._memory.regions[BufferType.DRAM].size, tuple(blocks))
+        return FreeMemory(sum(size for _, size, in_use in blocks if not in_use), tuple(blocks))
 
     def stays(self, place: Place) -> None:
         """Memory that is there from beginning to end, and is no tensor's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -25,8 +25,9 @@ from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.memory.view import MemoryView, memory_view
 from tt_cnn.virtual.planning.dry_run import Boundless
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
-from tt_cnn.virtual.planning.plan import FreeMemory, Plan
-from tt_cnn.virtual.planning.plan_cache import PlanCache
+from tt_cnn.virtual.planning.plan import Plan
+from tt_cnn.virtual.planning.plan_cache import KnownPlacement, PlacementCache, PlanCache
+from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.queues.queue import Command, Event, Job, Queue, Timer, current_queue, timed
 from tt_cnn.virtual.tensors.storage import Buffer, Cell, Dropped, Guard, LiveBuffer
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -44,7 +45,7 @@ class ProgramCache:
     """Programs seen before, and the L1_SMALL tables that stay allocated for them."""
 
     enabled: bool = True
-    programs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
+    programs: dict[ProgramKey, list[Place]] = field(default_factory=dict)
 
 
 class MeshDevice:
@@ -85,6 +86,7 @@ class MeshDevice:
         self.queues = [Queue(i, self.engine) for i in range(num_command_queues)]
         self.program_cache = ProgramCache()
         self.plans = PlanCache()
+        self.placements = PlacementCache()
         self.repeats = Repeats()
         self.traces: dict[int, Trace] = {}
         self.capturing: Trace | None = None
@@ -157,12 +159,10 @@ class MeshDevice:
 
     def clear_program_cache(self) -> None:
         with self.lock:
-            self._free_configs(self.program_cache.programs)
+            for here in chain.from_iterable(self.program_cache.programs.values()):
+                self.memory.free(here.buffer_type, here.address)
             self.program_cache.programs.clear()
-
-    def _free_configs(self, programs: dict[tuple[object, ...], list[Place]]) -> None:
-        for here in chain.from_iterable(programs.values()):
-            self.memory.free(here.buffer_type, here.address)
+            self.placements.clear()
 
     def memory_view(self, buffer_type: BufferType) -> MemoryView:
         fatal(buffer_type in self.memory.regions, f"Allocator does not support allocating in {buffer_type}")
@@ -200,10 +200,6 @@ class MeshDevice:
     def check_open(self) -> None:
         if self.closed:
             raise CardError(f"MeshDevice {self._id} is closed: open it again before using it.")
-
-    def free_memory(self) -> FreeMemory:
-        l1, dram = self.memory.regions[BufferType.L1], self.memory.regions[BufferType.DRAM]
-        return FreeMemory(l1.size - l1.allocated, l1.largest_free, dram.size - dram.allocated, tuple(l1.blocks()))
 
     def allocate(self, spec: Spec, made_by: str) -> Buffer:
         """A new buffer outside any op (transfers, `allocate_tensor_on_device`)."""
@@ -262,6 +258,22 @@ class MeshDevice:
             key = placed.step.program_key
             cache.programs.setdefault(key, placement.kept_configs.get(key, []))
         return placement
+
+    def placement_key(self, plan: Plan, inputs: tuple[tuple[Place, str], ...]) -> Hashable | None:
+        """All that the placement of a plan with cached programs depends on; of its inputs, their place and maker."""
+        if self.no_dispatch or not self.program_cache.enabled:
+            return None
+        regions = self.memory.regions
+        return plan, inputs, regions[BufferType.L1].gaps, regions[BufferType.DRAM].gaps
+
+    def place_again(self, known: KnownPlacement, admit: Callable[[Placement], None]) -> Placement:
+        admit(known.placement)
+        for here in known.freed:
+            self.memory.free(here.buffer_type, here.address)
+        for here in known.taken:
+            self.memory.take(*here)
+        self._programs.next(len(known.placement.steps))
+        return known.placement
 
     @property
     def watched(self) -> bool:
@@ -457,6 +469,7 @@ class MeshDevice:
             self.traces.clear()
             self.loose.forget()
             self.program_cache.programs.clear()
+            self.placements.clear()
             self.live.clear()
             self.cells.clear()
             self._watched.clear()

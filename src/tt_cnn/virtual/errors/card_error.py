@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
@@ -22,6 +23,18 @@ class CardError(RuntimeError):
         """The step of a plan that failed, in words."""
         self.reached: Any = None
         """The `Placement` up to there, where a plan was being placed."""
+        self.explanation: Callable[[], list[str]] | None = None
+        """Lines after the message that take a search; many errors are caught and never read."""
+
+    def __str__(self) -> str:
+        explanation, self.explanation = self.explanation, None
+        if explanation is not None:
+            self.args = ("\n".join([self.args[0], *explanation()]),)
+        return super().__str__()
+
+    def __reduce__(self) -> Any:
+        str(self)  # the search belongs to this process
+        return super().__reduce__()
 
 
 class HazardError(CardError):

@@ -28,6 +28,10 @@ class Boundless(Memory):
     def allocate(self, footprint: Footprint) -> int:
         return 0
 
+    def take(self, buffer_type: BufferType, address: int, bank_bytes: int) -> None:
+        if address:
+            self.real.take(buffer_type, address, bank_bytes)
+
     def free(self, buffer_type: BufferType, address: int) -> None:
         if address:
             self.real.free(buffer_type, address)
@@ -36,6 +40,9 @@ class Boundless(Memory):
         """Dataflow buffers are laid out, and so compared with L1, when a program is made; circular buffers only when
         it is dispatched."""
         return self.real.program_limit(kind) if kind == "dataflow" else self.card.l1_size
+
+    def copy(self) -> Memory:
+        return Boundless(self.real.copy())
 
     def snapshot(self) -> Any:
         return self.real.snapshot()

@@ -26,6 +26,7 @@ from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
 from tt_cnn.virtual.types.enums import MathFidelity
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.lazy import lazy
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,15 +119,23 @@ class Step:
     @lazy
     def program_key(self) -> ProgramKey:
         """What makes two steps the same program: the program cache compares this."""
-        return ProgramKey((self.program, tuple(s.spec for s in self.inputs), tuple(s.spec for s in self.outputs)))
+        return ProgramKey(self.program, tuple([s.spec for s in self.inputs]), tuple([s.spec for s in self.outputs]))
 
 
-class ProgramKey(tuple[Any, ...]):
+class ProgramKey:
     """A program and the specs of its tensors. It is looked up many times, so its hash is kept."""
 
-    @lazy
-    def _hash(self) -> int:
-        return super().__hash__()
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, program: Program, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> None:
+        self._parts = program, inputs, outputs
+        self._hash = hash(self._parts)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ProgramKey) and self._parts == other._parts)
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __repr__(self) -> str:
+        return repr(self._parts)

@@ -24,6 +24,7 @@ from tt_cnn.virtual.ops.conv2d.weights import bias_spec, weight_layout
 from tt_cnn.virtual.ops.eltwise.calls import arguments_like
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.planning.plan import FreeMemory
 from tt_cnn.virtual.queues.accesses import accesses_of
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -86,7 +87,7 @@ class Preparation(Operation):
         with device.lock:
             queue = device.queue(call.queue)
             device.no_capture(queue, "Writes are not supported during trace capture.")
-            prepared = self.planned(device.card, device.free_memory().l1, **call.attributes)
+            prepared = self.planned(device.card, FreeMemory.of(device.memory).l1, **call.attributes)
             buffer = device.allocate(prepared.spec, self.name)
             context = Context(device.engine, device.card.arch, (), (prepared.spec,))
             host, cell = self.given(call, device), buffer.cell

@@ -5,7 +5,7 @@ The rules are those of `get_conv_padded_input_shape_and_mem_config` in TT-NN's c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Settings
@@ -66,8 +66,7 @@ def shards_of_part(
     return shards_for(parallel, conv.window.input_pixels, conv.in_channels, alignment, input_layout)
 
 
-@dataclass(frozen=True)
-class InputShards:
+class InputShards(NamedTuple):
     """What becomes of the input: its memory config, whether it must be moved there, and the output's cores."""
 
     config: MemoryConfig

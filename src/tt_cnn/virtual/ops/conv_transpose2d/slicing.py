@@ -69,7 +69,7 @@ class SlicedTransposed(Sliced):
     def after(self, config: MemoryConfig) -> SlicedTransposed:
         """What suits the first part is kept for the others."""
         settings = self.request.settings.but(shard_layout=config.memory_layout)
-        return replace(self, layer=replace(self.layer, request=replace(self.request, settings=settings)))
+        return replace(self, layer=self.layer._replace(request=self.request._replace(settings=settings)))
 
     def need(self, part: Part, own: Convolution, count: int) -> int:
         conv, request, card = self.conv, self.request, self.layer.card

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,13 +82,6 @@ class Binary(Operation):
             ),
             cores=options.get("sub_core_grids"),
         )
-
-    def run(self, call: Call) -> Any:
-        layouts = {t.layout for t in call.tensors[: call.attributes["operands"]]}
-        sharded = any(t.is_sharded() for t in call.tensors[: call.attributes["operands"]])
-        if Layout.ROW_MAJOR in layouts and (sharded or len(layouts) > 1):
-            return Operation.run(_converting(self), call)
-        return super().run(call)
 
     # --- plan -----------------------------------------------------------------------------------------------------
 
@@ -178,13 +170,6 @@ def _activations(given: Any) -> tuple[Any, ...]:
     if given is None:
         return ()
     return tuple(activation(item) for item in given)
-
-
-def _converting(operation: Operation) -> Operation:
-    """The same op for calls that convert layouts first: those plans depend on the memory that is free."""
-    twin = copy.copy(operation)
-    twin.reads_free_memory = True
-    return twin
 
 
 def _typecast(planner: Planner, operands: list[Slot], change: Promotion) -> list[Slot]:

@@ -7,7 +7,7 @@ shards, and `transformer.split_query_key_value_and_split_heads`, which calls one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -89,7 +89,7 @@ def plan_nlp_create_heads(
         cores = outputs[0].spec.shard.grid
         names = ("queries", "keys", "values")
         made = (_over_shard(name, one) for name, one in zip(names, outputs, strict=True))
-        buffers = tuple(replace(buffer, dataflow=True) for buffer in made)
+        buffers = tuple(buffer._replace(dataflow=True) for buffer in made)
     else:
         blocks = spec.shape[0] * spec.padded_shape[2] // TILE_SIZE
         if not heads.transposed and len(inputs) == 1:  # each head of a row of tiles is work of its own

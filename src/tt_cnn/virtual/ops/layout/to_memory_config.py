@@ -82,8 +82,6 @@ def _shards_to_shards(
 
 @op("to_memory_config")
 class ToMemoryConfig(Relayout):
-    reads_free_memory = True
-
     def arguments(
         self,
         tensor: Tensor,

@@ -88,8 +88,6 @@ class BatchNorm(Operation):
     In training mean and variance are the batch's, and the running ones are brought forward in place.
     """
 
-    reads_free_memory = True  # as the reductions that make the statistics
-
     def arguments(
         self,
         input: Tensor,

@@ -50,8 +50,6 @@ class GroupNormProgram(ComputeProgram):
 class GroupNorm(Operation):
     """Groups of channels with mean 0 and variance 1, scaled and shifted."""
 
-    reads_free_memory = True  # rows are tilized beforehand where the buffers for that do not fit
-
     def arguments(
         self,
         input_tensor: Tensor,

@@ -57,7 +57,6 @@ class RowNormProgram(ComputeProgram):
 class _RowNorm(Operation):
     """Tensors of the call: the input, then weight, bias and residual where given (`has` says which)."""
 
-    reads_free_memory = True  # long rows are worked through in pieces where they do not fit
     centered = True
     default_fp32 = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -292,7 +292,7 @@ def _of_shards(
     sizes = {"scaler": scaler, "sums": one, "exponentials": row, "reciprocal sums": one}
     sizes |= {"maxima": one, "shifted": row} if stable else {}
     count = program.block_h * program.block_w
-    shards = (replace(borrowed(planner, n, tile, count, cores, x, n), name=n) for n in ("input", "output"))
+    shards = (borrowed(planner, n, tile, count, cores, x, n)._replace(name=n) for n in ("input", "output"))
     return (*shards, *staged(cores, sizes))
 
 

@@ -6,7 +6,7 @@ The rules are those of `ReduceMultiCoreWProgramFactory`, `ReduceMultiCoreHProgra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import lcm
 
 from tt_cnn.virtual.cost.figures import Figures
@@ -142,8 +142,8 @@ def _in_place(planner: Planner, x: Slot, out: Slot, negated: bool) -> Placed:
     cores, tile, result = x.spec.shard.grid, x.spec.dtype.tile_bytes, out.spec.dtype.tile_bytes
     sizes = {"staged input": 2 * tile, "scaler": scaler_tile(x.spec.dtype)}
     shards = (
-        replace(borrowed(planner, "src1", tile, x.spec.shard_pages, cores, x, "input"), name="input"),
-        replace(borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output"), name="output"),
+        borrowed(planner, "src1", tile, x.spec.shard_pages, cores, x, "input")._replace(name="input"),
+        borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output")._replace(name="output"),
     )
     if negated:
         by_rows = x.spec.memory_config.memory_layout is TensorMemoryLayout.HEIGHT_SHARDED

@@ -30,7 +30,6 @@ _DTYPES = (DataType.FLOAT32, DataType.BFLOAT16, DataType.BFLOAT8_B)
 class _Spread(Operation):
     """Mean and variance in one pass in float32; the real kernel's own rounding is not reproduced."""
 
-    reads_free_memory = True  # what is kept of a row or column
     root = False
 
     def arguments(

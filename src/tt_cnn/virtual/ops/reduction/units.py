@@ -33,7 +33,7 @@ _L1_SHARE = 0.95
 
 
 def usable_l1(planner: Planner) -> float:
-    """Bytes that the buffers of a program with kept rows may take. Ops that ask set `reads_free_memory`."""
+    """Bytes that the buffers of a program with kept rows may take."""
     return _L1_SHARE * min(planner.program_l1(), planner.memory.l1_region(planner.card).size)
 
 

@@ -25,7 +25,6 @@ class Upsample(Operation):
     """Images (N, H, W, C) enlarged by whole or broken factors."""
 
     freed = "upsample expects an allocated device tensor as input"
-    reads_free_memory = True
 
     def arguments(
         self,

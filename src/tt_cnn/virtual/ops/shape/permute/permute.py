@@ -21,7 +21,6 @@ class Permute(Operation):
     """Dimensions in another order."""
 
     freed = "Input Tensor is not allocated"
-    reads_free_memory = True
 
     def arguments(
         self,

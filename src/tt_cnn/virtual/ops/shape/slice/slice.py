@@ -254,7 +254,6 @@ class Slice(Operation):
     """The elements from begins to ends, each so many steps apart."""
 
     freed = "Input Tensor is not allocated"
-    reads_free_memory = True
 
     def arguments(
         self,
