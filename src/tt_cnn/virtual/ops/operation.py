@@ -239,7 +239,7 @@ class Operation:
                 placement = device.place_again(known, admit)
             else:
                 placement = self._place(device, call, numbering, plan, inputs, admit)
-                if cached and ground is not None:
+                if ground is not None and all(placed.cached for placed in placement.steps):
                     device.placements.put(ground, plan, placement)
             for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
