@@ -37,7 +37,11 @@ class Float64(Engine):
         return host.double() if host.is_floating_point() else host
 
     def pack(self, value: torch.Tensor, dtype: Any) -> torch.Tensor:
-        return value.double() if dtype.is_float else super().pack(value, dtype)
+        """What float32 cannot hold is infinite here too."""
+        if not dtype.is_float:
+            return super().pack(value, dtype)
+        single = value.float()
+        return torch.where(single.isinf(), single.double(), value.double())
 
 
 class InSixteenBits(Float64):
