@@ -150,6 +150,7 @@ class Nodes:
         self.connect(end, self._host_tensor(spec, self.list[end]["stacking_level"]))
 
     def allocated(self, device: MeshDevice, place: Place, form: Form) -> None:
+        self._freed.pop(id(place), None)  # a placement that is used again has the same places
         self._memory("buffer_allocate", self._buffer(device, place, form))
 
     def freed(self, device: MeshDevice, place: Place, form: Form | None) -> None:
