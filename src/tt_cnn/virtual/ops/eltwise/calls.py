@@ -31,11 +31,12 @@ def with_signature(*parameters: Parameter) -> Callable[..., Call]:
 
     It is called with arguments that go with its signature: `Operation.bind` has seen to that.
     """
-    defaults = {one.name: one.default for one in parameters if one.default is not Parameter.empty}
+    in_order = {one.name: one.default for one in parameters}
     names = [one.name for one in parameters if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
 
     def arguments(self: Any, *args: Any, **kwargs: Any) -> Call:
-        return self.make_call(**defaults | dict(zip(names, args, strict=False)) | kwargs)
+        """A kernel's parameters are taken in the order of the signature, however they were given."""
+        return self.make_call(**in_order | dict(zip(names, args, strict=False)) | kwargs)
 
     arguments.__signature__ = inspect.Signature([positional("self"), *parameters])  # type: ignore[attr-defined]
     return arguments
