@@ -332,7 +332,7 @@ CALLS: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "reshape": (_reshape, ("ReshapeView", "Reshape")),
     "reshard": (_reshard, ("Reshard",)),
     "rms_norm": (_norm("rms_norm"), ("LayerNorm",)),
-    "sdpa": (_attention, ("SDPAOperation",)),
+    "sdpa": (_attention, ("SDPA",)),
     "sharded_to_interleaved": (_from_shards, ("ShardedToInterleaved",)),
     "slice": (_slice, ("Slice",)),
     "slice_write": (products.slice_write, ("SliceWrite",)),

@@ -23,7 +23,7 @@ from tt_cnn.virtual.arch import Card, card_by_name
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.ops.operation import OPERATIONS, make_plan
-from tt_cnn.virtual.planning.plan import Planner, Refuse, Step
+from tt_cnn.virtual.planning.plan import FreeMemory, Planner, Refuse, Step
 from tt_cnn.virtual.tensors.storage import HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.geometry import MeshShape, Shape
@@ -92,7 +92,7 @@ class Lab:
         self.device = MeshDevice(
             card, shape=MeshShape(1, 1), device_ids=[0], l1_small_size=32768, engine="torch", hazards="off"
         )
-        self.device.no_dispatch = True
+        self.device.never_dispatches = True
         self.device.advises = False
 
     def tensor(self, spec: Spec) -> Tensor:
@@ -118,7 +118,7 @@ class Lab:
 
     def planned(self, specs: Sequence[Spec], work: Callable[..., Any]) -> list[Step]:
         """The steps of a planning function that is no call of its own."""
-        planner = Planner.for_specs(self.card, list(specs), list(range(len(specs))), self.device.free_memory())
+        planner = Planner.for_specs(self.card, list(specs), list(range(len(specs))), FreeMemory.of(self.device.memory))
         work(planner, *planner.inputs)
         return planner.finish(()).steps
 

@@ -99,8 +99,7 @@ def test_other_imports_are_left_alone() -> None:
 
 
 def test_modules_beside_the_card_are_ours() -> None:
-    from tt_cnn import preprocessing
-    from tt_cnn.preprocessing import dot_access
+    from tt_cnn.preprocessing import as_ttnn, dot_access
 
     compat.install()
     namespace: dict[str, object] = {}
@@ -111,10 +110,10 @@ def test_modules_beside_the_card_are_ours() -> None:
         "from ttnn.dot_access import make_dot_access_dict as make\n",
         namespace,
     )
-    assert namespace["whole"] is preprocessing
-    assert namespace["fold"] is preprocessing.fold_batch_norm2d_into_conv2d
+    assert namespace["whole"] is as_ttnn
+    assert namespace["fold"] is as_ttnn.fold_batch_norm2d_into_conv2d
     assert namespace["make"] is dot_access.make_dot_access_dict
-    assert preprocessing.__spec__ is not None and preprocessing.__spec__.name == "tt_cnn.preprocessing"
+    assert as_ttnn.__spec__ is not None and as_ttnn.__spec__.name == "tt_cnn.preprocessing.as_ttnn"
     compat.uninstall()
     assert not hasattr(virtual, "model_preprocessing") and not hasattr(virtual, "dot_access")
 
@@ -155,5 +154,21 @@ def test_a_package_of_the_users_own_keeps_its_other_modules(tmp_path: Path, monk
     from tt_cnn.builder import TtConv2d
 
     assert importlib.import_module("models.demos.mine").TtConv2d is TtConv2d
+    for name in [name for name in sys.modules if name.startswith("models")]:
+        del sys.modules[name]
+
+
+def test_only_what_is_missing_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "models" / "common"
+    package.mkdir(parents=True)
+    (package / "utility_functions.py").write_text("mine = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    compat.install(everything="missing")
+    from tt_cnn import builder
+
+    assert importlib.import_module("models.common.utility_functions").mine
+    assert importlib.import_module("models.tt_cnn.tt.builder") is builder
+    compat.uninstall()
+    assert "models.tt_cnn.tt.builder" not in sys.modules and "models.common.utility_functions" in sys.modules
     for name in [name for name in sys.modules if name.startswith("models")]:
         del sys.modules[name]

@@ -6,7 +6,7 @@ import ttnn                                # the virtual card
 from ttnn.types import TensorMemoryLayout  # and its submodules
 
 `install(everything=True)` also makes the modules of TT-CNN and its test helpers (`models.tt_cnn.tt.builder`,
-`tests.ttnn.utils_for_testing`, ...) give ours.
+`tests.ttnn.utils_for_testing`, ...) give ours; `install(everything="missing")` those that are not on the path.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Literal
 
 from tt_cnn.runtime import VIRTUAL
 
+Everything = bool | Literal["missing"]
+
 BESIDE_THE_CARD = {
-    "ttnn.model_preprocessing": "tt_cnn.preprocessing",
+    "ttnn.model_preprocessing": "tt_cnn.preprocessing.as_ttnn",
+    "ttnn.torch_tracer": "tt_cnn.preprocessing.torch_tracer",
     "ttnn.dot_access": "tt_cnn.preprocessing.dot_access",
 }
 """Modules of TT-NN that are no part of the card, so that the virtual one does not have them."""
@@ -33,6 +37,8 @@ EVERYTHING = {
     "models.tt_cnn.tt.executor": "tt_cnn.pipeline.executors",
     "models.tt_cnn.tt.testing": "tt_cnn.testing",
     "models.common.utility_functions": "tt_cnn.testing.utility_functions",
+    "models.utility_functions": "tt_cnn.testing.utility_functions",
+    "models.common.lightweightmodule": "tt_cnn.testing.lightweightmodule",
     "tests.ttnn.utils_for_testing": "tt_cnn.testing.utils_for_testing",
 }
 """Modules of TT-CNN and the helpers that its tests import, imported from us only when they are asked for."""
@@ -43,13 +49,13 @@ _PARENTS = {".".join(name.split(".")[:depth]) for name in EVERYTHING for depth i
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Answers imports with modules of ours, which keep their own names and specs."""
 
-    everything = False
+    everything: Everything = False
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if name in EVERYTHING:
-            return importlib.machinery.ModuleSpec(name, self) if self.everything else None
+            return importlib.machinery.ModuleSpec(name, self) if self.everything is True else None
         if name != "ttnn" and not name.startswith("ttnn."):
             return None
         ours = _ours(name)
@@ -72,15 +78,30 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Parents(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Empty packages above the modules of `EVERYTHING`, asked last: a folder of that name on the path comes first."""
+    """Empty packages above the modules of `EVERYTHING`, asked last: a folder of that name on the path comes first.
+
+    So do modules where only missing ones are asked for.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        if name in EVERYTHING:
+            return importlib.machinery.ModuleSpec(name, _finder)
+        if name == "loguru":
+            raise ModuleNotFoundError(
+                "No module named 'loguru': TT-CNN's own sources and TT-NN's demos write their log with it; "
+                "pip install 'tt-cnn[compat]'",
+                name=name,
+            )
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if name in _PARENTS else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing is in it."""
+
+
+def _is_ours(module: ModuleType) -> bool:
+    return module.__name__.startswith("tt_cnn.")
 
 
 def _ours(name: str) -> str:
@@ -102,11 +123,12 @@ def installed() -> bool:
     return _finder in sys.meta_path
 
 
-def install(force: bool = False, *, everything: bool = False) -> None:
+def install(force: bool = False, *, everything: Everything = False) -> None:
     """Make `import ttnn` give the virtual card from here on. Doing it twice is harmless.
 
     Refused when the real TT-NN is imported already: modules that hold it would go on using it. `force` takes its place
-    for imports that come after. With `everything`, TT-CNN's own modules and test helpers give ours too.
+    for imports that come after. With `everything`, TT-CNN's own modules and test helpers give ours too, all of them
+    (True) or those that the path does not have ("missing"): a folder with its own helpers keeps them.
     """
     if not installed():
         present = sys.modules.get("ttnn")
@@ -119,9 +141,10 @@ def install(force: bool = False, *, everything: bool = False) -> None:
         _replaced.update(_take_away("ttnn"))
         sys.meta_path.insert(0, _finder)
     if everything and not _finder.everything:
-        for name in EVERYTHING:
-            _replaced.update(_take_away(name))
-        _finder.everything = True
+        if everything is True:
+            for name in EVERYTHING:
+                _replaced.update(_take_away(name))
+        _finder.everything = everything
         sys.meta_path.append(_parents)
 
 
@@ -135,7 +158,7 @@ def uninstall() -> None:
     if _finder.everything:
         _finder.everything = False
         sys.meta_path.remove(_parents)
-        for name in EVERYTHING:
+        for name in [each for each in EVERYTHING if each in sys.modules and _is_ours(sys.modules[each])]:
             _take_away(name)
         for name in _PARENTS & set(sys.modules):
             if isinstance(sys.modules[name].__loader__, _Parents):

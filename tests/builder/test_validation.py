@@ -80,9 +80,6 @@ REFUSED = {
     "act_block_w_div is 0; it must be a whole number, at least 1.": of(WIDTH, act_block_w_div=0),
     "reshard_if_not_optimal is 1; it must be True or False.": of(HEIGHT, reshard_if_not_optimal=1),
     "override_core_grid is 8; it must be None or a ttnn.CoreRangeSet.": of(HEIGHT, override_core_grid=8),
-    "it must be None together with reshard_if_not_optimal=True.": of(
-        HEIGHT, override_core_grid=GRID, reshard_if_not_optimal=True
-    ),
     "override_output_sharding_config is True; it must be False without override_core_grid.": of(
         BLOCK, override_output_sharding_config=True
     ),

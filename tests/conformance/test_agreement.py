@@ -34,6 +34,7 @@ def accepted(**changes: Any) -> Answer:
         "address": 1000,
         "steps": [placed("Unary", own, borrowed)],
         "peak": {"cb": 4096, "l1": 0, "staging": 0, "total": 4096},
+        "graph_peak": {"cb": 4096, "l1": 0, "staging": 0, "total": 4096},
     }
     return Answer("ok", **(values | changes))
 
@@ -55,7 +56,8 @@ def fields(verdicts: dict[str, Any], agree: bool) -> set[str]:
 
 def test_an_equal_call_agrees_in_every_field() -> None:
     verdicts = compare(recorded(), accepted())
-    assert fields(verdicts, True) == {"status", "output", "address", "steps", "cores", "cbs", "borrowed", "peak"}
+    every = {"status", "output", "address", "steps", "cores", "cbs", "borrowed", "peak", "graph_peak"}
+    assert fields(verdicts, True) == every
     assert not fields(verdicts, False)
 
 
@@ -109,6 +111,7 @@ def test_a_name_that_neither_library_has_agrees() -> None:
         ({"steps": [placed("Copy")]}, {"steps", "cores", "cbs", "borrowed"}),
         ({"steps": []}, {"steps", "cores", "cbs"}),
         ({"peak": {"total": 4200}}, {"peak"}),
+        ({"graph_peak": {"total": 4200}}, {"graph_peak"}),
     ],
 )
 def test_each_field_can_differ(changes: dict[str, Any], differing: set[str]) -> None:
@@ -117,6 +120,14 @@ def test_each_field_can_differ(changes: dict[str, Any], differing: set[str]) -> 
 
 def test_a_peak_within_two_percent_agrees() -> None:
     assert compare(recorded(), accepted(peak={"total": 4170}))["peak"].agrees
+
+
+def test_of_a_refused_call_the_graph_of_the_dry_run_is_compared() -> None:
+    peak = {"cb": 0, "l1": 0, "staging": 0, "total": 1000}
+    refusal = {"status": "error", "message": "Out of Memory", "peak": peak}
+    for total, agrees in ((1000, True), (2000, False)):
+        verdicts = compare(refusal, Answer("error", "Out of Memory", graph_peak=peak | {"total": total}))
+        assert verdicts["status"].agrees and verdicts["graph_peak"].agrees is agrees
 
 
 @pytest.mark.parametrize("address", [105824, 105856])

@@ -92,7 +92,7 @@ def agreeing(tally: Tally) -> dict[str, tuple[int, int]]:
 def test_every_field_of_a_call_that_agrees(tmp_path: Path) -> None:
     tally = tally_of(tmp_path, record())
     assert not tally.differences
-    fields = ("status", "output", "address", "steps", "cores", "cbs", "peak")
+    fields = ("status", "output", "address", "steps", "cores", "cbs", "peak", "graph_peak")
     assert agreeing(tally) == dict.fromkeys(fields, (1, 1))
     assert set(tally.by_op) == {"pretended"}
 
@@ -108,11 +108,13 @@ def test_a_difference_says_where_and_what(tmp_path: Path) -> None:
 
 
 def test_a_refusal_of_the_op_and_of_its_input(tmp_path: Path) -> None:
-    refused = record("ROW_MAJOR", result={"status": "error", "message": "Only tiles!"})
+    nothing = {"cb": 0, "l1": 0, "staging": 0, "total": 0}
+    refused = record("ROW_MAJOR", result={"status": "error", "message": "Only tiles!", "peak": nothing})
     bad_shards = {"memory": {"kind": "height", "grid": [8, 8], "shard": [31, 32]}}
     message = "Physical shard shape (31, 32) must be tile {32, 32} sized!"
     no_input = record(case=bad_shards, result={"status": "input_error", "message": message})
-    assert agreeing(tally_of(tmp_path, refused, no_input)) == {"status": (2, 2), "message": (2, 2)}
+    agreed = {"status": (2, 2), "message": (2, 2), "graph_peak": (1, 1)}
+    assert agreeing(tally_of(tmp_path, refused, no_input)) == agreed
 
 
 def test_an_op_that_is_not_there_disagrees_and_is_listed(tmp_path: Path) -> None:

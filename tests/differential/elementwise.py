@@ -23,7 +23,8 @@ WITH_NUMBER = (
     "add({0}, {1})", "multiply({0}, {1})", "subtract({0}, {1})", "rsub({0}, {1})", "maximum({0}, {1})",
     "minimum({0}, {1})", "div({0}, {1})", "hardtanh({0}, min_val=-{1}, max_val={1})", "add({0}, 0.0)",
     "multiply({0}, 1.0)", "subtract({0}, 0.0)", "softplus({0}, beta={1}, threshold=10.0)", "celu({0}, alpha={1})",
-    "softshrink({0}, lambd={1})",
+    "softshrink({0}, lambd={1})", "mac({0}, {1}, 0.5)", "mac({0}, {0}, {1})", "lerp({0}, {0}, {1})",
+    "addalpha({0}, {0}, {1})", "addcmul({0}, {0}, {0}, value={1})",
 )  # fmt: skip
 JUMPING_WITH_NUMBER = (
     "gt({0}, {1})", "lt({0}, {1})", "ge({0}, {1})", "le({0}, {1})", "eq({0}, 1.0)", "ne({0}, 0.0)", "pow({0}, 2.0)",

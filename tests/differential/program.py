@@ -49,6 +49,12 @@ def _special(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.where(torch.rand(x.shape, generator=generator) < 0.02, picked, x)
 
 
+def _zeroes(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Mostly zeros of both signs."""
+    odd = torch.tensor([0.0, -0.0, 0.0, -0.0, 0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, float("nan")])
+    return odd[torch.randint(0, len(odd), x.shape, generator=generator)]
+
+
 def _infinite(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.where(torch.rand(x.shape, generator=generator) < 0.005, torch.full_like(x, float("inf")), x)
 
@@ -64,6 +70,7 @@ VALUES: dict[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
     "sparse": lambda x, g: torch.where(torch.rand(x.shape, generator=g) < 0.9, torch.zeros_like(x), x),
     "special": _special,
     "infinite": _infinite,
+    "zeroes": _zeroes,
 }
 
 
@@ -102,7 +109,7 @@ class Running:
         """New values for the inputs."""
         for i, source in enumerate(self.program.sources):
             if source.role == "input":
-                host = source.on_host(self.ttnn, seed_of(self.program, i) + 1000 * (round_ + 1))
+                host = source.on_host(self.ttnn, seed_of_input(self.program, i, round_))
                 self.ttnn.copy_host_to_device_tensor(host, self.made[source.name])
 
     def reset(self) -> None:
@@ -122,6 +129,10 @@ _GIVEN = ("ttnn", "device", "torch", "__builtins__")
 
 def seed_of(program: Program, number: int) -> int:
     return program.seed * 100 + number
+
+
+def seed_of_input(program: Program, number: int, round_: int) -> int:
+    return seed_of(program, number) + 1000 * (round_ + 1)
 
 
 def values_of(tensors: Sequence[Any]) -> list[torch.Tensor]:

@@ -21,6 +21,7 @@ from tests.differential.checking import (
     CUDA,
     DEVICE,
     EXACT,
+    NARROW_STEPS,
     NATIVE,
     REPLAYS,
     STEPS,
@@ -46,6 +47,7 @@ SETTINGS: dict[str, Setting] = {
     "torch": ALIKE,
     **{one.engine: one for one in NATIVE},
     "steps": STEPS,
+    "narrow-steps": NARROW_STEPS,
     "cuda-device": CUDA[0],
     "cuda": CUDA[1],
 }

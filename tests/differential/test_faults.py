@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.checking import DEVICE, NATIVE, STEPS, IllConditioned, Setting, reference
+from tests.differential.checking import DEVICE, NARROW_STEPS, NATIVE, STEPS, IllConditioned, Setting, reference
 from tests.differential.run import Tally, examine, programs
 from tt_cnn.virtual.engines.replay import aten, ordinary
 from tt_cnn.virtual.engines.replay.cuda.launches import Launches
@@ -84,6 +84,7 @@ def channels_anywhere(patch: pytest.MonkeyPatch) -> None:
         (parameters_ignored, KERNELS),
         (special_values_left_to_the_engine, OPENVINO),
         (channels_anywhere, STEPS),
+        (channels_anywhere, NARROW_STEPS),
     ],
     ids=lambda one: str(one) if isinstance(one, Setting) else one.__name__,
 )

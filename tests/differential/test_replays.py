@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,21 +14,30 @@ from tests.differential.checking import (
     ALIKE,
     DEVICE,
     EXACT,
+    NARROW_STEPS,
     NATIVE,
     STEPS,
     Difference,
+    IllConditioned,
     Setting,
     check,
     different_bits,
+    eager,
     opened,
     too_far,
 )
 from tests.differential.program import Program, Source
 from tests.differential.run import TASTES, Tally, programs, run, shown
 from tests.differential.shrinking import script, shrunk, still_fails
+from tt_cnn.virtual.engines.replay.capture import NOTING_FAILED
+from tt_cnn.virtual.ops.operation import Operation
 
 ENGINES = (DEVICE, *NATIVE, STEPS, ALIKE, EXACT)
-GROUPS = {"device": ([DEVICE], 120), "native": ([*NATIVE, STEPS, ALIKE], 60), "exact": ([EXACT], 30)}
+GROUPS = {
+    "device": ([DEVICE], 120),
+    "native": ([*NATIVE, STEPS, NARROW_STEPS, ALIKE], 60),
+    "exact": ([EXACT], 30),
+}
 """By numerics, with the programs in the tests that CI runs."""
 LONG = {"device": 5000, "native": 4000, "exact": 1000}
 
@@ -107,6 +117,38 @@ def test_nan_and_infinity_stay_where_they_are(setting: Setting, call: str) -> No
     check(program(f"y = ttnn.{call}", sources=(Source("i0", IMAGE.shape, dtype="float32", kind="special"),)), setting)
 
 
+ZEROS = (Source("i0", (3, 33, 3), dtype="float32", layout="ROW_MAJOR", kind="zeroes"),)
+"""Zeros of both signs, denormals and NaN, in tensors that fill no vectors."""
+
+
+@pytest.mark.parametrize("setting", [DEVICE, EXACT], ids=str)
+@pytest.mark.parametrize(
+    "call",
+    ["minimum(ttnn.multiply(x, x), x)", "maximum(ttnn.neg(x), x)", "maximum(x, 0.0)", "minimum(x, -0.0)", "relu(x)",
+     "relu6(x)", "clamp(x, 0.0, 1.0)", "clamp(x, -1.0, -0.0)", "hardtanh(x)", "hardsigmoid(x)", "logaddexp(x, x)",
+     "max(x, dim=-1)", "min(x, dim=-2)", "max(x, dim=0)", "softmax(x, dim=-1)", "softshrink(x)"],
+)  # fmt: skip
+@pytest.mark.parametrize("moved", ["(0, 1, 2)", "(1, 2, 0)"])
+def test_signed_zeros_are_chosen_alike_wherever_they_lie(setting: Setting, call: str, moved: str) -> None:
+    lines = (f"x = ttnn.permute(i0, {moved})", "x = ttnn.to_layout(x, ttnn.TILE_LAYOUT)", f"y = ttnn.{call}")
+    check(program(*lines, "z = ttnn.concat([y, y], -1)", sources=ZEROS, results=("y", "z")), setting)
+
+
+@pytest.mark.parametrize("channels", [16, 32, 40])
+def test_pools_of_signed_zeros_are_alike(channels: int) -> None:
+    image = Source("i0", (1, 1, 64, channels), layout="ROW_MAJOR", kind="zeroes")
+    window = f"1, 8, 8, {channels}, [3, 3], [2, 2], [1, 1], [1, 1]"
+    check(program(f"y = ttnn.max_pool2d(i0, {window})", sources=(image,)), DEVICE)
+
+
+def test_bilinear_upsampling_is_noted() -> None:
+    image = Source("i0", (2, 6, 5, 32), layout="ROW_MAJOR")
+    parts: list[Any] = []
+    body = ("a = ttnn.relu(i0)", "b = ttnn.upsample(a, 2, mode='bilinear')", "y = ttnn.relu(b)")
+    check(program(*body, sources=(image,)), DEVICE, parts)
+    assert parts and not any(NOTING_FAILED in part.reason for part in parts)
+
+
 # --- the tests' own tools --------------------------------------------------------------------------------------------
 
 
@@ -116,6 +158,53 @@ def test_a_wrong_number_is_seen() -> None:
     assert different_bits(x, torch.tensor([1.0, 0.0, float("nan"), float("inf")]))
     assert too_far(x, torch.tensor([1.0, 0.0, float("nan"), float("-inf")]).double(), 1e-4)
     assert too_far(x, torch.tensor([1.001, 0.0, float("nan"), float("inf")]).double(), 1e-4)
+
+
+def test_the_reference_computes_in_float64_throughout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result that some op leaves in float32 would be a coarse reference, or break the op after it."""
+    coarse: set[str] = set()
+    whole = Operation._check
+
+    def looked_at(self: Operation, value: torch.Tensor, spec: Any) -> torch.Tensor:
+        if value.is_floating_point() and value.dtype != torch.float64:
+            coarse.add(self.name)
+        return whole(self, value, spec)
+
+    seen = [*programs(range(60), "native")]
+    whole_numbers = Source("i0", (1, 1, 64, 32), dtype="int32")
+    weights = Source("c1", (32, 32), kind="weights", role="constant")
+    cast = ("x = ttnn.typecast(i0, ttnn.bfloat16)", "y = ttnn.linear(x, c1)")
+    monkeypatch.setattr(Operation, "_check", looked_at)
+    for one in [*seen, program(*cast, sources=(whole_numbers, weights))]:
+        with opened(Setting("native", "float64")) as device:
+            eager(one, device)
+    assert not coarse
+
+
+NARROW = (
+    ("layer_norm(i0, epsilon=1e-2)", Source("i0", (32, 16, 1), dtype="float32")),
+    ("sin(ttnn.multiply(i0, i0))", Source("i0", (1, 16, 32, 32), dtype="float32", kind="wide")),
+    ("squared_difference(ttnn.sum(i0, dim=0, keepdim=True), i0)", Source("i0", (1, 16, 32, 32), dtype="float32")),
+    ("reciprocal(ttnn.subtract(ttnn.mean(i0, dim=-1, keepdim=True), i0))", Source("i0", (1, 1, 32, 64))),
+)
+
+
+@pytest.mark.parametrize(("call", "source"), NARROW)
+def test_programs_that_16_bits_cannot_carry_are_noticed(call: str, source: Source) -> None:
+    with pytest.raises(IllConditioned):
+        check(program(f"y = ttnn.{call}", sources=(source,)), NARROW_STEPS)
+
+
+@pytest.mark.parametrize("seed", [221238, 222075, 222171, 223308])
+def test_programs_that_went_wrong_in_16_bits_on_a_gpu_are_noticed(seed: int) -> None:
+    for one in programs([seed], "native"):
+        with pytest.raises(IllConditioned):
+            check(one, NARROW_STEPS)
+
+
+def test_programs_of_exact_numbers_are_not_left_out_for_16_bits() -> None:
+    whole = Source("i0", (1, 16, 32, 32), kind="whole")
+    check(program("y = ttnn.subtract(ttnn.relu(i0), i0)", "z = ttnn.sin(i0)", sources=(whole,)), NARROW_STEPS)
 
 
 def test_a_failure_is_shrunk_and_printed_as_a_script_that_stands_alone(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tt_cnn.virtual.tensors.tensor import OPERATORS
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-OP, TESTS = "src/tt_cnn/virtual/ops/eltwise/lerp.py", "tests/virtual/ops/test_lerp.py"
+OP, TESTS = "src/tt_cnn/virtual/ops/eltwise/snake_beta.py", "tests/virtual/ops/test_snake_beta.py"
 
 
 def executed(file: str) -> ModuleType:
@@ -32,15 +32,15 @@ def executed(file: str) -> ModuleType:
 
 
 @pytest.fixture
-def lerp() -> Iterator[ModuleType]:
+def snake_beta() -> Iterator[ModuleType]:
     module = executed(OP)
     yield module
-    del OPERATIONS["lerp"], OPERATORS["lerp"], sys.modules[module.__name__]
+    del OPERATIONS["snake_beta"], OPERATORS["snake_beta"], sys.modules[module.__name__]
 
 
 def test_the_card_does_not_have_the_op_that_the_page_adds() -> None:
     assert list(FILES) == [OP, TESTS]
-    assert not (ROOT / OP).exists() and not hasattr(ttnn, "lerp")
+    assert not (ROOT / OP).exists() and not hasattr(ttnn, "snake_beta")
 
 
 def cases() -> list[Any]:
@@ -57,13 +57,13 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("test", "arguments"), cases())
 def test_its_tests_pass(
-    test: Callable[..., None], arguments: dict[str, Any], lerp: ModuleType, card: MeshDevice
+    test: Callable[..., None], arguments: dict[str, Any], snake_beta: ModuleType, card: MeshDevice
 ) -> None:
     test(card=card, **arguments)
 
 
 def test_it_is_gone_after_its_tests() -> None:
-    assert "lerp" not in OPERATIONS and not hasattr(ttnn, "lerp")
+    assert "snake_beta" not in OPERATIONS and not hasattr(ttnn, "snake_beta")
 
 
 def test_its_files_are_written_as_ours_are(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from tests.preprocessing import traced_models
 from tt_cnn import ttnn
 from tt_cnn.preprocessing import (
     AdaptiveAvgPool2dArgs,
@@ -18,8 +21,10 @@ from tt_cnn.preprocessing import (
     LinearArgs,
     MaxPool2dArgs,
     UpsampleArgs,
+    infer_layer_arguments,
     infer_ttnn_module_args,
 )
+from tt_cnn.preprocessing.torch_tracer import trace
 
 
 class Net(nn.Module):
@@ -88,9 +93,35 @@ def test_the_other_layers(arguments: Any) -> None:
         assert {key: arguments[name][key] for key in some} == some, name
 
 
-def test_members_of_a_module_list_are_in_the_list_and_above_it(arguments: Any) -> None:
-    assert arguments.blocks[1].groups == 2
-    assert arguments[1] is arguments.blocks[1]
+def test_members_of_a_module_list_are_entries_of_the_module_that_calls_them(arguments: Any) -> None:
+    assert arguments[1].groups == 2 and arguments[1] is arguments["1"]
+    assert "blocks" not in arguments
+
+
+ANSWERS = json.loads((Path(__file__).parent / "module_args.json").read_text())
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_the_answers_of_ttnn(case: str) -> None:
+    build, run = traced_models.CASES[case]
+    found = infer_ttnn_module_args(model=build().eval(), run_model=run, device=None)
+    assert json.loads(json.dumps(traced_models.plain(found))) == ANSWERS[case]
+
+
+def test_every_case_has_an_answer() -> None:
+    assert list(ANSWERS) == list(traced_models.CASES)
+
+
+def test_layers_by_their_names_in_the_model() -> None:
+    found = infer_layer_arguments(
+        model=traced_models.Heads(),
+        run_model=lambda m: m([torch.ones(1, 4, 8, 8), torch.ones(1, 4, 4, 4)]),
+        device=None,
+    )
+    assert list(found) == [
+        f"{part}.{layer}" for i in (0, 1) for part in (f"cv2.{i}", f"cv3.{i}") for layer in ("0.conv", "1")
+    ]
+    assert (found["cv2.0.1"].out_channels, found["cv3.0.1"].out_channels, found["cv3.1.1"].input_height) == (8, 3, 4)
 
 
 def test_what_does_not_run_has_no_arguments(arguments: Any) -> None:
@@ -118,8 +149,18 @@ def test_without_a_run_there_is_nothing() -> None:
         infer_ttnn_module_args(model=Net(), run_model=lambda m: None, device=None)
 
 
-def test_no_hook_stays_behind() -> None:
-    model = Net()
+def test_nothing_stays_behind() -> None:
+    model, called = Net(), nn.Module.__call__
     with pytest.raises(RuntimeError):
         infer_ttnn_module_args(model=model, run_model=lambda m: m(torch.randn(1, 7, 8, 8)), device=None)
     assert not any(module._forward_pre_hooks for module in model.modules())
+    assert nn.Module.__call__ is called
+
+
+def test_traces_do_not_nest() -> None:
+    with trace() as calls:
+        nn.ReLU()(torch.zeros(2))
+        with pytest.raises(RuntimeError, match="Cannot nest trace calls"), trace():
+            pass
+        nn.GELU()(torch.zeros(3))
+    assert [(type(call.module), call.shape) for call in calls] == [(nn.ReLU, (2,)), (nn.GELU, (3,))]

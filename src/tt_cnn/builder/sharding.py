@@ -14,12 +14,6 @@ TILE = 32
 _COMMON_RULES = (
     *flags("reshard_if_not_optimal"),
     instance("override_core_grid", None, ttnn.CoreRangeSet),
-    Rule(
-        "override_core_grid",
-        lambda c: c.override_core_grid is None or not c.reshard_if_not_optimal,
-        "None together with reshard_if_not_optimal=True",
-        "TT-NN either takes the grid that it is given or chooses one.",
-    ),
 )
 _BLOCK_HEIGHT_RULES = (
     whole("act_block_h_override", at_least=0),

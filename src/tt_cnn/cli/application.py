@@ -18,6 +18,7 @@ from tt_cnn.cli import (
     memory,
     operations,
     profile,
+    run,
     visualize,
     weights,
 )
@@ -49,6 +50,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)
 app.command("profile")(profile.profile)
+app.command("run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})(run.run)
 app.command("visualize")(visualize.visualize)
 app.command("weights")(weights.weights)
 

@@ -12,6 +12,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tt_cnn.cli import conformance_live as live_options
 from tt_cnn.cli.console import errors, output
 from tt_cnn.conformance.corpus import CorpusError, read_corpora
 from tt_cnn.conformance.tally import FIELDS, Count, Difference, Tally
@@ -35,7 +36,7 @@ class Limit:
 
 
 Files = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
         metavar="FILE",
         help="Corpora: .jsonl or .jsonl.gz of plans, .npz of conversions, folders of values or networks, "
@@ -71,25 +72,52 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the counts as JSON."
 
 
 def conformance(
-    files: Files,
+    files: Files = None,
     op: Ops = None,
     show: Show = 0,
     field: Field = None,
     minimum: Minimum = None,
     by: By = Grouping.op,
     as_json: AsJson = False,
+    live: live_options.Programs = None,
+    python: live_options.Python = None,
+    card: live_options.Card = None,
+    resolution: live_options.Resolution = None,
+    batch: live_options.Batch = 1,
+    precision: live_options.Precision = "tuned",
+    values: live_options.Values = False,
+    program_cache: live_options.Cached = False,
+    record: live_options.Record = None,
 ) -> None:
-    """Replay recorded answers of the real TT-NN and count what agrees.
+    """Compare the virtual card with the real TT-NN: with recorded answers of it, or with the library itself (--live).
 
     Every record is called again on a clean virtual card. For each field (the table's columns) the records that agree
     with the recording are counted. Ops that the virtual card does not have yet disagree in status, and are listed.
 
-    Exit status: 0 when every --min is met, 1 when one is missed, 2 when a file or an option cannot be understood.
+    With --live a program runs on the real library (a card, or a mocked one, where no kernel runs) and on the virtual
+    card of the same kind, each in a process of its own, and what both do is compared step by step: names, program
+    factories, specs, addresses, circular and dataflow buffers, allocations, what is given back, the peaks of calls.
+    Models run eagerly and twice: traces hide their steps. The program cache is off, so that every program shows its
+    buffers.
 
-    Example: tt-cnn conformance ops.jsonl.gz values/ --op concat --min status=97 --show 3 --field message
+    Exit status: 0 when every --min is met (--live: when every step agrees), 1 when not, 2 when a file, a program or an
+    option cannot be understood.
 
-    Example: tt-cnn conformance golden/second --by family --min each:status=98 --min cbs=99
+    Examples:
+
+    \b
+    tt-cnn conformance ops.jsonl.gz values/ --op concat --min status=97 --show 3 --field message
+    tt-cnn conformance golden/second --by family --min each:status=98 --min cbs=99
+    tt-cnn conformance --live resnet50 --batch 16 --python ~/ttnn/bin/python
+    tt-cnn conformance --live my_model.py --python ~/ttnn/bin/python --show 10 --field cbs
     """
+    if live:
+        choice = live_options.LiveChoice(
+            python, card, resolution, batch, precision, values, program_cache, record, bool(files)
+        )
+        return live_options.run_live(live, choice, show, field, as_json)
+    if not files:
+        raise typer.BadParameter("Missing argument: name corpora, or a program with --live", param_hint="FILE")
     limits = _limits(minimum or [])
     if field is not None and field not in FIELDS:
         raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--field")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tt_cnn.conformance.peak import peak_of
+from tt_cnn.conformance.peak import dry_peak, peak_of
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.planning.placement import PlacedStep
@@ -36,6 +36,8 @@ class Answer:
     """What else came back: numbers, None."""
     steps: list[PlacedStep] = field(default_factory=list)
     peak: dict[str, int] = field(default_factory=dict)
+    graph_peak: dict[str, int] = field(default_factory=dict)
+    """As the graph of a dry run has it; of a refused call, up to the refusal."""
     tensor: Tensor | None = None
     returned: Any = None
 
@@ -56,6 +58,13 @@ def attempt(card: PlanningCard, prepare: Callable[[], Call]) -> Answer:
 
 def answer(card: PlanningCard, call: Call) -> Answer:
     """Make a call and read everything that the recordings know of it from the card's commands."""
+    graph_peak = dry_peak(card, call)
+    found = _answer(card, call)
+    found.graph_peak = graph_peak
+    return found
+
+
+def _answer(card: PlanningCard, call: Call) -> Answer:
     start = len(card.happenings)
     try:
         with card.record_commands() as commands:

@@ -1,71 +1,72 @@
 """The peak of a call: bytes a core of circular buffers, of staging buffers and of L1 tensors that it allocates itself.
 
-As the real library's graph tools count: buffers that borrow a tensor's memory are not counted twice; the circular
-buffers of a program stay until the next program brings its own; tables of the sliding window (L1_SMALL) count while
-their program runs; what the call was given does not count; scratchpads of kernels count in the total alone. Buffers
-count together, whichever cores they stand on.
+Recorded peaks come from dry runs of the real library, read with its graph tools (`graphs/core_usage.py` counts as they
+do). `peak_of` works them out from what a call did that really ran, so that one call gives addresses and peaks;
+`dry_peak` makes the call in a dry run and asks the graph, as a user would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from tt_cnn.conformance.planning_card import Began, Given, Happening, Taken
-from tt_cnn.virtual.planning.placement import Place
-from tt_cnn.virtual.planning.plan import Step
+from tt_cnn.conformance.planning_card import Began, PlanningCard
+from tt_cnn.virtual.graphs.capture import Capture, RunMode
+from tt_cnn.virtual.graphs.core_usage import CoreUsage, PeakMemoryUsagePerCore
+from tt_cnn.virtual.graphs.queries import extract_resource_usage_per_core
+from tt_cnn.virtual.planning.happenings import Given, Happening, Ran, Taken
+from tt_cnn.virtual.planning.slots import CircularBuffer
 from tt_cnn.virtual.types.enums import BufferType
 
 _ON_CORES = (BufferType.L1, BufferType.L1_SMALL)
 
-_UNSIGNED = 2**64
-"""The library counts in `size_t` and takes off what is freed, though it did not see it allocated
-(`extract_resource_usage_per_core`, ttnn/core/graph/graph_trace_utils.cpp): a call that frees more of its inputs than it
-has allocated so far wraps around at the next allocation. tt-mlir repairs such peaks (TTNNOpConstraints.h, its issue
-9069). No call of the corpora gets there."""
-_FAILS_WITH_TENSORS_IN_L1 = "Pool2D"
-"""Its factory compares the allocator's bytes with those that it works out, and takes only an empty L1 for a dry run
-(pool_multi_core_program_factory.cpp): with tensors in L1 a dry run fails there, and what comes after is not counted."""
 
-
-def peak_of(happenings: Iterable[Happening]) -> dict[str, int]:
-    own: dict[tuple[BufferType, int], int] = {}
-    peak = {"cb": 0, "l1": 0, "staging": 0, "total": 0}
-    now = dict.fromkeys(peak, 0)
-    scratch = given_back = 0
+def peak_of(happenings: Iterable[Happening | Began]) -> dict[str, int]:
+    """Of a call that really ran, as if it had been a dry run."""
+    usage = CoreUsage()
     l1_in_use: bool | None = None
-
-    def count(extra_l1: int = 0) -> None:
-        now["l1"] = (sum(own.values()) + extra_l1 - given_back) % _UNSIGNED
-        now["total"] = (now["cb"] + now["l1"] + now["staging"] + scratch) % _UNSIGNED
-        for name, value in now.items():
-            peak[name] = max(peak[name], value)
-
-    for happening in happenings:
-        if isinstance(happening, Taken):
-            if happening.place.buffer_type in _ON_CORES:
-                own[_key(happening.place)] = happening.place.bank_bytes
-                count()
-        elif isinstance(happening, Given):
-            if own.pop(_key(happening.place), None) is None and happening.place.buffer_type in _ON_CORES:
-                given_back += happening.place.bank_bytes
-        elif isinstance(happening, Began):
-            l1_in_use = happening.l1_in_use if l1_in_use is None else l1_in_use
-        elif l1_in_use and happening.step.op == _FAILS_WITH_TENSORS_IN_L1:
-            count(_tables(happening.step))
-            break
-        elif not happening.step.moves:  # addresses of a dry run are all the same: nothing has to move
-            step = happening.step
-            count(_tables(step))  # taken while the buffers of the program before are still there
-            now["cb"] = sum(b.bytes for b in step.buffers if not b.dataflow and b.alias is None)
-            now["staging"] = sum(b.bytes for b in step.buffers if b.dataflow and not b.scratch and b.alias is None)
-            scratch = sum(b.bytes for b in step.buffers if b.scratch)
-            count(_tables(step))
-    return peak
+    for one in happenings:
+        if isinstance(one, Taken) and one.place.buffer_type in _ON_CORES:
+            usage.take(one.place.bank_bytes)
+        elif isinstance(one, Given) and one.place.buffer_type in _ON_CORES:
+            usage.give(one.place.bank_bytes)
+        elif isinstance(one, Began):
+            l1_in_use = one.l1_in_use if l1_in_use is None else l1_in_use
+        elif isinstance(one, Ran):
+            step = one.placed.step
+            if l1_in_use and step.program.dry_run_refusal(step) is not None:
+                break
+            if step.moves:
+                continue  # addresses of a dry run are all the same: nothing has to move
+            usage.clear()
+            for buffer in step.buffers:
+                if buffer.alias is None:
+                    usage.place(_kind(buffer), buffer.bytes)
+    return _recorded(usage.peak)
 
 
-def _key(place: Place) -> tuple[BufferType, int]:
-    return place.buffer_type, place.address
+def dry_peak(card: PlanningCard, call: Callable[[], Any]) -> dict[str, int]:
+    """What the graph of a dry run says of a call, whether the card takes or refuses it. The card stays as it is."""
+    with card.rehearsal():
+        capture = Capture(RunMode.NO_DISPATCH, [card])
+        try:
+            call()
+        except Exception:
+            pass  # the call itself tells what is wrong with it, the graph how far it came
+        finally:
+            graph = capture.end()
+    return _recorded(extract_resource_usage_per_core(graph))
 
 
-def _tables(step: Step) -> int:
-    return sum(config.bank_bytes for config in step.configs if config.buffer_type is BufferType.L1_SMALL)
+def _kind(buffer: CircularBuffer) -> str:
+    return "scratchpad" if buffer.scratch else "dataflow_buffer" if buffer.dataflow else "cb"
+
+
+def _recorded(peak: PeakMemoryUsagePerCore) -> dict[str, int]:
+    """By the names of the recordings; scratchpads count in the total alone."""
+    return {
+        "cb": peak.peak_cb,
+        "l1": peak.peak_l1,
+        "staging": peak.peak_dataflow_buffer,
+        "total": peak.peak_total,
+    }

@@ -25,6 +25,7 @@ FIELDS = (
     "borrowed",
     "allocations",
     "peak",
+    "graph_peak",
 )
 
 

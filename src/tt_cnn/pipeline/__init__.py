@@ -14,7 +14,7 @@ from tt_cnn.pipeline.executors import (
     TracedModelExecutor,
 )
 from tt_cnn.pipeline.memory import get_memory_config_for_persistent_dram_tensor
-from tt_cnn.pipeline.pipeline import Pipeline
+from tt_cnn.pipeline.pipeline import Pipeline, pipeline
 from tt_cnn.pipeline.statistics import PipelineStats
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "TracedModelExecutor",
     "create_pipeline_from_config",
     "get_memory_config_for_persistent_dram_tensor",
+    "pipeline",
 ]

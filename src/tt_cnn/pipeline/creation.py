@@ -53,15 +53,12 @@ def create_pipeline_from_config(
         why = "when all_transfers_on_separate_command_queue=True."
         for one in leaves_of(dram_output_memory_config):
             _check_place("dram_output_memory_config", one, ttnn.BufferType.DRAM, why)
-    return Pipeline(
-        executor(
-            model,
-            device,
-            l1_input_memory_config=l1_input_memory_config,
-            dram_input_memory_config=dram_input_memory_config,
-            dram_output_memory_config=dram_output_memory_config,
-        )
-    )
+    places = {"l1_input_memory_config": l1_input_memory_config}
+    if executor is not ModelExecutor:
+        places["dram_input_memory_config"] = dram_input_memory_config
+    if executor.spills:
+        places["dram_output_memory_config"] = dram_output_memory_config
+    return Pipeline(executor(model, device, **places))
 
 
 def _executor_for(config: PipelineConfig) -> type[Executor]:

@@ -51,6 +51,13 @@ def schema_of(outputs: Any, name: str = "the model's output") -> Any:
     return OutputSpec(outputs.shape, outputs.dtype, outputs.layout)
 
 
+def as_specs(schema: Any) -> Any:
+    """A schema as an executor of somebody's own gives it: (shape, dtype, layout) for each output."""
+    if isinstance(schema, (list, tuple)) and len(schema) == 3 and isinstance(schema[1], ttnn.DataType):
+        return OutputSpec(*schema)
+    return type(schema)(as_specs(one) for one in schema)
+
+
 def one_for_each(value: Any, outputs: Any, name: str) -> Any:
     """A value given once for all outputs, or in their structure, in their structure."""
     if not is_nested(value):

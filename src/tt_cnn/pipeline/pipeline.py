@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from tt_cnn import ttnn
 from tt_cnn.interrupts import uninterrupted
 from tt_cnn.pipeline.executors import Executor
-from tt_cnn.pipeline.executors.base import COMPUTE, Reading, wait_for_all
+from tt_cnn.pipeline.executors.base import Reading, wait_for_all
 from tt_cnn.pipeline.inputs import InputSpec, check_host_tensor
-from tt_cnn.pipeline.outputs import map_outputs
+from tt_cnn.pipeline.outputs import as_specs, map_outputs
 from tt_cnn.pipeline.progress import track
 from tt_cnn.pipeline.statistics import PipelineStats, StatsBook
 from tt_cnn.pipeline.work import Watch, watch
@@ -40,6 +40,8 @@ class Pipeline:
         self.output_tensors: list[Any] = []
         """The preallocated host tensors, or what the last `pop_all` returned."""
         self.preallocated_output_tensors = False
+        self.output_schema: Any = None
+        """Shape, dtype and layout of each output, in the structure that the model returns; once it is compiled."""
         self._input: InputSpec | None = None
         self._cleaned_up = False
         self._pending: list[_Pending] = []
@@ -62,20 +64,17 @@ class Pipeline:
             if self._input is not None:
                 raise RuntimeError("The pipeline is compiled already; create another one for another input.")
             check_host_tensor(host_input, "Input tensor must be on host", "the input")
-            with ttnn.command_queue(COMPUTE):
+            with ttnn.command_queue(self.executor.compute_queue):
                 self.executor.compile(host_input)
                 try:
                     self._watch = watch(self.executor, host_input)
                 except BaseException:
                     self.executor.cleanup()
                     raise
+            self.output_schema = self.executor.get_output_schema()
             self._input = InputSpec.of(host_input)
             self._stats = StatsBook()
         return self
-
-    @property
-    def output_schema(self) -> Any:
-        return self.executor.output_schema
 
     def preallocate_output_tensors_on_host(self, number_of_tensors_to_allocate: int) -> Pipeline:
         """Host tensors for the outputs of so many inputs. From now on `enqueue` fills them, from the first one on."""
@@ -88,7 +87,7 @@ class Pipeline:
                 raise ValueError(f"number_of_tensors_to_allocate is {number!r}; it must be 1 or more")
             if self._pending:
                 raise RuntimeError("Outputs are pending; take them with pop_all before pre-allocating output tensors.")
-            schema, device = self.executor.get_output_schema(), self.executor.device
+            schema, device = as_specs(self.output_schema), self.executor.device
             self.output_tensors = [
                 map_outputs(lambda spec: ttnn.allocate_tensor_on_host(*spec, device), schema) for _ in range(number)
             ]
@@ -112,7 +111,7 @@ class Pipeline:
             batch: list[_Pending] = []
             slots_used = self._slots_used
             try:
-                with ttnn.command_queue(COMPUTE):
+                with ttnn.command_queue(self.executor.compute_queue):
                     for host_input in inputs:
                         with uninterrupted:
                             batch += self._paired(self._push(host_input, self._next_slot()))
@@ -205,7 +204,7 @@ class Pipeline:
         inside: deque[_Pending] = deque()
         try:
             for index, host_input in enumerate(host_inputs):
-                with self._lock, uninterrupted, ttnn.command_queue(COMPUTE):
+                with self._lock, uninterrupted, ttnn.command_queue(self.executor.compute_queue):
                     expected = self._compiled_for("stream")
                     check_host_tensor(host_input, "Input tensor must be on host", f"input {index}")
                     expected.check(host_input, index)
@@ -299,3 +298,8 @@ class Pipeline:
         else:
             with suppress(Exception):  # what left the block is the news, not what it leads to here
                 self.cleanup()
+
+
+def pipeline(executor: Executor) -> Pipeline:
+    """A pipeline that drives this executor."""
+    return Pipeline(executor)

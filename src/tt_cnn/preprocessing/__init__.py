@@ -13,6 +13,7 @@ from tt_cnn.preprocessing.module_args import (
     MaxPool2dArgs,
     ModuleArgs,
     UpsampleArgs,
+    infer_layer_arguments,
     infer_ttnn_module_args,
 )
 from tt_cnn.preprocessing.parameters import ParameterDict, ParameterList, make_parameter_dict
@@ -42,6 +43,7 @@ __all__ = [
     "convert_torch_model_to_ttnn_model",
     "find_conv_batch_norm_pairs",
     "fold_batch_norm2d_into_conv2d",
+    "infer_layer_arguments",
     "infer_ttnn_module_args",
     "make_dot_access_dict",
     "make_parameter_dict",

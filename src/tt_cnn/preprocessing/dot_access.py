@@ -14,7 +14,11 @@ class MissingEntry(KeyError, AttributeError):
 
 
 class DotAccessDict(dict):
-    """A dictionary with `d.key` for `d["key"]`."""
+    """A dictionary with `d.key` for `d["key"]`.
+
+    As in TT-NN, `d.other = value` for a key that is not there makes an attribute and no entry: models hang their
+    arguments on the tree of parameters (`parameters.conv_args = ...`) and go over the entries afterwards.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # copy and pickle ask for methods that no dictionary has
@@ -22,12 +26,18 @@ class DotAccessDict(dict):
         return self[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
+        if name in self:
+            self[name] = value
+        else:
+            super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
-        if name not in self:
+        if name in vars(self):
+            super().__delattr__(name)
+        elif name in self:
+            del self[name]
+        else:
             raise self.__missing__(name)
-        del self[name]
 
     def __missing__(self, key: Any) -> MissingEntry:
         raise MissingEntry(f"no entry {key!r}; there are: {', '.join(str(each) for each in self) or 'none'}")

@@ -74,24 +74,46 @@ def preprocess_model_parameters(
         "layout": layout,
         "mesh_mapper": mesh_mapper,
     }
-    folder = _folder(model_name, cache_dir)
-    key = _key(model, options) if folder is not None else None
-    path = cache.path_of(folder, model_name or type(model).__name__, key) if folder and key else None
+    folder = cache_folder(model_name, cache_dir)
+    conversion = Conversion(dtype, layout, mesh_mapper)
+    strict = fold_batch_norm is True
+    return convert_model(
+        model,
+        lambda: Walk(
+            convert_to_ttnn or everything, custom_preprocessor, conversion, _foldable(model, strict) if fold else {}
+        ),
+        prefix or "",
+        device,
+        mesh_mapper=mesh_mapper,
+        cached=None if folder is None else (folder, model_name or type(model).__name__, options),
+    )
+
+
+def convert_model(
+    model: nn.Module,
+    make_walk: Callable[[], Walk],
+    name: str,
+    device: Any,
+    *,
+    arguments: Any = None,
+    mesh_mapper: Any = None,
+    cached: tuple[Path, str, dict[str, Any]] | None = None,
+) -> ParameterDict | ParameterList:
+    """What a walk finds, or what an earlier one left in the cache: a folder, a name, and what the result depends on."""
+    path = key = None
+    if cached is not None:
+        folder, file_name, options = cached
+        key = _key(model, options)
+        path = cache.path_of(folder, file_name, key) if key else None
     parameters = cache.load(path, key, mesh_mapper) if path and key else None
     if parameters is None:
-        walk = Walk(
-            convert_to_ttnn or everything,
-            custom_preprocessor,
-            Conversion(dtype, layout, mesh_mapper),
-            _foldable(model, strict=fold_batch_norm is True) if fold else {},
-        )
-        parameters = walk.module(model, prefix or "", None)
+        parameters = make_walk().module(model, name, arguments)
         if path and key:
             cache.save(path, key, parameters)
     return parameters if device is None else move_to_device(parameters, device)
 
 
-def _folder(model_name: str | None, cache_dir: str | os.PathLike[str] | None) -> Path | None:
+def cache_folder(model_name: str | None, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
     if cache_dir is not None:
         return Path(cache_dir)
     if model_name is not None and ttnn.CONFIG.enable_model_cache:

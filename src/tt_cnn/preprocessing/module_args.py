@@ -1,7 +1,8 @@
 """What a layer of the reference model was called with: the arguments from which its TT-NN counterpart is made.
 
 `infer_ttnn_module_args` runs the model once and notes the input of each layer. TT-NN's own also draws the model with
-graphviz, which must be installed for it; this one draws nothing.
+graphviz, which must be installed for it; this one draws nothing. TT-NN has arguments for convolutions, transposed
+convolutions, max pools and group norms only, and no `ceil_mode`; the other kinds are ours.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from torch import nn
 
 from tt_cnn import ttnn
 from tt_cnn.preprocessing.dot_access import DotAccessDict
-
-Shape = tuple[int, ...]
+from tt_cnn.preprocessing.torch_tracer import ModuleCall, Shape, trace
 
 
 class ModuleArgs(DotAccessDict):
@@ -178,59 +178,54 @@ _KINDS: tuple[tuple[type[nn.Module], type[ModuleArgs], Callable[[Any, Shape, Any
 
 
 def infer_ttnn_module_args(*, model: nn.Module, run_model: Callable[[nn.Module], Any] | None, device: Any) -> Any:
-    """The arguments of every layer that `run_model(model)` calls, nested as the model is.
+    """The arguments of every layer that `run_model(model)` calls, nested as the calls are.
 
-    A layer in a `Sequential` is reached by its number and by its name (`args.encoder1[0]`, `args.encoder1["0"]`); one
-    in a `ModuleList` also from the module that holds the list, as TT-NN has it. A model that is a layer itself gives
-    that layer's arguments. A layer that is called more than once has the arguments of its last call.
+    A module that calls another has an entry of that one's name; a name that is a number also is a number
+    (`args.encoder1[0]`, `args.encoder1["0"]`). Where a module runs the members of a `ModuleList` or of a `Sequential`
+    itself, their entries are its own, since the container is never called: `args[0]`, not `args.blocks[0]`. Of calls
+    under the same name in one module (a second call, members of a second list) the last one counts. A model that is a
+    layer itself gives that layer's arguments.
     """
     if run_model is None:
         return None
-    shapes: dict[nn.Module, Shape] = {}
-    hooks = [
-        module.register_forward_pre_hook(_noting(shapes), with_kwargs=True) for module in dict.fromkeys(model.modules())
-    ]
-    try:
-        with torch.no_grad():
-            run_model(model)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not shapes:
+    calls = _traced(model, run_model)
+    found = _nested(calls, device)
+    return found[""] if "" in found else found[calls[-1].name]
+
+
+def infer_layer_arguments(*, model: nn.Module, run_model: Callable[[nn.Module], Any], device: Any) -> dict[str, Any]:
+    """The same arguments by the names of `model.named_modules()`: no two layers share an entry."""
+    names = {module: name for name, module in model.named_modules()}
+    called = [call for outermost in _traced(model, run_model) for call in outermost]
+    found = {names[call.module]: _arguments(call, device) for call in called if call.module in names}
+    return {name: arguments for name, arguments in found.items() if arguments is not None}
+
+
+def _traced(model: nn.Module, run_model: Callable[[nn.Module], Any]) -> list[ModuleCall]:
+    with torch.no_grad(), trace() as calls:
+        run_model(model)
+    if not calls:
         raise ValueError("run_model did not call the model that it was given, so no layer has arguments")
-    return _nested(model, shapes, device)
+    return calls
 
 
-def _noting(shapes: dict[nn.Module, Shape]) -> Callable[..., None]:
-    def note(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        given = next((each for each in (*arguments, *named.values()) if isinstance(each, torch.Tensor)), None)
-        shapes[module] = () if given is None else _with_batch(module, tuple(int(each) for each in given.shape))
+def _nested(calls: list[ModuleCall], device: Any) -> DotAccessDict:
+    found = DotAccessDict()
+    for call in calls:
+        arguments = _arguments(call, device)
+        found[call.name] = _nested(call.calls, device) if arguments is None else arguments
+        if call.name.isdigit():
+            found[int(call.name)] = found[call.name]
+    return found
 
-    return note
+
+def _arguments(call: ModuleCall, device: Any) -> ModuleArgs | None:
+    for kind, arguments, describe in _KINDS:
+        if isinstance(call.module, kind) and call.shape:
+            return arguments(describe(call.module, _with_batch(call.module, call.shape), device))
+    return None
 
 
 def _with_batch(module: nn.Module, shape: Shape) -> Shape:
     """torch takes an image without a batch dimension too."""
     return (1, *shape) if len(shape) == 3 and not isinstance(module, nn.Linear) else shape
-
-
-def _nested(module: nn.Module, shapes: dict[nn.Module, Shape], device: Any) -> Any:
-    for kind, arguments, describe in _KINDS:
-        if isinstance(module, kind) and module in shapes:
-            return arguments(describe(module, shapes[module], device))
-    found = DotAccessDict()
-    for name, child in module.named_children():
-        if not any(each in shapes for each in child.modules()):
-            continue
-        inside = _nested(child, shapes, device)
-        _put(found, name, inside)
-        if isinstance(child, nn.ModuleList):
-            for key in [each for each in inside if isinstance(each, str) and each not in found]:
-                _put(found, key, inside[key])
-    return found
-
-
-def _put(found: DotAccessDict, name: str, value: Any) -> None:
-    found[name] = value
-    if name.isdigit():
-        found[int(name)] = value

@@ -18,8 +18,9 @@ from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.ops.matmul.program import MatmulProgram
+from tt_cnn.virtual.planning.happenings import Given, Ran, Stayed, Taken
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
-from tt_cnn.virtual.planning.plan import Allocate, Free, FreeMemory, Plan, Slot, Step
+from tt_cnn.virtual.planning.plan import Allocate, FreeMemory, Plan, Slot, Step
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
@@ -76,19 +77,18 @@ class _Reader:
         self.result.signposts.append(Signpost(len(self.result.rows), header, message))
 
     def _read_call(self, command: Command, plan: Plan, live: Mapping[int, LiveBuffer]) -> None:
-        placed = {id(one.step): one for one in command.steps}
         self.lives.begin(command, plan, live, len(self.result.rows))
         name, memory = command.name.removeprefix("ttnn."), self.lives.free_memory()
         self.result.calls.append(CallRecord(name, command.attributes, plan, command.places, memory))
-        for action in plan.actions:
-            if isinstance(action, Allocate):
-                self.lives.allocate(action.slot, len(self.result.rows))
-            elif isinstance(action, Free):
-                self.lives.free(action.slot, len(self.result.rows))
-            elif isinstance(action, Step) and id(action) in placed:
-                self.result.rows.append(self._row(command, placed[id(action)]))
-            elif isinstance(action, Step) and action.moves:
-                self.lives.stayed(action.inputs[0], action.outputs[0])
+        for one in command.happenings():
+            if isinstance(one, Taken) and one.slot is not None:
+                self.lives.allocate(one.slot, len(self.result.rows))
+            elif isinstance(one, Given) and one.slot is not None:
+                self.lives.free(one.slot, len(self.result.rows))
+            elif isinstance(one, Ran):
+                self.result.rows.append(self._row(command, one.placed))
+            elif isinstance(one, Stayed):
+                self.lives.stayed(one.step.inputs[0], one.step.outputs[0])
         self.lives.end()
 
     def _row(self, command: Command, placed: PlacedStep) -> Row:
@@ -126,6 +126,7 @@ class _Reader:
             queue=command.queue,
             program_hash=crc32(repr(step.program_key).encode()),
             signpost=self.signpost,
+            suffix=step.program.suffix,
             step=step,
         )
 
@@ -299,8 +300,7 @@ class Lifetimes:
             low = address + blocks[-1][1]
         if low < region.base + region.size:
             blocks.append((low, region.base + region.size - low, False))
-        free = [size for _, size, in_use in blocks if not in_use]
-        return FreeMemory(sum(free), max(free, default=0), self._memory.regions[BufferType.DRAM].size, tuple(blocks))
+        return FreeMemory(sum(size for _, size, in_use in blocks if not in_use), tuple(blocks))
 
     def stays(self, place: Place) -> None:
         """Memory that is there from beginning to end, and is no tensor's."""

@@ -20,9 +20,6 @@ from tt_cnn.virtual.planning.program import Program, Step
 IN_MEMORY = {"in memory": True}
 """Marks fields that no file has."""
 
-_OTHER_NAMES = {"Upsample": "UpsampleOperation", "Clone": "CloneOperation", "Pool2D": "Pool2D"}
-"""Device operations of TT-NN 0.81.1 whose names do not end as those of the others."""
-
 SpanKind = Literal["step", "write", "read"]
 
 
@@ -140,6 +137,8 @@ class Row:
     program_hash: int
     signpost: str = ""
     """The last signpost before it."""
+    suffix: str = Program.suffix
+    """What the name of the device operation has after `op`."""
     step: Step | None = field(default=None, compare=False, repr=False, metadata=IN_MEMORY)
     """As it was planned; None where the profile was read from a file."""
 
@@ -156,7 +155,7 @@ class Row:
     @property
     def device_operation(self) -> str:
         """The name that TT-NN's profiler and graphs give the step."""
-        return _OTHER_NAMES.get(self.op, f"{self.op}DeviceOperation")
+        return self.op + self.suffix
 
     @property
     def utilization(self) -> float:

@@ -38,7 +38,7 @@ def attention(length: int, *, causal: bool = False, chunk: int = 128) -> KernelC
     q, k, v = (card.tensor(1, 8, length, 64) for _ in range(3))
     config = ttnn.SDPAProgramConfig(compute_with_storage_grid_size=(8, 8), q_chunk_size=chunk, k_chunk_size=chunk)
     call = ttnn.transformer.scaled_dot_product_attention
-    return card.cost("SDPAOperation", lambda: call(q, k, v, is_causal=causal, program_config=config))
+    return card.cost("SDPA", lambda: call(q, k, v, is_causal=causal, program_config=config))
 
 
 def test_attention_takes_four_times_as_long_for_twice_the_tokens() -> None:
@@ -88,7 +88,7 @@ def test_a_sort_passes_over_its_tiles_again_and_again() -> None:
 
 
 CALLS: dict[str, Callable[[Planned], Any]] = {
-    "BatchNormOperation": lambda c: ttnn.batch_norm(
+    "BatchNorm": lambda c: ttnn.batch_norm(
         c.tensor(2, 64, 64, 64), running_mean=c.tensor(1, 64, 1, 1), running_var=c.tensor(1, 64, 1, 1)
     ),
     "WelfordReduce": lambda c: ttnn.var(c.tensor(1, 8, 256, 256), -1),
@@ -115,7 +115,7 @@ def test_what_is_folded_is_read(op: str, call: Callable[..., Any]) -> None:
     assert long.dram_ns > 6 * short.dram_ns
 
 
-@pytest.mark.parametrize("op", [*CALLS, "Softmax", "LayerNorm", "BinaryNg", "Ternary", "SDPAOperation", "Reduce"])
+@pytest.mark.parametrize("op", [*CALLS, "Softmax", "LayerNorm", "BinaryNg", "Ternary", "SDPA", "Reduce"])
 def test_buffers_have_names(op: str) -> None:
     card = Planned()
     x = card.tensor(1, 8, 256, 256)
@@ -124,7 +124,7 @@ def test_buffers_have_names(op: str) -> None:
         "LayerNorm": lambda c: ttnn.layer_norm(x, residual_input_tensor=x),
         "BinaryNg": lambda c: ttnn.ldexp(x, c.tensor(1, 8, 1, 256)),
         "Ternary": lambda c: ttnn.where(x, x, c.tensor(1, 8, 1, 256)),
-        "SDPAOperation": lambda c: ttnn.transformer.scaled_dot_product_attention(x, x, x),
+        "SDPA": lambda c: ttnn.transformer.scaled_dot_product_attention(x, x, x),
         "Reduce": lambda c: ttnn.min(c.tensor(1, 8, 256, 256, dtype=ttnn.bfloat8_b), -2),
     }
     step = only(card.steps(lambda: (CALLS | more)[op](card)), op)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import torch
 
 from tt_cnn.virtual import ttnn
 
@@ -39,3 +42,56 @@ def test_a_slice_configuration_needs_a_kind() -> None:
         ttnn.Conv2dSliceConfig(num_slices=2)  # type: ignore[call-arg]
     one = ttnn.Conv2dSliceConfig(slice_type=ttnn.Conv2dDRAMSliceHeight, num_slices=2)
     assert (one.slice_type, one.num_slices) == (ttnn.Op2DSliceConfig.SliceTypeEnum.DRAMSliceHeight, 2)
+
+
+HEIGHT, BLOCK = ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.TensorMemoryLayout.BLOCK_SHARDED
+BOTH = {
+    # where the input is, asked layout, asked cores, kernel: cores of the output and their shards
+    ("dram", HEIGHT, (8, 8), 3): ("{[0-0 - 7-7]}", [32, 64]),
+    ("dram", BLOCK, (4, 4), 3): ("{[0-0 - 1-3]}", [256, 32]),
+    ("l1", BLOCK, (8, 8), 3): ("{[0-0 - 1-7]}", [128, 32]),
+    ("l1", None, (8, 1), 3): ("{[0-0 - 7-0]}", [128, 64]),
+    ("height", HEIGHT, (8, 1), 1): ("{[0-0 - 7-0]}", [128, 64]),
+    ("block", HEIGHT, (4, 4), 1): ("{[0-0 - 3-3]}", [64, 64]),
+}
+"""What TT-NN 0.81.1 gives for 32x32 pixels of 64 channels: the check against both being set is none of a release's."""
+
+
+@pytest.mark.parametrize("place, layout, cores, kernel", BOTH)
+def test_cores_that_are_given_count_also_where_ttnn_may_reshard(
+    card: Any, place: str, layout: Any, cores: tuple[int, int], kernel: int
+) -> None:
+    grids = {"height": ((4, 4), ttnn.ShardStrategy.HEIGHT), "block": ((2, 8), ttnn.ShardStrategy.BLOCK)}
+    if place in grids:
+        (x, y), strategy = grids[place]
+        config = ttnn.create_sharded_memory_config((1, 1, 1024, 64), ttnn.CoreGrid(x=x, y=y), strategy)
+    else:
+        config = ttnn.DRAM_MEMORY_CONFIG if place == "dram" else ttnn.L1_MEMORY_CONFIG
+    tiles = ttnn.ROW_MAJOR_LAYOUT if place == "dram" else ttnn.TILE_LAYOUT
+    values = torch.zeros(1, 1, 1024, 64)
+    image = ttnn.from_torch(values, dtype=ttnn.bfloat16, layout=tiles, device=card, memory_config=config)
+    end = ttnn.CoreCoord(cores[0] - 1, cores[1] - 1)
+    output = ttnn.conv2d(
+        input_tensor=image,
+        weight_tensor=ttnn.from_torch(torch.zeros(64, 64, kernel, kernel), dtype=ttnn.bfloat16),
+        in_channels=64,
+        out_channels=64,
+        device=card,
+        kernel_size=(kernel, kernel),
+        stride=(1, 1),
+        padding=(kernel // 2, kernel // 2),
+        batch_size=1,
+        input_height=32,
+        input_width=32,
+        conv_config=ttnn.Conv2dConfig(
+            weights_dtype=ttnn.bfloat16,
+            shard_layout=layout,
+            reshard_if_not_optimal=True,
+            override_sharding_config=True,
+            core_grid=ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), end)}),
+        ),
+        slice_config=ttnn.Conv2dL1FullSliceConfig,
+    )
+    shards = output.memory_config().shard_spec
+    assert shards is not None
+    assert (str(shards.grid), list(shards.shape)) == BOTH[place, layout, cores, kernel]

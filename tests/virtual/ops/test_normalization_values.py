@@ -93,6 +93,19 @@ def test_batch_norm_is_close_to_torch(card: ttnn.MeshDevice) -> None:
     assert pcc(ttnn.to_torch(out), functional.batch_norm(x, *statistics)) > 0.9999
 
 
+def test_batch_norm_in_training_is_torchs_with_its_running_statistics(card: ttnn.MeshDevice) -> None:
+    x, mean = random(2, 8, 7, 9), random(1, 8, 1, 1, seed=1)
+    variance = random(1, 8, 1, 1, seed=2).abs() + 0.5
+    x, mean, variance = (value.float() for value in (x, mean, variance))
+    moved = {"running_mean": put(card, mean, ttnn.float32), "running_var": put(card, variance, ttnn.float32)}
+    out = ttnn.batch_norm(put(card, x, ttnn.float32), training=True, momentum=0.25, **moved)
+    own, spread = mean.flatten(), variance.flatten()
+    expected = functional.batch_norm(x, own, spread, training=True, momentum=0.25)
+    assert torch.allclose(ttnn.to_torch(out), expected, atol=1e-4)
+    assert torch.allclose(ttnn.to_torch(moved["running_mean"]).flatten(), own, atol=1e-5)
+    assert torch.allclose(ttnn.to_torch(moved["running_var"]).flatten(), spread, atol=1e-5)
+
+
 def test_group_norm_is_close_to_torch(card: ttnn.MeshDevice) -> None:
     x, weight, bias = random(1, 1, 256, 128), random(128), random(128, seed=2)
     rows = [

@@ -32,7 +32,6 @@ _NO_DIFFERENCE = "recorded: whatever it is, the steps are the same"
 
 WITHOUT_EFFECT = {
     "as_tensor.cache_dump_mode": "one host has nothing to gather",
-    "batch_norm.momentum": "training moves its averages by it, and is refused",
     "fill_implicit_tile_padding.memory_config": "recorded: the tensor stays where it is",
     "max.correction": _NO_DIFFERENCE,
     "mean.correction": _NO_DIFFERENCE,
@@ -43,6 +42,8 @@ WITHOUT_EFFECT = {
     "prepare_conv_weights.weights_format": "asked: any text is taken for (out, in, height, width)",
     "reshape.reshape_tile_mode": _NO_DIFFERENCE,
     "sum.correction": _NO_DIFFERENCE,
+    "transformer.attention_softmax.program_config": _NO_DIFFERENCE,
+    "transformer.attention_softmax_.program_config": _NO_DIFFERENCE,
     "transformer.scaled_dot_product_attention.windowed_q_token_offset": "recorded: without windows, which are refused",
 }
 """Parameters that TT-NN 0.81.1 takes and does not look at either."""
@@ -51,6 +52,7 @@ FUNCTIONS_WITHOUT_EFFECT = {
     "ReadDeviceProfiler.args": "there are no counters to read",
     "ReadDeviceProfiler.kwargs": "there are no counters to read",
     "attach_golden_function._": "names by which TT-NN calls what the virtual card does not have",
+    "dump_tensor.mode": "one host has nothing to gather",
     "from_torch.preserve_nan_values": "asked: the host's conversions keep them anyway",
     "init_device_compute_kernel_config.arch": "both cards have the same config",
     "to_torch.device": "TT-NN's own function does not look at it",

@@ -32,6 +32,16 @@ def test_exact_sums_equal_the_recorded_ones(case: dict) -> None:
     assert torch.equal(found, torch.from_numpy(VALUES[f"{case['id']}.out"]).float())
 
 
+@pytest.mark.parametrize("layout", [ttnn.TILE_LAYOUT, ttnn.ROW_MAJOR_LAYOUT])
+@pytest.mark.parametrize("op", ["sum", "mean", "max", "min"])
+def test_tall_columns_are_reduced_in_slices(card: ttnn.MeshDevice, op: str, layout: ttnn.Layout) -> None:
+    """750 rows are 24 rows of tiles, the last one not full: more than one core's share of a column."""
+    x = random(2, 1, 750, 40)
+    found = ttnn.to_torch(getattr(ttnn, op)(ttnn.from_torch(x, ttnn.float32, layout=layout, device=card), dim=2))
+    reduced = {"max": torch.amax, "min": torch.amin}.get(op, getattr(torch, op))(x.float(), 2)
+    assert torch.allclose(found.float(), reduced, rtol=2e-3, atol=2e-3)
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     op=st.sampled_from(["sum", "mean", "max", "min", "var", "std"]),

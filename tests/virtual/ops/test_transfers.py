@@ -117,3 +117,12 @@ def test_wrong_arguments(card, tensor):
         ttnn.to_device(host, card, ttnn.L1_HEIGHT_SHARDED_MEMORY_CONFIG)
     with pytest.raises(RuntimeError, match=r"Only TILE layout is supported for BFLOAT8_B dtype!"):
         ttnn.allocate_tensor_on_device(ttnn.Shape([32, 32]), ttnn.bfloat8_b, ttnn.ROW_MAJOR_LAYOUT, card)
+
+
+def test_a_host_tensor_goes_to_dram_where_no_config_is_given(card):
+    """Whatever its own config is, which `Tensor.to` keeps: recorded for shards and for L1."""
+    shards = ttnn.create_sharded_memory_config((1, 1, 64, 96), ttnn.CoreGrid(x=1, y=2), ttnn.ShardStrategy.HEIGHT)
+    for memory in (shards, ttnn.L1_MEMORY_CONFIG):
+        host = ttnn.from_torch(torch.ones(1, 1, 64, 96), ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, memory_config=memory)
+        assert ttnn.to_device(host, card).memory_config() == ttnn.DRAM_MEMORY_CONFIG
+        assert host.to(card).memory_config() == memory

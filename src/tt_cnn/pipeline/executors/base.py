@@ -10,11 +10,12 @@ record   mark what a queue has so far, under a name; `wait` makes the other queu
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import ABC
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from tt_cnn import ttnn
+from tt_cnn.pipeline.inputs import check_host_tensor
 from tt_cnn.pipeline.outputs import leaves_of, map_outputs, one_for_each, schema_of
 
 COMPUTE = 0
@@ -31,24 +32,30 @@ class Reading(NamedTuple):
 
 
 class Executor(ABC):
-    """One schedule over the verbs. `push` takes an input in, `flush` brings out what is still inside."""
+    """One schedule over the verbs. `push` takes an input in, `flush` brings out what is still inside.
+
+    One's own needs `submit`, or `execute` as TT-CNN has it: then its inputs come to it one at a time.
+    """
 
     traced: ClassVar[bool] = False
     """The model is captured once and replayed."""
     spills: ClassVar[bool] = False
     """Outputs go to persistent DRAM tensors before they are read."""
-    input_queue: ClassVar[int] = COMPUTE
-    read_queue: ClassVar[int] = COMPUTE
+    compute_queue: int = COMPUTE
+    input_queue: int = COMPUTE
+    read_queue: int = COMPUTE
     fewest_inputs: ClassVar[int] = 0
     """Inputs that `Pipeline.enqueue` needs."""
+    device: Any
+    output_schema: Any = None
+    marks: dict[str, Any]
 
     def __init__(
         self,
         model: Callable[[Any], Any],
         device: Any,
-        *,
-        l1_input_memory_config: Any,
         dram_input_memory_config: Any = None,
+        l1_input_memory_config: Any = None,
         dram_output_memory_config: Any = None,
     ) -> None:
         self.model = model
@@ -57,6 +64,12 @@ class Executor(ABC):
         self.dram_input_memory_config = dram_input_memory_config
         self.dram_output_memory_config = dram_output_memory_config
         self._forget()
+
+    def __new__(cls, *_: Any, **__: Any) -> Executor:
+        """Marks are there also where somebody's `__init__` does not call ours."""
+        executor = super().__new__(cls)
+        executor.marks = {}
+        return executor
 
     def _forget(self) -> None:
         self.dram_input: Any = None
@@ -69,12 +82,36 @@ class Executor(ABC):
 
     # --- the schedule -------------------------------------------------------------------------------------------
 
-    @abstractmethod
+    def submit(self, host_input: Any) -> Any:
+        """Enqueue one input; its outputs, on the device, before any read of them."""
+        if type(self).execute is Executor.execute:
+            raise NotImplementedError(f"{type(self).__name__} has neither submit nor execute")
+        (outputs,) = self.execute([host_input])
+        return outputs
+
     def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
         """Enqueue one input. Returns the outputs whose reads were enqueued with it, of this input or of earlier ones.
 
         Outputs go to `slot`, host tensors in the structure of the outputs, or to new host tensors.
         """
+        return [self.read(self.submit(host_input), slot)]
+
+    def execute(self, host_inputs: Sequence[Any]) -> Iterator[Any]:
+        """The outputs of each input on the device, in order, for callers that read them themselves.
+
+        What a caller enqueues on `get_read_cq()` before it asks for the next outputs reads these; afterwards they may
+        be overwritten. `Pipeline` reads on its own.
+        """
+        for host_input in host_inputs:
+            with ttnn.command_queue(self.compute_queue):
+                outputs = self.submit(self._checked(host_input))
+            yield outputs
+            self.signal_read_complete()
+
+    def _checked(self, host_input: Any) -> Any:
+        self.get_output_schema()
+        check_host_tensor(host_input, "Input tensor must be on host", "the input")
+        return host_input
 
     def flush(self) -> list[Reading]:
         """Enqueue the reads of what was pushed and not yet read."""
@@ -95,7 +132,7 @@ class Executor(ABC):
 
     def run(self) -> Any:
         if self.trace_id is not None:
-            ttnn.execute_trace(self.device, self.trace_id, cq_id=COMPUTE, blocking=False)
+            ttnn.execute_trace(self.device, self.trace_id, cq_id=self.compute_queue, blocking=False)
             return self.traced_outputs
         l1_input, self.l1_input = self.l1_input, None  # gone with the call, unless the model keeps it
         return self.model(l1_input)
@@ -109,7 +146,7 @@ class Executor(ABC):
 
     def read(self, outputs: Any, slot: Any = None) -> Reading:
         """Enqueue the read and say so: what comes after `signal_read_complete` may overwrite the outputs."""
-        queue = self.read_queue
+        queue = self.get_read_cq()
         if slot is None:
             host = map_outputs(lambda output: output.cpu(blocking=False, cq_id=queue), outputs)
         else:
@@ -124,7 +161,7 @@ class Executor(ABC):
 
     def signal_read_complete(self) -> None:
         """Called once for each input, after the reads of all its outputs were enqueued."""
-        self.record(self.read_queue, "read")
+        self.record(self.get_read_cq(), "read")
 
     def record(self, queue: int, name: str) -> None:
         self.marks[name] = ttnn.record_event(self.device, queue)
@@ -138,11 +175,13 @@ class Executor(ABC):
 
     def compile(self, host_input: Any) -> None:
         """Run once so that every program is built, and capture the trace. All or nothing."""
+        check_host_tensor(host_input, "Input tensor must be on host", "the input")
         try:
-            self._allocate_input(host_input)
-            self._warm_up(host_input)
-            if self.traced:
-                self._capture(host_input)
+            with ttnn.command_queue(self.compute_queue):
+                self._allocate_input(host_input)
+                self._warm_up(host_input)
+                if self.traced:
+                    self._capture(host_input)
         except BaseException:
             self.cleanup()
             raise
@@ -154,7 +193,7 @@ class Executor(ABC):
 
     def prepare(self, host_input: Any) -> None:
         """The input in L1, all on the queue that computes."""
-        self.write(host_input, COMPUTE)
+        self.write(host_input, self.compute_queue)
         self.stage()
 
     def _warm_up(self, host_input: Any) -> None:
@@ -181,14 +220,14 @@ class Executor(ABC):
         l1_input, self.l1_input = self.l1_input, None
         spec, address = l1_input.spec, l1_input.buffer_address()
         ttnn.synchronize_device(self.device)
-        trace_id = ttnn.begin_trace_capture(self.device, cq_id=COMPUTE)
+        trace_id = ttnn.begin_trace_capture(self.device, cq_id=self.compute_queue)
         try:
             self.traced_outputs = self.model(l1_input)
             if not l1_input.is_allocated():
                 l1_input = ttnn.allocate_tensor_on_device(spec, self.device)
             self.l1_input = l1_input
         finally:
-            ttnn.end_trace_capture(self.device, trace_id, cq_id=COMPUTE)
+            ttnn.end_trace_capture(self.device, trace_id, cq_id=self.compute_queue)
             self.trace_id = trace_id
         actual = l1_input.buffer_address()
         if actual != address:
@@ -228,5 +267,5 @@ class Executor(ABC):
 
 def wait_for_all(executor: Executor) -> None:
     """Wait until the device has done all that an executor has enqueued. Failures are left to those who read."""
-    for queue in sorted({COMPUTE, executor.input_queue, executor.read_queue}):
+    for queue in sorted({executor.compute_queue, executor.input_queue, executor.get_read_cq()}):
         ttnn.event_synchronize(ttnn.record_event(executor.device, queue))

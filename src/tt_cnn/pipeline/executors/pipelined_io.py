@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tt_cnn import ttnn
 from tt_cnn.pipeline.executors.base import COMPUTE, TRANSFERS, Executor, Reading
 
 # queue 1   wait(staged) ─▶ write n ─▶ record(written) ─▶ wait(spilled) ─▶ read n-1 ─▶ record(read) ─▶ wait(staged) ...
@@ -17,6 +19,8 @@ class MultiCQTracedModelPipelinedIOExecutor(Executor):
     with a write that could go on; `flush` reads the last ones.
     """
 
+    CQ_OPS = COMPUTE
+    CQ_IO = TRANSFERS
     traced = True
     spills = True
     input_queue = TRANSFERS
@@ -29,10 +33,41 @@ class MultiCQTracedModelPipelinedIOExecutor(Executor):
         """The slot of the input that was pushed last and is not read yet."""
 
     def push(self, host_input: Any, slot: Any = None) -> list[Reading]:
+        self._take_in(host_input)
+        readings = self.flush()
+        self._compute()
+        self._unread = [slot]
+        return readings
+
+    def execute(self, host_inputs: Sequence[Any]) -> Iterator[Any]:
+        """As `push` does it, one input later: the next one is written before the outputs are the caller's."""
+        if len(host_inputs) < self.fewest_inputs:
+            raise ValueError(
+                f"Pipelined I/O executor requires at least {self.fewest_inputs} inputs for pipelining "
+                f"(got {len(host_inputs)})"
+            )
+        for index, host_input in enumerate(host_inputs):
+            with ttnn.command_queue(self.compute_queue):
+                if index:
+                    self._compute()
+                self._take_in(self._checked(host_input))
+            if index:
+                yield from self._handed_out()
+        with ttnn.command_queue(self.compute_queue):
+            self._compute()
+        yield from self._handed_out()
+
+    def _handed_out(self) -> Iterator[Any]:
+        self.wait(self.read_queue, "spilled")
+        yield self.dram_outputs
+        self.signal_read_complete()
+
+    def _take_in(self, host_input: Any) -> None:
         self.wait(self.input_queue, "staged")
         self.write(host_input, self.input_queue)
         self.record(self.input_queue, "written")
-        readings = self.flush()
+
+    def _compute(self) -> None:
         self.wait(COMPUTE, "written")
         self.stage()
         self.record(COMPUTE, "staged")
@@ -40,8 +75,6 @@ class MultiCQTracedModelPipelinedIOExecutor(Executor):
         self.wait(COMPUTE, "read")
         self.spill(outputs)
         self.record(COMPUTE, "spilled")
-        self._unread = [slot]
-        return readings
 
     def flush(self) -> list[Reading]:
         unread, self._unread = self._unread, []

@@ -12,8 +12,6 @@ from tt_cnn.pipeline.outputs import leaves_of
 if TYPE_CHECKING:
     from tt_cnn.pipeline.executors.base import Executor
 
-_COMPUTE = 0
-
 
 class Timing(NamedTuple):
     """Seconds of one input when nothing overlaps."""
@@ -36,7 +34,7 @@ def time_verbs(executor: Executor, host_input: Any) -> Timing:
         ttnn.synchronize_device(executor.device)
         stamps.append(time.perf_counter())
 
-    executor.write(host_input, _COMPUTE)
+    executor.write(host_input, executor.compute_queue)
     done()
     executor.stage()
     outputs = executor.run()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tt_cnn.virtual.types.enums import Arch
+from tt_cnn.virtual.types.kept_hash import kept_hash
 
 
+@kept_hash
 @dataclass(frozen=True)
 class Card:
     name: str

@@ -30,8 +30,8 @@ def described(value: Any) -> Any:
     """An argument with its tensors described."""
     if isinstance(value, Tensor):
         return Described(value)
-    if type(value) in (list, tuple):
-        return type(value)(described(one) for one in value)
+    if type(value) is list or type(value) is tuple:
+        return type(value)([one if type(one) is int else described(one) for one in value])
     return value
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.arguments.call_script import call_script
-from tt_cnn.virtual.errors.card_error import InternalError
+from tt_cnn.virtual.errors.card_error import CardError, InternalError
 
 _PACKAGE = f"{Path(__file__).parents[1]}/"
 _LIBRARIES = tuple({f"{path}/" for name, path in sysconfig.get_paths().items() if name.endswith("lib")})
@@ -31,6 +31,8 @@ _OF_THE_MACHINE = (MemoryError, torch.OutOfMemoryError, OSError, ImportError, Wa
 
 def is_fault(error: Exception) -> bool:
     """Whether an error is this package's own fault, by where and how it was raised."""
+    if isinstance(error, CardError):
+        return False  # and nobody has read it yet
     if isinstance(error, _OF_THE_MACHINE) or "can't allocate memory" in str(error):  # as torch says it for the CPU
         return False
     frames = list(_frames(error.__traceback__))

@@ -147,14 +147,12 @@ def takes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
     Calls come again with arguments of the same types, and where those tell, they are compared once.
     """
-    kinds = (function, *[one if type(one) is int else type(one) for one in args], *kwargs)
-    if kwargs:
-        kinds += tuple([one if type(one) is int else type(one) for one in kwargs.values()])
+    kinds = (function, *map(_kind, args), *kwargs, *map(_kind, kwargs.values()))
     if kinds in _taken:
         return True
     if not _takes(function, args, kwargs):
         return False
-    if all(map(_type_tells, args)) and all(map(_type_tells, kwargs.values())):
+    if all(map(_kind_tells, kinds[1:])):
         if len(_taken) >= _MOST_TAKEN:
             _taken.clear()
         _taken.add(kinds)
@@ -162,14 +160,29 @@ def takes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 _taken: set[tuple[Any, ...]] = set()
-"""Functions with the types of arguments that they take; whole numbers stand for themselves."""
+"""Functions with the kinds of arguments that they take."""
 _MOST_TAKEN = 1 << 16
 
 
-def _type_tells(value: Any) -> bool:
-    """Whether a value of the same type is taken wherever this one is; not so where its elements or its size count."""
+def _kind(value: Any) -> Any:
+    """All that a check may look at: the type; of a sequence that of its elements; a number that is too large itself."""
     kind = type(value)
-    return kind in (int, float, bool, Tensor) or not any(hasattr(kind, name) for name in _OF_NUMBERS_AND_SEQUENCES)
+    if kind is int:
+        return int if SMALLEST <= value <= LARGEST else value
+    return (kind, *map(_kind, value)) if kind is tuple or kind is list else kind
+
+
+@functools.cache
+def _type_tells(kind: type) -> bool:
+    """Whether all values of a type are alike; not so where their elements or their size count."""
+    known = (int, float, bool, tuple, list, Tensor)
+    return kind in known or not any(name in vars(one) for one in kind.__mro__ for name in _OF_NUMBERS_AND_SEQUENCES)
+
+
+def _kind_tells(kind: Any) -> bool:
+    if type(kind) is tuple:
+        return all(map(_kind_tells, kind))
+    return not isinstance(kind, type) or _type_tells(kind)
 
 
 _OF_NUMBERS_AND_SEQUENCES = ("__len__", "__index__", "__float__")

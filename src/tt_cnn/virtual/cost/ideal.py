@@ -6,8 +6,8 @@ cycle. What goes with a tensor's bytes ignores the exponents of block formats, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
@@ -16,8 +16,7 @@ from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True)
-class Ideal:
+class Ideal(NamedTuple):
     ideal_ns: float
     compute_ns: float
     bandwidth_ns: float
@@ -30,8 +29,7 @@ def element_bytes(dtype: DataType) -> int:
 
 def ideal_of(step: Step, card: Card, figures: Figures) -> Ideal:
     compute = ceil(step.program.ideal_cycles(step, card, figures) / card.clock_ghz)
-    tensors = [slot.spec for slot in (*step.inputs, *step.outputs)]
-    bandwidth = max((_bandwidth_ns(spec, figures) for spec in tensors), default=1.0)
+    bandwidth = max([_bandwidth_ns(slot.spec, figures) for slot in (*step.inputs, *step.outputs)], default=1.0)
     return Ideal(max(compute, bandwidth), compute, bandwidth)
 
 

@@ -6,7 +6,8 @@ The rules of data_movement/common/common.cpp, in its order, with what it compute
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, log2, prod
+from math import ceil, prod
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
@@ -41,8 +42,7 @@ class Side:
         return cls(dram, size, ceil(prod(shape) * element / size))
 
 
-@dataclass(frozen=True)
-class IdealMove:
+class IdealMove(NamedTuple):
     """What the model is asked: two tensors, and how they are read and written."""
 
     source: Spec
@@ -82,10 +82,11 @@ class IdealMove:
 def _rate(figures: Figures, kind: str, size: int) -> float:
     """GB/s of the power of two that is nearer."""
     size = max(size, _SMALLEST_TRANSACTION)
-    low, high = 2 ** floor(log2(size)), 2 ** ceil(log2(size))
+    low = 1 << (size.bit_length() - 1)
+    high = low if size == low else 2 * low
     rates = figures.pm_rates[kind]
     nearer = low if size - low < high - size else high
-    return float(rates[min(len(rates) - 1, int(log2(nearer)) - int(log2(_SMALLEST_TRANSACTION)))])
+    return float(rates[min(len(rates) - 1, nearer.bit_length() - _SMALLEST_TRANSACTION.bit_length())])
 
 
 def _cycles(figures: Figures, side: Side, count: int, local: bool, read: bool) -> tuple[int, int]:

@@ -11,11 +11,11 @@ from tt_cnn.virtual.planning.program import Step
 
 def kernel_cost(step: Step, card: Card) -> KernelCost:
     """Predicted duration of a step's kernels on a card. Steps are immutable, so the answer is kept with the step."""
-    known: dict[str, KernelCost] = step.__dict__.setdefault("_kernel_costs", {})
-    cost = known.get(card.name)
-    if cost is None:
-        cost = known[card.name] = cost_with(step, card, figures_of(card))
-    return cost
+    known: tuple[str, KernelCost] | None = getattr(step, "_kernel_cost", None)
+    if known is None or known[0] != card.name:
+        known = card.name, cost_with(step, card, figures_of(card))
+        object.__setattr__(step, "_kernel_cost", known)  # a frozen dataclass, as `lazy` does it
+    return known[1]
 
 
 def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:

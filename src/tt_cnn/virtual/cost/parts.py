@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Cycles:
+class Cycles(NamedTuple):
     """A step in cycles of the busiest core: the whole, and how busy each part of the core is meanwhile.
 
     Parts overlap, so the whole is less than their sum; waiting is in the whole alone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
@@ -77,8 +77,7 @@ def pack_cycles(figures: Figures, dtype: DataType, accumulates: bool = False) ->
     return figures.pack_tile_cycles + cycles * (figures.accumulate_factor if accumulates else 1.0)
 
 
-@dataclass(frozen=True)
-class BlockProduct:
+class BlockProduct(NamedTuple):
     """`height x inner` tiles times `inner x width` tiles, sub-block by sub-block, as the kernels loop.
 
     A sub-block stays in the destination registers over the inner dimension. Each inner step is one call that loads a

@@ -1,19 +1,23 @@
 """What an error says after TT-NN's own sentence: which step, who holds the memory, and changes that would fit.
 
-Every change that is named was planned and placed on the card's memory as it is now, and taken back, before it is said.
+Every change that is named was planned and placed on a copy of the card's memory as the call found it. That is done when
+the error is read: a search over configurations catches thousands of errors that nobody reads.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import CardError, current_layer
+from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
-from tt_cnn.virtual.planning.plan import Plan
+from tt_cnn.virtual.planning.plan import FreeMemory, Plan
+from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType
 
@@ -34,23 +38,43 @@ class Alternative:
     """Of several changes of one kind (block heights, say) the first that fits is named."""
 
 
+PlanOf = Callable[[dict[str, Any], FreeMemory], Plan]
+"""Plans the call with some arguments changed, in a memory."""
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """The card when the call was refused. The search comes when the error is read, and memory may be another then."""
+
+    memory: Memory
+    held: list[LiveBuffer]
+    """L1, the largest first."""
+    programs: Container[ProgramKey]
+    plan_of: PlanOf
+    inputs: dict[int, Place]
+
+
 def explain(
     error: CardError,
     device: MeshDevice,
     what: str,
-    plan_of: Callable[[dict[str, Any]], Plan],
+    plan_of: PlanOf,
     inputs: dict[int, Place],
-    alternatives: Iterable[Alternative],
-) -> CardError:
-    """The error with its place, the holders of L1, and what would fit."""
+    alternatives: Sequence[Alternative],
+) -> None:
+    """Let the error say its place, the holders of L1, and what would fit."""
     layer = current_layer()
-    lines = [f"  {what}" + (f" of {layer!r}" if layer else "") + (f", {error.where}" if error.where else "")]
-    if device.advises:
-        lines += _labelled("held by", _holders(device))
-        fitting = _fitting(device, plan_of, inputs, alternatives)
-        lines += _labelled("fits", [*fitting, *_without_another(device, plan_of, inputs)])
-    error.args = ("\n".join([error.args[0], *lines]),)
-    return error
+    line = f"  {what}" + (f" of {layer!r}" if layer else "") + (f", {error.where}" if error.where else "")
+    if not device.advises:
+        error.explanation = lambda: [line]
+        return
+    now = _Situation(device.memory.copy(), _in_l1(device), frozenset(device.program_cache.programs), plan_of, inputs)
+
+    def lines() -> list[str]:
+        fitting = [*_fitting(now, alternatives), *_without_another(now)]
+        return [line, *_labelled("held by", _holders(now.held)), *_labelled("fits", fitting)]
+
+    error.explanation = lines
 
 
 def _labelled(label: str, entries: list[str]) -> list[str]:
@@ -68,9 +92,8 @@ def _named(one: LiveBuffer) -> str:
     return f"{'x'.join(map(str, one.spec.shape))} {one.spec.dtype.name.lower()} from {one.made_by}"
 
 
-def _holders(device: MeshDevice) -> list[str]:
+def _holders(held: list[LiveBuffer]) -> list[str]:
     """The largest tensors in L1."""
-    held = _in_l1(device)
     entries = [f"{_named(one)}, {one.place.bank_bytes} B a core" for one in held[:_MOST_HOLDERS]]
     rest = held[_MOST_HOLDERS:]
     if rest:
@@ -78,12 +101,7 @@ def _holders(device: MeshDevice) -> list[str]:
     return entries
 
 
-def _fitting(
-    device: MeshDevice,
-    plan_of: Callable[[dict[str, Any]], Plan],
-    inputs: dict[int, Place],
-    alternatives: Iterable[Alternative],
-) -> list[str]:
+def _fitting(now: _Situation, alternatives: Sequence[Alternative]) -> list[str]:
     deadline = time.monotonic() + _SEARCH_SECONDS
     found: dict[str, str] = {}
     for alternative in alternatives:
@@ -92,55 +110,45 @@ def _fitting(
         kind = alternative.kind or alternative.words
         if kind in found:
             continue
-        peak = _peak(device, plan_of, inputs, alternative.attributes)
+        peak = _peak(now, alternative.attributes)
         if peak is not None:
-            found[kind] = _needs(alternative.words, peak, device)
+            found[kind] = _needs(alternative.words, peak, now.memory.card)
     return list(found.values())
 
 
-def _without_another(
-    device: MeshDevice, plan_of: Callable[[dict[str, Any]], Plan], inputs: dict[int, Place]
-) -> list[str]:
+def _without_another(now: _Situation) -> list[str]:
     """The smallest tensor of another call, a skip connection say, with which in DRAM the call fits as it is."""
-    ours = {place.address for place in inputs.values() if place.buffer_type is BufferType.L1}
-    others = [one for one in _in_l1(device)[:_MOST_HOLDERS] if one.place.address not in ours]
+    ours = {place.address for place in now.inputs.values() if place.buffer_type is BufferType.L1}
+    others = [one for one in now.held[:_MOST_HOLDERS] if one.place.address not in ours]
     for one in reversed(others):
-        peak = _peak(device, plan_of, inputs, {}, without=one.place)
+        peak = _peak(now, {}, without=one.place)
         if peak is not None:
-            return [_needs(f"{_named(one)} in DRAM", peak, device)]
+            return [_needs(f"{_named(one)} in DRAM", peak, now.memory.card)]
     return []
 
 
-def _needs(words: str, peak: int, device: MeshDevice) -> str:
-    room = device.card.l1_size - device.card.l1_base
+def _needs(words: str, peak: int, card: Card) -> str:
+    room = card.l1_size - card.l1_base
     return f"{words:<50} needs {peak / 1024:5.0f} KB of {room / 1024:.0f} KB a core"
 
 
-def _peak(
-    device: MeshDevice,
-    plan_of: Callable[[dict[str, Any]], Plan],
-    inputs: dict[int, Place],
-    changes: dict[str, Any],
-    without: Place | None = None,
-) -> int | None:
+def _peak(now: _Situation, changes: dict[str, Any], without: Place | None = None) -> int | None:
     """Bytes of a core's L1 in use at the fullest step, or None where the change does not fit either."""
-    before = device.memory.snapshot()
+    memory = now.memory.copy()
     try:
         if without is not None:
-            device.memory.free(without.buffer_type, without.address)
-        plan = plan_of(changes)
-        placement = place(plan, device.memory, inputs, device.program_cache.programs, ProgramIds())
+            memory.free(without.buffer_type, without.address)
+        plan = now.plan_of(changes, FreeMemory.of(memory))
+        placement = place(plan, memory, now.inputs, now.programs, ProgramIds())
     except CardError:
         return None
-    finally:
-        device.memory.restore(before)
-    return peak_l1(placement, device)
+    return _peak_l1(placement, now.memory)
 
 
-def peak_l1(placement: Placement, device: MeshDevice) -> int:
+def _peak_l1(placement: Placement, memory: Memory) -> int:
     """Circular buffers from below and tensors from above, at the fullest step."""
-    base, top = device.card.l1_base, device.card.l1_size
-    peak = top - (device.memory.regions[BufferType.L1].lowest or top)
+    base, top = memory.card.l1_base, memory.card.l1_size
+    peak = top - (memory.regions[BufferType.L1].lowest or top)
     for placed in placement.steps:
         pairs = zip(placed.step.buffers, placed.buffer_addresses, strict=True)
         end = max((address + b.bytes for b, address in pairs if b.alias is None), default=base)

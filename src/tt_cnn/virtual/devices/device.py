@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -22,9 +23,11 @@ from tt_cnn.virtual.memory.heap import give_back
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.memory.view import MemoryView, memory_view
+from tt_cnn.virtual.planning.dry_run import Boundless
 from tt_cnn.virtual.planning.placement import Place, Placement, ProgramIds, place
-from tt_cnn.virtual.planning.plan import FreeMemory, Plan
-from tt_cnn.virtual.planning.plan_cache import PlanCache
+from tt_cnn.virtual.planning.plan import Plan
+from tt_cnn.virtual.planning.plan_cache import KnownPlacement, PlacementCache, PlanCache
+from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.queues.queue import Command, Event, Job, Queue, Timer, current_queue, timed
 from tt_cnn.virtual.tensors.storage import Buffer, Cell, Dropped, Guard, LiveBuffer
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -42,7 +45,7 @@ class ProgramCache:
     """Programs seen before, and the L1_SMALL tables that stay allocated for them."""
 
     enabled: bool = True
-    programs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
+    programs: dict[ProgramKey, list[Place]] = field(default_factory=dict)
 
 
 class MeshDevice:
@@ -73,7 +76,9 @@ class MeshDevice:
                 raise ValueError(f"{name} is {size}; it must be 0 or more bytes")
         self.card = card
         self.shape = shape
-        self.memory = Memory(card, l1_small_size, trace_region_size)
+        self._memory = Memory(card, l1_small_size, trace_region_size)
+        self._dry: dict[int, Boundless] = {}
+        """Memories of dry runs by their threads."""
         self.engine = create_engine(engine, numerics, create_precision(precision, guard, samples))
         self.hazards = HazardChecker(hazards, num_command_queues)
         self.l1_small_size = l1_small_size
@@ -81,6 +86,7 @@ class MeshDevice:
         self.queues = [Queue(i, self.engine) for i in range(num_command_queues)]
         self.program_cache = ProgramCache()
         self.plans = PlanCache()
+        self.placements = PlacementCache()
         self.repeats = Repeats()
         self.traces: dict[int, Trace] = {}
         self.capturing: Trace | None = None
@@ -96,13 +102,15 @@ class MeshDevice:
         """Of the same buffers: goes to `lock.dropped` when the buffer is gone."""
         self.advises = True
         """Errors say what would fit, found by planning."""
-        self.no_dispatch = False
-        """Commands are planned and reported but not run (graph capture with NO_DISPATCH)."""
+        self.never_dispatches = False
+        """Commands of all threads are planned and reported but not run."""
         self.listeners: list[Callable[[Command], None]] = []
         self.timers: list[Timer] = []
         """Told of each command that ran, with its times; while there is none, nothing is timed."""
-        self.memory_listeners: list[Callable[[str, Place, Spec | None, str], None]] = []
+        self.memory_listeners: list[Callable[[str, Place, Spec, str], None]] = []
         """Told of memory taken and given back outside commands: what, where, its spec and by what."""
+        self.refusal_listeners: list[Callable[[str, Plan, Placement], None]] = []
+        """Told of calls that did not fit or failed a check: the call, its plan, and how far it came."""
         self._device_ids = list(device_ids)
         self._programs = ProgramIds()
         self._last_trace = 0
@@ -151,12 +159,10 @@ class MeshDevice:
 
     def clear_program_cache(self) -> None:
         with self.lock:
-            self._free_configs(self.program_cache.programs)
+            for here in chain.from_iterable(self.program_cache.programs.values()):
+                self.memory.free(here.buffer_type, here.address)
             self.program_cache.programs.clear()
-
-    def _free_configs(self, programs: dict[tuple[object, ...], list[Place]]) -> None:
-        for here in chain.from_iterable(programs.values()):
-            self.memory.free(here.buffer_type, here.address)
+            self.placements.clear()
 
     def memory_view(self, buffer_type: BufferType) -> MemoryView:
         fatal(buffer_type in self.memory.regions, f"Allocator does not support allocating in {buffer_type}")
@@ -169,16 +175,31 @@ class MeshDevice:
     # --- memory -------------------------------------------------------------------------------------------------
 
     @property
+    def memory(self) -> Memory:
+        """The card's, or that of a dry run where the present thread makes one."""
+        return self._dry.get(get_ident(), self._memory) if self._dry else self._memory
+
+    @property
+    def no_dispatch(self) -> bool:
+        """Commands are planned and reported but not run (graph capture with NO_DISPATCH)."""
+        return self.never_dispatches or (bool(self._dry) and get_ident() in self._dry)
+
+    def begin_dry_run(self) -> None:
+        """What the present thread calls from now on takes no memory, always fits, and does not run."""
+        with self.lock:
+            self._dry.setdefault(get_ident(), Boundless(self._memory))
+
+    def end_dry_run(self) -> None:
+        with self.lock:
+            self._dry.pop(get_ident(), None)
+
+    @property
     def chips(self) -> int:
         return len(self._device_ids)
 
     def check_open(self) -> None:
         if self.closed:
             raise CardError(f"MeshDevice {self._id} is closed: open it again before using it.")
-
-    def free_memory(self) -> FreeMemory:
-        l1, dram = self.memory.regions[BufferType.L1], self.memory.regions[BufferType.DRAM]
-        return FreeMemory(l1.size - l1.allocated, l1.largest_free, dram.size - dram.allocated, tuple(l1.blocks()))
 
     def allocate(self, spec: Spec, made_by: str) -> Buffer:
         """A new buffer outside any op (transfers, `allocate_tensor_on_device`)."""
@@ -216,12 +237,12 @@ class MeshDevice:
     def _collected(self, dropped: Dropped) -> None:
         if dropped.serial in self.live:
             self.let_go(dropped.serial, dropped.cell)
-            self.take_back(dropped.cell.place)
+            self.take_back(dropped.cell.place, dropped.cell.spec)
 
-    def take_back(self, here: Place, by: str = "") -> None:
+    def take_back(self, here: Place, spec: Spec, by: str = "") -> None:
         """Memory that a buffer has given up."""
         for listener in self.memory_listeners:
-            listener("free", here, None, by)
+            listener("free", here, spec, by)
         if not self.closed and here.address:  # a dry run has addresses 0
             self.memory.free(here.buffer_type, here.address)
 
@@ -237,6 +258,22 @@ class MeshDevice:
             key = placed.step.program_key
             cache.programs.setdefault(key, placement.kept_configs.get(key, []))
         return placement
+
+    def placement_key(self, plan: Plan, inputs: tuple[tuple[Place, str], ...]) -> Hashable | None:
+        """All that the placement of a plan with cached programs depends on; of its inputs, their place and maker."""
+        if self.no_dispatch or not self.program_cache.enabled:
+            return None
+        regions = self.memory.regions
+        return plan, inputs, regions[BufferType.L1].gaps, regions[BufferType.DRAM].gaps
+
+    def place_again(self, known: KnownPlacement, admit: Callable[[Placement], None]) -> Placement:
+        admit(known.placement)
+        for here in known.freed:
+            self.memory.free(here.buffer_type, here.address)
+        for here in known.taken:
+            self.memory.take(*here)
+        self._programs.next(len(known.placement.steps))
+        return known.placement
 
     @property
     def watched(self) -> bool:
@@ -432,6 +469,7 @@ class MeshDevice:
             self.traces.clear()
             self.loose.forget()
             self.program_cache.programs.clear()
+            self.placements.clear()
             self.live.clear()
             self.cells.clear()
             self._watched.clear()
@@ -450,9 +488,9 @@ def _stop(queues: list[Queue]) -> None:
         queue.close()
 
 
-def device_of(tensor: Tensor, op: str) -> MeshDevice:
-    """Where a tensor is; an error naming the op where it is on none."""
-    device = tensor.buffer(op).device
+def device_of(tensor: Tensor, op: str, freed: str = "Tensor is not allocated") -> MeshDevice:
+    """Where a tensor is; an error naming the op where it is on none, or is there no longer (`freed`)."""
+    device = tensor.buffer(op, freed).device
     assert isinstance(device, MeshDevice), "buffers are made by devices"
     return device
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
-from tt_cnn.virtual.planning.plan import Plan, Step
+from tt_cnn.virtual.memory.memory import Memory
+from tt_cnn.virtual.planning.plan import Plan
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import Cell
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -24,8 +25,8 @@ class _Repeat(NamedTuple):
     """Without those that it only writes."""
     specs: tuple[Spec, ...]
     """Of the tensors: others may look at the same memory."""
-    memory: int
-    """The memory's version when it was placed."""
+    gaps: tuple[object, ...]
+    """Of the memory when it was placed."""
 
 
 class Repeats:
@@ -35,16 +36,16 @@ class Repeats:
         self._known: dict[Hashable, _Repeat] = {}
 
     def find(
-        self, key: Hashable, tensors: Sequence[Tensor], memory: int, programs_cached: Callable[[Plan], bool]
+        self, key: Hashable, tensors: Sequence[Tensor], memory: Memory, programs_cached: Callable[[Plan], bool]
     ) -> _Repeat | None:
-        """The command of the same call, where it is still right. `memory` is the memory's version."""
+        """The command of the same call, where it is still right."""
         if not self._known:
             return None
         try:
             known = self._known.get(key)
         except TypeError:  # an attribute that no plan can be kept for; making one says which
             return None
-        if known is None or known.memory != memory or not programs_cached(known.plan):
+        if known is None or known.gaps != memory.gaps or not programs_cached(known.plan):
             return None
         for tensor, spec in zip(tensors, known.specs, strict=True):
             if tensor.spec is not spec:
@@ -54,10 +55,9 @@ class Repeats:
                 return None
         return known
 
-    def keep(self, key: Hashable, tensors: Sequence[Tensor], memory: int, command: Command, plan: Plan) -> None:
-        in_place = all(slot.id < len(tensors) for slot in plan.outputs) and not plan.consumed
-        if in_place and command.cached and command.trace_id is None and all(isinstance(a, Step) for a in plan.actions):
+    def keep(self, key: Hashable, tensors: Sequence[Tensor], memory: Memory, command: Command, plan: Plan) -> None:
+        if command.cached and command.trace_id is None and plan.works_in_place:
             if len(self._known) >= self.LIMIT:
                 self._known.clear()
             specs = tuple(tensor.spec for tensor in tensors)
-            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, memory)
+            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, memory.gaps)

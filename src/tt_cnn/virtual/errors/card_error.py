@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from typing import Any
 
 from tt_cnn.interrupts import Setting
 
@@ -19,6 +21,20 @@ class CardError(RuntimeError):
         self.advice = advice
         self.where = ""
         """The step of a plan that failed, in words."""
+        self.reached: Any = None
+        """The `Placement` up to there, where a plan was being placed."""
+        self.explanation: Callable[[], list[str]] | None = None
+        """Lines after the message that take a search; many errors are caught and never read."""
+
+    def __str__(self) -> str:
+        explanation, self.explanation = self.explanation, None
+        if explanation is not None:
+            self.args = ("\n".join([self.args[0], *explanation()]),)
+        return super().__str__()
+
+    def __reduce__(self) -> Any:
+        str(self)  # the search belongs to this process
+        return super().__reduce__()
 
 
 class HazardError(CardError):

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.graphs.core_usage import CoreUsage, PeakMemoryUsagePerCore
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import Shape
 
 Node = dict[str, Any]
-_STATIC = ("circular_buffer_allocate", "dataflow_buffer_allocate", "scratchpad_allocate")
+_STATIC = {
+    "circular_buffer_allocate": "cb",
+    "dataflow_buffer_allocate": "dataflow_buffer",
+    "scratchpad_allocate": "scratchpad",
+}
+_UNSIGNED = 2**32
 
 
 @dataclass(frozen=True)
@@ -24,78 +30,69 @@ class TensorInfo:
         return f"TensorInfo(shape={self.shape}, size={self.size}, type={self.type.name})"
 
 
-@dataclass
-class PeakMemoryUsagePerCore:
-    """Bytes a core, each kind at its own peak and all of them together at theirs."""
-
-    peak_cb: int = 0
-    peak_l1: int = 0
-    peak_dataflow_buffer: int = 0
-    peak_scratchpad: int = 0
-    peak_total: int = 0
-
-    def __repr__(self) -> str:
-        return (
-            f"Peak Memory Usage Per Core:\n  CB:         {self.peak_cb} bytes\n  L1:         {self.peak_l1} bytes\n"
-            f"  DFB:        {self.peak_dataflow_buffer} bytes\n  Scratchpad: {self.peak_scratchpad} bytes\n"
-            f"  Total:      {self.peak_total} bytes"
-        )
-
-
 def extract_calltrace(trace: list[Node]) -> list[str]:
     """The functions in the order in which they were entered."""
     return [n["params"]["name"] for n in trace if n["node_type"] == "function_start"]
 
 
 def extract_peak_L1_memory_usage(trace: list[Node]) -> int:
-    """Whole L1 buffers, and every static buffer of a program once (borrowed ones too), at their highest."""
-    buffers = static = peak = depth = 0
+    """Whole L1 buffers and the static buffers of a program, at their highest.
+
+    A circular buffer counts even where it borrows a tensor's memory, a dataflow buffer only where it does not. What a
+    function outside all others is given counts, once. TT-NN counts in 32 bits: a graph in which more is freed than was
+    allocated has a peak near 2**32.
+    """
+    buffers = static = peak = 0
+    given = _given_to_functions(trace)
     for node in trace:
         kind, params = node["node_type"], node["params"]
-        if kind == "function_start":
-            if not depth:
-                buffers += sum(_l1_size(trace[t]["params"]) for t in node["input_tensors"])
-            depth += 1
-        elif kind == "function_end":
-            depth -= 1
-        elif kind in _STATIC:
-            static += params["size"]
+        if kind in _STATIC:
+            static += 0 if params.get("borrows_memory") == "1" else params["size"]
         elif kind == "circular_buffer_deallocate_all":
             static = 0
-        elif kind == "buffer_allocate":
+        elif kind == "buffer_allocate" or node["counter"] in given:
             buffers += _l1_size(params)
         elif kind == "buffer_deallocate":
-            buffers -= _l1_size(params)
-        peak = max(peak, buffers + static)
+            buffers -= _l1_size(trace[node["connections"][0]]["params"])
+        peak = max(peak, (buffers + static) % _UNSIGNED)
     return peak
 
 
+def _given_to_functions(trace: list[Node]) -> set[int]:
+    """Buffers that stand right behind the start of a function outside all others, with only tensors between."""
+    given = set()
+    depth = 0
+    behind_start = False
+    for node in trace:
+        kind = node["node_type"]
+        if behind_start and kind == "buffer":
+            given.add(node["counter"])
+        behind_start = (behind_start and kind in ("buffer", "tensor")) or (kind == "function_start" and not depth)
+        depth += (kind == "function_start") - (kind == "function_end")
+    return given
+
+
 def _l1_size(params: dict[str, Any]) -> int:
-    return params["size"] if params.get("buffer_type") == BufferType.L1.value else 0
+    return params["size"] if params["type"] == "L1" else 0
 
 
 def extract_resource_usage_per_core(
     trace: list[Node], interleaved_storage_cores: int | None = None
 ) -> PeakMemoryUsagePerCore:
     """What one core holds: a bank's share of each L1 buffer, and the static buffers that borrow no tensor's memory."""
-    now = dict.fromkeys(_STATIC, 0)
-    l1 = 0
-    peak = PeakMemoryUsagePerCore()
+    usage = CoreUsage()
     for node in trace:
         kind, params = node["node_type"], node["params"]
         if kind in _STATIC:
-            borrowed = params.get("globally_allocated", params.get("borrows_memory", "0"))
-            now[kind] += 0 if borrowed == "1" else params["size"]
+            if params.get("globally_allocated", params.get("borrows_memory", "0")) != "1":
+                usage.place(_STATIC[kind], params["size"])
         elif kind == "circular_buffer_deallocate_all":
-            now = dict.fromkeys(_STATIC, 0)
-        elif kind in ("buffer_allocate", "buffer_deallocate") and params["buffer_type"] == BufferType.L1.value:
-            l1 += params["max_size_per_bank"] * (1 if kind == "buffer_allocate" else -1)
-        peak.peak_cb = max(peak.peak_cb, now["circular_buffer_allocate"])
-        peak.peak_dataflow_buffer = max(peak.peak_dataflow_buffer, now["dataflow_buffer_allocate"])
-        peak.peak_scratchpad = max(peak.peak_scratchpad, now["scratchpad_allocate"])
-        peak.peak_l1 = max(peak.peak_l1, l1)
-        peak.peak_total = max(peak.peak_total, l1 + sum(now.values()))
-    return peak
+            usage.clear()
+        elif kind == "buffer_allocate" and params["type"] == "L1":
+            usage.take(params["max_size_per_bank"])
+        elif kind == "buffer_deallocate" and params["type"] == "L1":
+            usage.give(params["max_size_per_bank"])
+    return usage.peak
 
 
 def extract_circular_buffers_peak_size_per_core(trace: list[Node]) -> int:
@@ -113,12 +110,16 @@ def extract_output_tensors(trace: list[Node]) -> set[int]:
 
 
 def extract_output_info(trace: list[Node]) -> list[TensorInfo]:
+    """Of the outputs that a buffer is known of: views have none in the graph."""
+    tensors = extract_output_tensors(trace)
     infos = []
-    for counter in sorted(extract_output_tensors(trace)):
-        params = trace[counter]["params"]
-        if "address" in params:
-            dims = [int(d) for d in re.findall(r"\d+", params["shape"])]
-            infos.append(TensorInfo(Shape(dims), params["size"], BufferType(params["buffer_type"])))
+    for node in trace:
+        if node["node_type"] == "buffer":
+            params = node["params"]
+            for counter in sorted(tensors.intersection(node["connections"])):
+                dims = [int(d) for d in re.findall(r"\d+", trace[counter]["params"]["shape"])]
+                kind = BufferType.L1 if params["type"] == "L1" else BufferType.DRAM
+                infos.append(TensorInfo(Shape(dims), params["size"], kind))
     return infos
 
 

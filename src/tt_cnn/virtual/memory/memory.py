@@ -7,8 +7,9 @@ are checked against the lowest tensor when a program is enqueued.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right, insort
+from copy import copy
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
@@ -17,8 +18,7 @@ from tt_cnn.virtual.types.geometry import div_up, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(NamedTuple):
     """What a spec needs of one memory: bytes in each bank, over how many banks, and in all."""
 
     buffer_type: BufferType
@@ -41,8 +41,6 @@ class Region:
         self._used: dict[int, int] = {}
         self.allocated = 0
         """Bytes a bank."""
-        self.version = 0
-        """Counts changes."""
 
     def allocate(self, bank_bytes: int) -> int | None:
         """The address of a new block, or None. Blocks are at least one alignment unit long."""
@@ -57,20 +55,27 @@ class Region:
             return address
         return None
 
+    def take(self, address: int, bank_bytes: int) -> None:
+        """A block at an address that is known to be free."""
+        size = round_up(max(bank_bytes, self.alignment), self.alignment)
+        i = bisect_right(self._free, (address, self.base + self.size)) - 1
+        assert i >= 0 and address + size <= self._free[i][1], f"{self.name} is in use at {address}"
+        self._take(i, address, size)
+
     def _take(self, i: int, address: int, size: int) -> None:
-        start, end = self._free.pop(i)
-        if address + size < end:
-            self._free.insert(i, (address + size, end))
+        start, end = self._free[i]
+        rest = []
         if start < address:
-            self._free.insert(i, (start, address))
+            rest.append((start, address))
+        if address + size < end:
+            rest.append((address + size, end))
+        self._free[i : i + 1] = rest
         self._used[address] = size
         self.allocated += size
-        self.version += 1
 
     def free(self, address: int) -> None:
         size = self._used.pop(address)
         self.allocated -= size
-        self.version += 1
         start, end = address, address + size
         i = bisect_left(self._free, (start, end))
         if i < len(self._free) and self._free[i][0] == end:
@@ -80,13 +85,20 @@ class Region:
         insort(self._free, (start, end))
 
     @property
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """What is free: first and behind-last address, in the order of addresses. All that allocating depends on."""
+        return tuple(self._free)
+
+    @property
     def largest_free(self) -> int:
         return max((end - start for start, end in self._free), default=0)
 
     @property
     def lowest(self) -> int | None:
-        """The lowest address in use."""
-        return min(self._used) if self._used else None
+        """The lowest address in use: where the first gap ends, if it begins at the base."""
+        if not self._used:
+            return None
+        return self._free[0][1] if self._free and self._free[0][0] == self.base else self.base
 
     def blocks(self) -> list[tuple[int, int, bool]]:
         """(address, bytes, in use) in the order of addresses."""
@@ -99,7 +111,6 @@ class Region:
     def restore(self, snapshot: tuple[list[tuple[int, int]], dict[int, int]]) -> None:
         self._free, self._used = list(snapshot[0]), dict(snapshot[1])
         self.allocated = sum(self._used.values())
-        self.version += 1
 
 
 def l1_region(card: Card, top: int) -> Region:
@@ -143,9 +154,8 @@ class Memory:
         }
 
     @property
-    def version(self) -> int:
-        """Another number after every change."""
-        return sum(region.version for region in self.regions.values())
+    def gaps(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        return tuple([region.gaps for region in self.regions.values()])
 
     def page_alignment(self, buffer_type: BufferType) -> int:
         return self.card.dram_alignment if buffer_type is BufferType.DRAM else self.card.l1_alignment
@@ -163,9 +173,25 @@ class Memory:
             raise OutOfMemory(region, footprint)
         return address
 
+    def take(self, buffer_type: BufferType, address: int, bank_bytes: int) -> None:
+        """Memory that is known to be free, at an address that was found before."""
+        if address:
+            self.regions[buffer_type].take(address, bank_bytes)
+
     def free(self, buffer_type: BufferType, address: int) -> None:
         if address:
             self.regions[buffer_type].free(address)
+
+    def program_limit(self, kind: str) -> int:
+        """The address at which the `circular` or `dataflow` buffers of a program must end."""
+        return self.card.l1_size
+
+    def copy(self) -> Memory:
+        """The same to try something in."""
+        made = copy(self)
+        made.regions = {kind: copy(region) for kind, region in self.regions.items()}
+        made.restore(self.snapshot())
+        return made
 
     def snapshot(self) -> dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]:
         return {kind: region.snapshot() for kind, region in self.regions.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
-from tt_cnn.virtual.types.enums import TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BufferType, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -22,16 +22,23 @@ def check_shard_grid(card: Card, spec: Spec) -> None:
         grid = spec.cores_with_data
         if _is_inside(grid, limit):
             return
-    kind = spec.memory_config.buffer_type.name
-    outside = next(c for c in grid.cores() if c.x >= limit[0] or c.y >= limit[1])
-    if kind == "DRAM" and outside.y:
+    check_cores(card, grid, spec.memory_config.buffer_type)
+
+
+def check_cores(card: Card, grid: CoreRangeSet, buffer_type: BufferType) -> None:
+    """Every core of the grid must have a bank of this memory."""
+    limit = (card.dram_banks, 1) if buffer_type is BufferType.DRAM else card.grid
+    outside = next((c for c in grid.cores() if c.x >= limit[0] or c.y >= limit[1]), None)
+    if outside is None:
+        return
+    if buffer_type is BufferType.DRAM and outside.y:
         raise CardError(
             f"Invalid DRAM shard grid: shard core ({outside.x}, {outside.y}) is not on row 0. DRAM banks are 1D "
             "(bank_id == logical x-coordinate), so every shard core must have y == 0."
         )
     raise CardError(
-        f"Invalid shard grid: shard core ({outside.x}, {outside.y}) has no {kind} bank on this device, which has "
-        f"{limit[0] * limit[1]} of them. Derive the shard grid from the device (dram_grid_size() for DRAM, "
+        f"Invalid shard grid: shard core ({outside.x}, {outside.y}) has no {buffer_type.name} bank on this device, "
+        f"which has {limit[0] * limit[1]} of them. Derive the shard grid from the device (dram_grid_size() for DRAM, "
         "compute_with_storage_grid_size() for L1) rather than assuming a fixed size -- a harvested device exposes "
         "fewer banks than an unharvested one of the same type. An L1 shard core outside the compute grid is legal only "
         "while it is claimed via ServiceCoreManager."

@@ -16,7 +16,8 @@ from torch import Tensor
 from tt_cnn.virtual.numerics.primitive import primitive
 
 
-def _reduced(shape: Sequence[int], *, dims: tuple[int, ...], **_: Any) -> tuple[int, ...]:
+def reduced(shape: Sequence[int], *, dims: tuple[int, ...], **_: Any) -> tuple[int, ...]:
+    """A shape whose dimensions `dims` are kept with size 1."""
     axes = {dim % len(shape) for dim in dims}
     return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
 
@@ -25,7 +26,7 @@ def _multiplied(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return (*torch.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
 
 
-@primitive("total", shape=_reduced)
+@primitive("total", shape=reduced)
 def total(x: Tensor, *, dims: tuple[int, ...]) -> Tensor:
     """Sums over some dimensions, which are kept."""
     return x.contiguous().sum(dims, keepdim=True)

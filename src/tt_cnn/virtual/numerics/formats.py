@@ -37,6 +37,11 @@ INTEGER_CARRIERS = {
 _INTEGER_BITS = {DataType.UINT8: 8, DataType.INT8: 8, DataType.UINT16: 16, DataType.INT32: 32, DataType.UINT32: 32}
 
 
+def as_floats(x: Tensor) -> Tensor:
+    """Whole numbers as float32; floats as they are, in whichever width the engine computes."""
+    return x if x.is_floating_point() else x.to(torch.float32)
+
+
 def host_round(x: Tensor, dtype: DataType) -> Tensor:
     """`x` (float32) as `from_torch(..., dtype=dtype)` would store it.
 

@@ -94,7 +94,8 @@ def parameters_of(number: int) -> dict[str, Any]:
 
 def _number(parameters: dict[str, Any]) -> int:
     """Parameters as the one kind of argument that torch's schemas have for them."""
-    key = tuple(parameters.items())
+    numbers = [value for value in parameters.values() if isinstance(value, (float, tuple))]
+    key = tuple(parameters.items()), str(numbers)  # 0.0 and -0.0 are equal
     if key not in _numbers:
         _numbers[key] = len(_parameters)
         _parameters.append(parameters)

@@ -7,6 +7,7 @@ gives the same bits in a trace, where its tensors may lie differently, all runs 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,22 @@ def steady(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return function(*filled)[:size].reshape(shape)
 
     return run
+
+
+def ordered(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+    """Sorted values and where they stood, equal ones in their order and NaN above all numbers.
+
+    GPUs sort by bits: a NaN whose sign is set, as x86 makes them, would come first there. With plain ones they agree.
+    """
+    if x.is_floating_point() and x.device.type != "cpu":
+        x = with_plain_nans(x)
+    values, places = torch.sort(x, dim=dim, descending=descending, stable=True)
+    return values, places
+
+
+def with_plain_nans(x: Tensor) -> Tensor:
+    """Every NaN as the one whose sign is not set."""
+    return torch.where(x.isnan(), math.nan, x)
 
 
 def _filled(size: int) -> int:

@@ -38,12 +38,13 @@ from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.planning.placement import Place, Placement
 from tt_cnn.virtual.planning.plan import Allocate, FreeMemory, Plan, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
-from tt_cnn.virtual.queues.accesses import accesses_of_call
+from tt_cnn.virtual.queues.accesses import CallAccesses
 from tt_cnn.virtual.queues.queue import Command, current_queue, title
 from tt_cnn.virtual.tensors.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.tensors.storage import zeros
 from tt_cnn.virtual.tensors.tensor import OPERATORS, Tensor
-from tt_cnn.virtual.types.enums import Arch
+from tt_cnn.virtual.threads.calls import followers, told
+from tt_cnn.virtual.types.enums import Arch, BufferType
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -69,7 +70,10 @@ class Call:
         self.tensors = list(tensors)
         self.queue = current_queue.get() if queue is None else queue
         self.device = device
-        self.attributes = {name: _hashable(value) for name, value in attributes.items()}
+        self.attributes = attributes
+        for name, value in attributes.items():
+            if type(value) in (list, tuple, MemoryConfig):
+                attributes[name] = _hashable(value)
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         """What the user wrote, for errors."""
 
@@ -126,8 +130,7 @@ class Operation:
     name: str = ""
     """The TT-NN name without `ttnn.`, for example `experimental.convert_to_hwc`."""
 
-    reads_free_memory = False
-    """Its plan depends on how much memory is free (automatic slicing), so plans are cached with that too."""
+    freed: ClassVar[str] = "Tensor is not allocated"
 
     single = True
     """The call returns one tensor, not a list of them."""
@@ -148,6 +151,10 @@ class Operation:
         shapes = ", ".join("x".join(map(str, t.shape)) for t in call.tensors)
         return f"ttnn.{self.name}({shapes})"
 
+    def freed_input(self, call: Call, i: int) -> str:
+        """What TT-NN says where its input i was given back; most ops of its end the process there."""
+        return self.freed
+
     def alternatives(self, call: Call) -> Iterator[Alternative]:
         """Changes of the call to try when it does not fit, the mildest first."""
         config = call.attributes.get("memory_config", DRAM_MEMORY_CONFIG)
@@ -159,12 +166,17 @@ class Operation:
         return None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not followers():
+            return self._bind_and_run(args, kwargs)
+        return told(f"ttnn.{self.name}", self._bind_and_run, args, kwargs)
+
+    def _bind_and_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             call = self.bind(args, kwargs)
             call.given = args, kwargs
             result = self.shortcut(call)
             if result is not None:
-                return result
+                return _another(result, call.tensors)
             return self.run(call) if Operation.runner is None else Operation.runner(self, call)
         except Exception as error:
             if is_fault(error):
@@ -177,7 +189,8 @@ class Operation:
         if not takes(type(self).arguments, (self, *args), kwargs):
             raise TypeError(_signature_message(self, args, kwargs))
         for value in kwargs.values():
-            _check_grid(value)
+            if isinstance(value, (MemoryConfig, CoreRangeSet)):
+                _check_grid(value)
         call = self.arguments(*args, **kwargs)
         if not all(isinstance(tensor, Tensor) for tensor in call.tensors):
             raise TypeError(_signature_message(self, args, kwargs))
@@ -187,12 +200,12 @@ class Operation:
         device = self._device(call)
         with device.lock:
             queue = device.queue(call.queue).index
-            buffers = [tensor.buffer(self.name) for tensor in call.tensors]
+            buffers = [tensor.buffer(self.name, self.freed_input(call, i)) for i, tensor in enumerate(call.tensors)]
             if any(buffer.device is not device for buffer in buffers):
                 raise CardError(f"ttnn.{self.name} was given tensors of different devices.")
             key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
-            repeats, version = device.repeats, device.memory.version
-            repeat = None if device.watched else repeats.find(key, call.tensors, version, device.programs_cached)
+            repeats = device.repeats
+            repeat = None if device.watched else repeats.find(key, call.tensors, device.memory, device.programs_cached)
             if repeat is not None:
                 device.enqueue(repeat.command)
                 for cell in repeat.command.writes:
@@ -200,8 +213,10 @@ class Operation:
                 return self.results([call.tensors[slot.id] for slot in repeat.plan.outputs], call)
             numbering = _number(buffers)
             plan = make_plan(device, self, [t.spec for t in call.tensors], numbering, call.attributes)
-            inputs = {n: b.place for n, b in zip(numbering, buffers, strict=True)}
-            cached = device.programs_cached(plan)
+            inputs = tuple([(buffer.place, buffer.made_by) for buffer in buffers])
+            ground = device.placement_key(plan, inputs)
+            known = device.placements.get(ground)
+            cached = known is not None or device.programs_cached(plan)
             if device.capturing is not None and device.capturing.queue == queue:
                 fatal(
                     cached,
@@ -214,23 +229,30 @@ class Operation:
                 self._check_readable(call, plan, buffers)
 
             def admit(placement: Placement) -> None:
-                placement.accesses = accesses_of_call(plan, placement, buffers, self.name)
+                if known is None:
+                    placement.accesses = CallAccesses(plan, placement, inputs, self.name)
                 if plan.steps and not captured:
                     what = title(f"ttnn.{self.name}", current_layer(), queue)
                     device.hazards.admit(queue, what, placement.accesses)
 
-            placement = self._place(device, call, numbering, plan, inputs, admit)
+            if known is not None:
+                placement = device.place_again(known, admit)
+            else:
+                placement = self._place(device, call, numbering, plan, inputs, admit)
+                if ground is not None and all(placed.cached for placed in placement.steps):
+                    device.placements.put(ground, plan, placement)
             for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
             outputs = self._outputs(device, call, plan, placement.places, buffers, captured)
             command = self._enqueue(device, queue, call, plan, outputs, buffers, cached, placement)
             if command is not None:
-                repeats.keep(key, call.tensors, device.memory.version, command, plan)
-        return self.results(outputs, call)
+                repeats.keep(key, call.tensors, device.memory, command, plan)
+        results = self.results(outputs, call)
+        return results if plan.steps else _another(results, call.tensors)
 
     def _device(self, call: Call) -> MeshDevice:
         if call.tensors:
-            return device_of(call.tensors[0], self.name)
+            return device_of(call.tensors[0], self.name, self.freed_input(call, 0))
         fatal(call.device is not None, f"ttnn.{self.name} needs a device")
         assert call.device is not None
         call.device.check_open()
@@ -242,9 +264,10 @@ class Operation:
         call: Call,
         numbering: list[int],
         plan: Plan,
-        inputs: dict[int, Place],
+        given: Sequence[tuple[Place, str]],
         admit: Callable[[Placement], None],
     ) -> Placement:
+        inputs = {n: place for n, (place, _) in zip(numbering, given, strict=True)}
         for action in plan.actions:
             if isinstance(action, Allocate):
                 check_shard_grid(device.card, action.slot.spec)
@@ -253,15 +276,15 @@ class Operation:
         except HazardError:
             raise
         except CardError as error:
-            specs = [t.spec for t in call.tensors]
-            explain(
-                error,
-                device,
-                self.describe(call),
-                lambda changes: make_plan(device, self, specs, numbering, call.attributes | changes),
-                inputs,
-                self.alternatives(call),
-            )
+            for listener in device.refusal_listeners:
+                listener(f"ttnn.{self.name}", plan, error.reached)
+            error.reached = None
+            card, specs, attributes = device.card, [t.spec for t in call.tensors], call.attributes
+
+            def plan_of(changes: dict[str, Any], memory: FreeMemory) -> Plan:
+                return plan_call(card, self, specs, numbering, attributes | changes, memory)
+
+            explain(error, device, self.describe(call), plan_of, inputs, list(self.alternatives(call)))
             raise
 
     def _check_readable(self, call: Call, plan: Plan, buffers: list[Any]) -> None:
@@ -333,15 +356,14 @@ class Operation:
             (buffer.cell, slot.spec, slot.buffer in plan.only_written)
             for buffer, slot in zip(buffers, plan.inputs, strict=True)
         ]
-        engine, chips = device.engine, device.chips
-        context = Context(
-            engine, device.card.arch, tuple(t.spec for t in call.tensors), tuple(specs), tuple(plan.steps)
-        )
-        bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **call.attributes)
-        if all(spec.shape.volume() == 0 for spec in specs):
-            bound = functools.partial(self._nothing, specs, engine)
+        engine, chips, arch, attributes = device.engine, device.chips, device.card.arch, call.attributes
+        given = tuple([tensor.spec for tensor in call.tensors])
 
         def job() -> None:
+            context = Context(engine, arch, given, tuple(specs), tuple(plan.steps))
+            bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **attributes)
+            if all(spec.shape.volume() == 0 for spec in specs):
+                bound = functools.partial(self._nothing, specs, engine)
             values = [cell.read(spec, chips, engine.device, ignored) for cell, spec, ignored in sources]
             results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
             for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):
@@ -378,7 +400,7 @@ class Operation:
         return value
 
 
-def _check_grid(value: Any) -> None:
+def _check_grid(value: MemoryConfig | CoreRangeSet) -> None:
     """The real library ends the process for many calls on no cores; some say this."""
     shard = value.shard_spec if isinstance(value, MemoryConfig) else None
     grid = value if isinstance(value, CoreRangeSet) else None if shard is None else shard.grid
@@ -395,13 +417,13 @@ def make_plan(
     device: MeshDevice, operation: Operation, specs: list[Spec], numbering: list[int], attributes: dict[str, Any]
 ) -> Plan:
     """The plan of a call, from the card's cache where the same specs and attributes were planned before."""
-    memory = device.free_memory() if operation.reads_free_memory else None
-    key = (operation.name, tuple(specs), tuple(numbering), tuple(attributes.items()), memory)
-    plan = device.plans.get(key)
+    request = (operation.name, tuple(specs), tuple(numbering), tuple(attributes.items()))
+    gaps = device.memory.regions[BufferType.L1].gaps
+    plan = device.plans.get(request, gaps)
     if plan is None:
         _refuse_tensors(tuple(attributes.values()))
-        plan = plan_call(device.card, operation, specs, numbering, attributes, memory or device.free_memory())
-        device.plans.put(key, plan)
+        plan = plan_call(device.card, operation, specs, numbering, attributes, FreeMemory.of(device.memory))
+        device.plans.put(request, gaps, plan)
     return plan
 
 
@@ -424,6 +446,14 @@ def plan_call(
             raise
         message = f"ttnn.{operation.name} divides by a size of a tensor without elements."
         return planner.refused(CardError(message, "  TT-NN ends the process for many such calls"))
+
+
+def _another(result: Any, tensors: Sequence[Tensor]) -> Any:
+    """Where there is nothing to do, TT-NN does not give the caller's own tensor back but another one in the same
+    memory, which both then hold."""
+    if isinstance(result, Tensor) and any(result is one for one in tensors) and result.is_allocated():
+        return result.another()
+    return result
 
 
 def _signature_message(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

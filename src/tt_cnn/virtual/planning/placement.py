@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.memory.memory import Footprint, Memory
-from tt_cnn.virtual.planning.plan import Action, Allocate, CircularBuffer, Free, Plan, Refuse, Step
+from tt_cnn.virtual.planning.dry_run import Boundless
+from tt_cnn.virtual.planning.plan import Allocate, AllocateConfig, CircularBuffer, Free, Plan, Refuse, Step
+from tt_cnn.virtual.planning.program import ProgramKey
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The memory of one buffer."""
 
     buffer_type: BufferType
@@ -29,10 +31,16 @@ class PlacedStep:
 
     step: Step
     buffer_addresses: tuple[int, ...]
-    """Of `step.buffers`, in their order; a borrowed one is where its tensor is."""
+    """Of `step.buffers`, in their order; a borrowed one is where its tensor is, or inside it."""
     allocated: list[tuple[Spec | None, Place]] = field(default_factory=list)
     """Buffers allocated since the step before."""
     lowest_l1: int | None = None
+    tables: list[tuple[AllocateConfig, Place]] = field(default_factory=list)
+    """Those that its program brought; a program that was there before has them already."""
+    keeps_program: bool = True
+    """The program cache keeps the program and its tables. Without one they go when the program has run."""
+    cached: bool = False
+    """Its program was in the program cache."""
 
 
 @dataclass
@@ -42,8 +50,10 @@ class Placement:
     steps: list[PlacedStep]
     accesses: Sequence[Access] = ()
     """Memory that the call reads and writes."""
-    kept_configs: dict[tuple[object, ...], list[Place]] = field(default_factory=dict)
+    kept_configs: dict[ProgramKey, list[Place]] = field(default_factory=dict)
     """L1_SMALL tables of programs seen for the first time, by program key."""
+    refused: PlacedStep | None = None
+    """The step that was not dispatched, where that is what the call failed at."""
 
 
 class ProgramIds:
@@ -52,8 +62,8 @@ class ProgramIds:
     def __init__(self) -> None:
         self._last = 0
 
-    def next(self) -> int:
-        self._last += 1
+    def next(self, count: int = 1) -> int:
+        self._last += count
         return self._last
 
 
@@ -61,7 +71,7 @@ def place(
     plan: Plan,
     memory: Memory,
     inputs: dict[int, Place],
-    cached: Container[tuple[object, ...]],
+    cached: Container[ProgramKey],
     ids: ProgramIds,
     keep_configs: bool = True,
     admit: Callable[[Placement], None] = lambda placement: None,
@@ -70,13 +80,15 @@ def place(
 
     Without a program cache a program's tables go with the program (`keep_configs` False).
     """
-    before = memory.snapshot()
+    placer = _Placer(plan, memory, dict(inputs), cached, ids, keep_configs)
     try:
-        placement = _Placer(plan, memory, dict(inputs), cached, ids, keep_configs).run()
+        placement = placer.run()
         admit(placement)
         return placement
-    except BaseException:
-        memory.restore(before)
+    except BaseException as error:
+        placer.undo()
+        if isinstance(error, CardError):
+            error.reached = placer.result
         raise
 
 
@@ -88,7 +100,7 @@ class _Placer:
         plan: Plan,
         memory: Memory,
         places: dict[int, Place],
-        cached: Container[tuple[object, ...]],
+        cached: Container[ProgramKey],
         ids: ProgramIds,
         keep_configs: bool,
     ) -> None:
@@ -96,59 +108,88 @@ class _Placer:
         self.cached, self.ids, self.keep_configs = cached, ids, keep_configs
         self.result = Placement(places, [])
         self.fresh: list[tuple[Spec | None, Place]] = []
+        self.seen: set[ProgramKey] = set()
+        """Programs of the steps so far."""
+        self.changes: list[tuple[bool, Place]] = []
+        """Memory that was taken (True) and given back, in order."""
+
+    def undo(self) -> None:
+        for taken, here in reversed(self.changes):
+            if taken:
+                self.memory.free(here.buffer_type, here.address)
+            else:
+                self.memory.take(*here)
 
     def run(self) -> Placement:
-        for at, action in enumerate(self.plan.actions):
-            try:
-                self._act(action)
-            except CardError as error:
-                error.where = _where(self.plan, at)
-                raise
+        at = 0
+        try:
+            for at, action in enumerate(self.plan.actions):  # noqa: B007  # where it ends, for the error
+                if isinstance(action, Allocate):
+                    slot = action.slot
+                    self.places[slot.buffer] = self._take(self.memory.footprint(slot.spec), slot.spec)
+                elif isinstance(action, Free):
+                    self._give_back(self.places[action.slot.buffer])
+                elif isinstance(action, Refuse):
+                    raise CardError(action.error.message, action.error.advice)
+                elif not (action.moves and self._moves_nowhere(action)):
+                    self._dispatch(action)
+        except CardError as error:
+            error.where = _where(self.plan, at)
+            raise
         return self.result
-
-    def _act(self, action: Action) -> None:
-        if isinstance(action, Allocate):
-            self.places[action.slot.buffer] = self._take(self.memory.footprint(action.slot.spec), action.slot.spec)
-        elif isinstance(action, Free):
-            gone = self.places[action.slot.buffer]
-            self.memory.free(gone.buffer_type, gone.address)
-        elif isinstance(action, Refuse):
-            raise CardError(action.error.message, action.error.advice)
-        elif not self._moves_nowhere(action):
-            self._dispatch(action)
 
     def _take(self, need: Footprint, spec: Spec | None) -> Place:
         here = Place(need.buffer_type, self.memory.allocate(need), need.bank_bytes)
         self.fresh.append((spec, here))
+        self.changes.append((True, here))
         return here
+
+    def _give_back(self, here: Place) -> None:
+        self.memory.free(here.buffer_type, here.address)
+        self.changes.append((False, here))
 
     def _moves_nowhere(self, step: Step) -> bool:
         """A move whose output got its input's address is not dispatched."""
-        return step.moves and (
-            self.places[step.inputs[0].buffer].address == self.places[step.outputs[0].buffer].address
-        )
+        return self.places[step.inputs[0].buffer].address == self.places[step.outputs[0].buffer].address
 
     def _dispatch(self, step: Step) -> None:
-        self._place_configs(step)
-        addresses, regions = _buffer_addresses(step, self.memory, self.places)
-        placed = PlacedStep(step, addresses, self.fresh, self.memory.regions[BufferType.L1].lowest)
-        _check_program(regions, placed.lowest_l1, self.memory, self.ids)
+        tables = self._place_configs(step) if step.configs else []
+        card, memory = self.memory.card, self.memory
+        lowest = None if isinstance(memory, Boundless) else memory.regions[BufferType.L1].lowest
+        addresses, end, borrows = _static_addresses(step, card.l1_base, card.dram_alignment)
+        if borrows:
+            addresses = _with_borrowed(addresses, step.buffers, self.places)
+        key = step.program_key
+        cached = key in self.cached or (self.keep_configs and key in self.seen)
+        self.seen.add(key)
+        placed = PlacedStep(step, addresses, self.fresh, lowest, tables, self.keep_configs, cached)
+        program = self.ids.next()
+        try:
+            if end > memory.program_limit("dataflow") or (lowest is not None and end > lowest):  # the lower limit
+                _check_program(step, memory, lowest, program)
+            if isinstance(memory, Boundless) and memory.l1_in_use and not cached:
+                refusal = step.program.dry_run_refusal(step)
+                fatal(refusal is None, refusal or "")
+        except CardError:
+            self.result.refused = placed
+            raise
         self.result.steps.append(placed)
         self.fresh = []
         if not self.keep_configs:
             for here in self.result.kept_configs.pop(step.program_key, ()):
-                self.memory.free(here.buffer_type, here.address)
+                self._give_back(here)
 
-    def _place_configs(self, step: Step) -> None:
+    def _place_configs(self, step: Step) -> list[tuple[AllocateConfig, Place]]:
         kept = self.result.kept_configs
-        if not step.configs or step.program_key in self.cached or step.program_key in kept:
-            return
+        if step.program_key in self.cached or step.program_key in kept:
+            return []
         tables = kept.setdefault(step.program_key, [])
         for config in step.configs:
             total = config.bank_bytes * config.cores
             here = self._take(Footprint(config.buffer_type, config.bank_bytes, config.cores, total), None)
             tables.append(here)
             self.places[config.buffer] = here
+        return list(zip(step.configs, tables, strict=True))
 
 
 def _where(plan: Plan, at: int) -> str:
@@ -190,53 +231,57 @@ class _Stack:
         return address
 
 
-def _buffer_addresses(
-    step: Step, memory: Memory, places: dict[int, Place]
-) -> tuple[tuple[int, ...], dict[str, dict[CoreRange, int]]]:
-    """Addresses of the step's buffers, and where each kind's static region ends on each core range.
+_Static = tuple[tuple[int, ...], int, bool]
+"""What is known of a step's buffers before tensors have addresses: where they are, but for those that borrow a tensor's
+memory; where the highest ends; whether some borrow. Plain tuples of numbers, which the garbage collector forgets."""
 
-    A buffer that borrows a table of a program that is cached has no address of this placement.
-    """
-    static, regions = _static_addresses(step, memory.card.l1_base, memory.card.dram_alignment)
+
+def _with_borrowed(
+    static: tuple[int, ...], buffers: tuple[CircularBuffer, ...], places: dict[int, Place]
+) -> tuple[int, ...]:
+    """A buffer that borrows a table of a program that is cached has no address of this placement."""
     addresses = list(static)
-    for i, buffer in enumerate(step.buffers):
+    for i, buffer in enumerate(buffers):
         if buffer.alias is not None and buffer.alias.buffer in places:
-            addresses[i] = places[buffer.alias.buffer].address
-    return tuple(addresses), regions
+            addresses[i] = places[buffer.alias.buffer].address + buffer.offset
+    return tuple(addresses)
 
 
-def _static_addresses(step: Step, base: int, alignment: int) -> tuple[list[int], dict[str, dict[CoreRange, int]]]:
+def _static_addresses(step: Step, base: int, alignment: int) -> _Static:
     """The same wherever the tensors stand, so worked out once for a step. Scratchpads stand above all others."""
-    known = step.__dict__.get("_static_addresses")
+    known = getattr(step, "_static_addresses", None)
     if known is not None and known[0] == (base, alignment):
         return known[1]
-    found = _stacked_alike(step.buffers, base, alignment) or _stacked(step.buffers, base, alignment)
-    step.__dict__["_static_addresses"] = (base, alignment), found  # a frozen dataclass, as cached_property does it
+    found = _stacked_alike(step.buffers, base, alignment)
+    if found is None:
+        addresses, regions = _stacked(step.buffers, base, alignment)
+        borrows = any(buffer.alias is not None for buffer in step.buffers)
+        found = addresses, max([end for _, _, end in regions], default=0), borrows
+    object.__setattr__(step, "_static_addresses", ((base, alignment), found))  # a frozen dataclass, as `lazy` does it
     return found
 
 
-def _stacked_alike(
-    buffers: tuple[CircularBuffer, ...], base: int, alignment: int
-) -> tuple[list[int], dict[str, dict[CoreRange, int]]] | None:
+def _stacked_alike(buffers: tuple[CircularBuffer, ...], base: int, alignment: int) -> _Static | None:
     """`_stacked` for most programs: all buffers are of one kind and on the same cores, and lie one above the other."""
     if not buffers:
-        return None
-    cores, dataflow = buffers[0].cores, buffers[0].dataflow
-    if any(one.cores is not cores or one.dataflow is not dataflow for one in buffers):
-        return None
-    addresses, end = [0] * len(buffers), 0
-    for i, buffer in _scratch_last(buffers):
-        if buffer.alias is None:
-            addresses[i] = round_up(max(base, end), alignment)
-            end = addresses[i] + buffer.bytes
-    regions: dict[str, dict[CoreRange, int]] = {"circular": {}, "dataflow": {}}
-    regions[_kind(buffers[0])] = dict.fromkeys(cores.ranges(), end)
-    return addresses, regions
+        return (), 0, False
+    cores, dataflow, addresses, end, borrows = buffers[0].cores, buffers[0].dataflow, [], base, False
+    for buffer in buffers:
+        if buffer.cores is not cores or buffer.dataflow is not dataflow or buffer.scratch:
+            return None
+        if buffer.alias is not None:
+            borrows = True
+            addresses.append(0)
+        else:
+            addresses.append(round_up(end, alignment))
+            end = addresses[-1] + buffer.bytes
+    return tuple(addresses), 0 if cores.empty() else end, borrows
 
 
 def _stacked(
     buffers: tuple[CircularBuffer, ...], base: int, alignment: int
-) -> tuple[list[int], dict[str, dict[CoreRange, int]]]:
+) -> tuple[tuple[int, ...], list[tuple[str, CoreRange, int]]]:
+    """Addresses, and where the static region of each kind ends on each core range, in the order of naming."""
     stacks = {kind: _Stack(base, alignment) for kind in ("circular", "dataflow")}
     for buffer in buffers:
         stacks[_kind(buffer)].name(buffer.cores)
@@ -244,31 +289,27 @@ def _stacked(
     for i, buffer in _scratch_last(buffers):
         if buffer.alias is None:
             addresses[i] = stacks[_kind(buffer)].put(buffer)
-    return addresses, {kind: stack.ends for kind, stack in stacks.items()}
+    return tuple(addresses), [(kind, *end) for kind, stack in stacks.items() for end in stack.ends.items()]
 
 
 def _scratch_last(buffers: tuple[CircularBuffer, ...]) -> list[tuple[int, CircularBuffer]]:
     return sorted(enumerate(buffers), key=lambda item: item[1].scratch)
 
 
-def _check_program(
-    regions: dict[str, dict[CoreRange, int]], lowest: int | None, memory: Memory, ids: ProgramIds
-) -> None:
+def _check_program(step: Step, memory: Memory, lowest: int | None, program: int) -> None:
     """The checks of a program when it is enqueued: its static regions end inside L1 and below the lowest tensor."""
-    program = ids.next()
-    limit = memory.card.l1_size
-    for kind, ends in regions.items():
-        for cores, end in ends.items():
-            if end > limit:
-                raise CardError(
-                    f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 "
-                    f"size of {limit} B"
-                )
-            if lowest is not None and end > lowest:
-                raise CardError(
-                    f"Statically allocated {kind} buffers in program {program} clash with L1 buffers on core range "
-                    f"{cores}. L1 buffer allocated at {lowest} and static {kind} buffer region ends at {end}"
-                )
+    for kind, cores, end in _stacked(step.buffers, memory.card.l1_base, memory.card.dram_alignment)[1]:
+        limit = memory.program_limit(kind)
+        if end > limit:
+            raise CardError(
+                f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 "
+                f"size of {limit} B"
+            )
+        if lowest is not None and end > lowest:
+            raise CardError(
+                f"Statically allocated {kind} buffers in program {program} clash with L1 buffers on core range "
+                f"{cores}. L1 buffer allocated at {lowest} and static {kind} buffer region ends at {end}"
+            )
 
 
 def _kind(buffer: CircularBuffer) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import CardError
@@ -23,13 +24,13 @@ from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Allocate:
+class Allocate(NamedTuple):
     slot: Slot
+    by_call: bool = False
+    """The call makes it and hands it to the device operation that writes it; most of those make their own outputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(NamedTuple):
     slot: Slot
 
 
@@ -43,7 +44,7 @@ class Refuse:
 Action = Allocate | Free | Step | Refuse
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """The actions of one call, in order, and its outputs. Slots below `len(inputs)` are the call's tensors."""
 
@@ -52,10 +53,18 @@ class Plan:
     actions: tuple[Action, ...]
     consumed: tuple[Slot, ...] = ()
     """Inputs whose memory the call gives back (`move`, `deallocate_activation`)."""
+    reads_memory: bool = True
+    """It depends on how much memory is free (automatic slicing, choices among programs)."""
 
     @lazy
     def steps(self) -> list[Step]:
         return [a for a in self.actions if isinstance(a, Step)]
+
+    @lazy
+    def works_in_place(self) -> bool:
+        """It takes no memory, gives none back, and its results are tensors that it was given."""
+        ours = all(slot.id < len(self.inputs) for slot in self.outputs)
+        return ours and all(isinstance(action, Step) for action in self.actions)
 
     @lazy
     def only_written(self) -> frozenset[int]:
@@ -70,13 +79,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class FreeMemory:
-    """What planning may know of the allocator: bytes a bank that are free, the largest free block, and all blocks."""
+    """What planning may know of the allocator: bytes a bank of L1 that are free, and all blocks."""
 
     l1: int
-    l1_largest: int
-    dram: int
     l1_blocks: tuple[tuple[int, int, bool], ...] = ()
     """(address, bytes, in use) of L1, in the order of addresses."""
+
+    @classmethod
+    def of(cls, memory: Memory) -> FreeMemory:
+        l1 = memory.regions[BufferType.L1]
+        return cls(l1.size - l1.allocated, tuple(l1.blocks()))
 
     @property
     def _top(self) -> int | None:
@@ -125,11 +137,13 @@ class Planner:
 
     card: Card
     inputs: tuple[Slot, ...]
-    memory: FreeMemory
+    free_memory: FreeMemory
     actions: list[Action] = field(default_factory=list)
     consumed: list[Slot] = field(default_factory=list)
     workers: CoreRangeSet | None = None
     """The cores that the call leaves to the op (`sub_core_grids`); all of the card without."""
+    reads_memory: bool = False
+    """Somebody has asked for it."""
     _next: int = 0
     _simulated: _Simulation | None = None
 
@@ -146,6 +160,11 @@ class Planner:
         return CoreRangeSet([CoreRange((0, 0), (x - 1, y - 1))])
 
     @property
+    def memory(self) -> FreeMemory:
+        self.reads_memory = True
+        return self.free_memory
+
+    @property
     def next_buffer(self) -> int:
         """The number that the next tensor's memory gets; numbers grow in the order of allocation."""
         return self._next
@@ -154,11 +173,11 @@ class Planner:
         self._next += 1
         return self._next - 1
 
-    def allocate(self, spec: Spec) -> Slot:
+    def allocate(self, spec: Spec, by_call: bool = False) -> Slot:
         """A new device tensor."""
         id_ = self._id()
         slot = Slot(id_, id_, spec)
-        self.actions.append(Allocate(slot))
+        self.actions.append(Allocate(slot, by_call))
         return slot
 
     def view(self, slot: Slot, spec: Spec) -> Slot:
@@ -175,19 +194,16 @@ class Planner:
         self.consumed.append(slot)
 
     def program_l1(self) -> int:
-        """Bytes from the L1 base to the lowest tensor at this point of the plan: what a program's buffers may take.
-
-        Ops that choose a program by this set `reads_free_memory`.
-        """
+        """Bytes from the L1 base to the lowest tensor at this point of the plan: what a program's buffers may take."""
         if self._simulated is None:
             self._simulated = _Simulation(self.card, self.memory.l1_region(self.card))
         lowest = self._simulated.lowest_after(self.actions)
         return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
 
     def config_tensor(
-        self, bank_bytes: int, cores: int, buffer_type: BufferType = BufferType.L1_SMALL
+        self, bank_bytes: int, cores: int, buffer_type: BufferType = BufferType.L1_SMALL, row_bytes: int = 0
     ) -> AllocateConfig:
-        return AllocateConfig(bank_bytes, cores, self._id(), buffer_type)
+        return AllocateConfig(bank_bytes, cores, self._id(), buffer_type, row_bytes)
 
     def dispatch(
         self,
@@ -202,10 +218,11 @@ class Planner:
 
     def refused(self, error: CardError) -> Plan:
         """A plan that ends in an error. Plans are kept: the error must not hold on to the frames it was raised in."""
-        return Plan(self.inputs, (), (*self.actions, Refuse(error.with_traceback(None))))
+        actions = (*self.actions, Refuse(error.with_traceback(None)))
+        return Plan(self.inputs, (), actions, reads_memory=self.reads_memory)
 
     def finish(self, outputs: Sequence[Slot]) -> Plan:
-        return Plan(self.inputs, tuple(outputs), tuple(self.actions), tuple(self.consumed))
+        return Plan(self.inputs, tuple(outputs), tuple(self.actions), tuple(self.consumed), self.reads_memory)
 
 
 __all__ = [

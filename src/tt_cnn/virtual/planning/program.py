@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
@@ -26,6 +26,7 @@ from tt_cnn.virtual.planning.slots import AllocateConfig, CircularBuffer, Slot
 from tt_cnn.virtual.types.enums import MathFidelity
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.lazy import lazy
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +37,18 @@ class Program(ABC):
     follow from the other fields and name slots of one plan, so they do not count in that.
     """
 
+    suffix: ClassVar[str] = "DeviceOperation"
+    """What the name of its device operation has after `op`."""
+
     op: str
     factory: str
     cores: CoreRangeSet
     buffers: tuple[CircularBuffer, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def device_operation(self) -> str:
+        """The name that TT-NN's graphs and profiler give it."""
+        return self.op + self.suffix
 
     @abstractmethod
     def time(self, step: Step, figures: Figures) -> Cycles:
@@ -67,6 +76,11 @@ class Program(ABC):
     def decisions(self) -> dict[str, Any]:
         """The fields that this kind of program adds, by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _COMMON}
+
+    def dry_run_refusal(self, step: Step) -> str | None:
+        """What TT-NN says to a dry run (a graph capture with NO_DISPATCH) of a program that is not cached, while
+        tensors are in L1. None: it runs."""
+        return None
 
     def buffer(self, name: str) -> CircularBuffer:
         return next(one for one in self.buffers if one.name == name)
@@ -105,15 +119,23 @@ class Step:
     @lazy
     def program_key(self) -> ProgramKey:
         """What makes two steps the same program: the program cache compares this."""
-        return ProgramKey((self.program, tuple(s.spec for s in self.inputs), tuple(s.spec for s in self.outputs)))
+        return ProgramKey(self.program, tuple([s.spec for s in self.inputs]), tuple([s.spec for s in self.outputs]))
 
 
-class ProgramKey(tuple[Any, ...]):
+class ProgramKey:
     """A program and the specs of its tensors. It is looked up many times, so its hash is kept."""
 
-    @lazy
-    def _hash(self) -> int:
-        return super().__hash__()
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, program: Program, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> None:
+        self._parts = program, inputs, outputs
+        self._hash = hash(self._parts)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ProgramKey) and self._parts == other._parts)
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __repr__(self) -> str:
+        return repr(self._parts)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A tensor of the plan. Slots with the same `buffer` share memory (views, in-place results)."""
 
     id: int
@@ -18,23 +17,24 @@ class Slot:
     spec: Spec
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateConfig:
+class AllocateConfig(NamedTuple):
     """A sliding-window table in L1_SMALL (or DRAM); it stays while the step's program is cached."""
 
     bank_bytes: int
     cores: int
     buffer: int
     buffer_type: BufferType = BufferType.L1_SMALL
+    row_bytes: int = 0
+    """Of one core's part, without what aligns it; 0 where that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class CircularBuffer:
+class CircularBuffer(NamedTuple):
     """A circular buffer of a program: its bytes per core, its cores, and the tensor whose memory it borrows, if any.
 
     `name` says what is in it, and no two buffers of a program have the same. `dataflow` marks the newer dataflow
     buffers, whose addresses the real library does not tell; `scratch` those of them that are a kernel's private
-    scratchpad: they take L1 and count in the peak, but are no buffer between kernels.
+    scratchpad: they take L1 and count in the peak, but are no buffer between kernels. `offset` says where in the
+    tensor's memory a borrowed one begins.
     """
 
     bytes: int
@@ -43,3 +43,4 @@ class CircularBuffer:
     dataflow: bool = False
     scratch: bool = False
     name: str = ""
+    offset: int = 0

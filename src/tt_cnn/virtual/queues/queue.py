@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ from tt_cnn.interrupts import uninterrupted
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors.failures import Failure
 from tt_cnn.virtual.hazards.hazards import Access, Clock
+from tt_cnn.virtual.planning.happenings import Happening, happenings
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import Plan
 from tt_cnn.virtual.tensors.storage import Cell, HostStorage
@@ -52,6 +53,10 @@ class Command:
     trace_id: int | None = None
     cached: bool = True
     """Every program of this call was in the program cache."""
+
+    def happenings(self) -> Iterator[Happening]:
+        """What it does to the card's memory and cores, in order; nothing where it has no plan."""
+        return iter(()) if self.plan is None else happenings(self.plan, self.steps, self.places)
 
     def execute(self) -> None:
         """Run it. Where it fails, all that it should have written holds the failure, which is raised."""

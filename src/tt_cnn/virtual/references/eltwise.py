@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.gelu import gelu
@@ -74,6 +75,57 @@ def _gelu(input_tensor: Tensor, variant: Any = None, **_: Any) -> Tensor:
 def _where(**arguments: Any) -> Tensor:
     condition, yes, no, *_ = arguments.values()
     return torch.where(condition != 0, yes, no)
+
+
+@golden("addcmul")
+def _addcmul(input_a: Tensor, input_b: Tensor, input_c: Tensor, value: float = 1.0, **_: Any) -> Tensor:
+    return input_a + value * input_b * input_c
+
+
+@golden("addcdiv")
+def _addcdiv(input_a: Tensor, input_b: Tensor, input_c: Tensor, value: float = 1.0, **_: Any) -> Tensor:
+    return input_a + value * input_b / input_c
+
+
+@golden("lerp")
+def _lerp(input: Tensor, end: Tensor, weight: Any, **_: Any) -> Tensor:
+    return input + weight * (end - input)
+
+
+@golden("mac")
+def _mac(input_tensor_a: Tensor, input_tensor_b: Any, input_tensor_c: Any, **_: Any) -> Tensor:
+    return input_tensor_a * input_tensor_b + input_tensor_c
+
+
+@golden("addalpha")
+def _addalpha(input_tensor_a: Tensor, input_tensor_b: Tensor, alpha: float, **_: Any) -> Tensor:
+    return torch.add(input_tensor_a, input_tensor_b, alpha=alpha)
+
+
+@golden("subalpha")
+def _subalpha(input_tensor_a: Tensor, input_tensor_b: Tensor, alpha: float, **_: Any) -> Tensor:
+    return torch.sub(input_tensor_a, input_tensor_b, alpha=alpha)
+
+
+@golden("floor_div")
+def _floor_div(input_tensor_a: Tensor, input_tensor_b: Any, **_: Any) -> Tensor:
+    return torch.floor_divide(input_tensor_a, input_tensor_b)
+
+
+_GATES: dict[str, Callable[..., Tensor]] = {"glu": torch.sigmoid, "reglu": F.relu, "swiglu": F.silu, "geglu": F.gelu}
+
+
+def _gated(gate: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def function(input_tensor: Tensor, variant: Any = None, **_: Any) -> Tensor:
+        left, right = input_tensor.chunk(2, -1)
+        tanh = variant is not None and variant.name == "Tanh"
+        return left * (gate(right, approximate="tanh") if tanh else gate(right))
+
+    return function
+
+
+for _name, _gate in _GATES.items():
+    golden(_name)(_gated(_gate))
 
 
 @golden("pow")

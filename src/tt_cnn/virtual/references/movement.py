@@ -109,3 +109,24 @@ def _convert_to_hwc(input: Tensor, **_: Any) -> Tensor:
 def _convert_to_chw(input: Tensor, **_: Any) -> Tensor:
     """(1, 1, HW, C) as (1, 1, C, HW)."""
     return input.transpose(-2, -1)
+
+
+def _heads(x: Tensor, queries: int, keys: int | None, turned: bool) -> tuple[Tensor, Tensor, Tensor]:
+    keys = queries if keys is None else keys
+    batch, rows, _ = x.shape
+    cut = x.reshape(batch, rows, queries + 2 * keys, -1).transpose(1, 2)
+    q, k, v = cut.split([queries, keys, keys], 1)
+    return q, k.transpose(2, 3) if turned else k, v
+
+
+@golden("transformer.split_query_key_value_and_split_heads")
+def _split_heads(
+    input_tensor: Tensor,
+    kv_input_tensor: Tensor | None = None,
+    num_heads: int = 1,
+    num_kv_heads: int | None = None,
+    transpose_key: bool = True,
+    **_: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    whole = input_tensor if kv_input_tensor is None else torch.cat([input_tensor, kv_input_tensor], -1)
+    return _heads(whole, num_heads, num_kv_heads, transpose_key)

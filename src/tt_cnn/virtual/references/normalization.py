@@ -86,3 +86,11 @@ def _group_norm(
         raise ValueError(f"weights of {weight.numel()} numbers for {input_tensor.shape[-1]} channels")
     x = input_tensor.float().transpose(-2, -1).flatten(1, 2)
     return _scaled(F.group_norm(x, num_groups, eps=epsilon).mT.reshape(input_tensor.shape), weight, bias)
+
+
+@golden("transformer.attention_softmax", "transformer.attention_softmax_")
+def _attention_softmax(
+    tensor: Tensor, head_size: int | None = None, attention_mask: Tensor | None = None, **_: Any
+) -> Tensor:
+    scaled = tensor if head_size is None else tensor * head_size**-0.5
+    return torch.softmax(scaled if attention_mask is None else scaled + attention_mask, -1)

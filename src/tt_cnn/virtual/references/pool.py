@@ -60,3 +60,24 @@ def _upsample(input_tensor: Tensor, scale_factor: Any, *, mode: str = "nearest",
         input_tensor.float().permute(0, 3, 1, 2), scale_factor=tuple(float(f) for f in factors), mode=mode
     )
     return scaled.permute(0, 2, 3, 1)
+
+
+@golden("grid_sample")
+def _grid_sample(
+    input_tensor: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    align_corners: bool = False,
+    use_precomputed_grid: bool = False,
+    batch_output_channels: bool = False,
+    **_: Any,
+) -> Tensor:
+    """Of coordinates; prepared grids hold bits that are no numbers."""
+    if use_precomputed_grid:
+        raise RuntimeError("the golden function of ttnn.grid_sample takes coordinates, not a grid that is prepared")
+    n, rows, columns, last = grid.shape
+    points = grid.reshape(n, rows, columns * last // 2, 2).float()
+    image = input_tensor.permute(0, 3, 1, 2).float()
+    sampled = F.grid_sample(image, points, mode=mode, padding_mode="zeros", align_corners=align_corners)
+    sampled = sampled.permute(0, 2, 3, 1)
+    return sampled.reshape(n, rows, columns, -1) if batch_output_channels else sampled

@@ -16,6 +16,7 @@ from tt_cnn.virtual.numerics.formats import host_round, to_integer
 from tt_cnn.virtual.tensors.mesh import MeshToTensor, TensorToMesh
 from tt_cnn.virtual.tensors.storage import CARRIER, HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor, provides
+from tt_cnn.virtual.threads.calls import followed
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
@@ -95,6 +96,21 @@ def host_tensor(
     return Tensor.on_host(spec, HostStorage(padded))
 
 
+def constant_host_tensor(spec: Spec, value: float) -> Tensor:
+    """A host tensor of one value, which is converted once. Zeros are memory that the system clears when it is read,
+    which numpy asks for and torch does not."""
+    if spec.dtype.is_block_float:  # padding shares exponents with values
+        values = torch.full(tuple(spec.shape), value, dtype=torch.float32)
+        return host_tensor([values], spec.dtype, spec.layout, spec.memory_config)
+    kind = torch.float32 if spec.dtype.is_float else torch.int64
+    one = host_convert(torch.full((), value, dtype=kind), spec.dtype).to(CARRIER[spec.dtype])
+    if one == 0 and not torch.signbit(one):
+        values = torch.from_numpy(np.zeros(tuple(spec.padded_shape), str(one.dtype).removeprefix("torch.")))
+    else:
+        values = pad_to(one.expand(tuple(spec.shape)), spec.padded_shape).contiguous()
+    return Tensor.on_host(spec, HostStorage([in_host_memory(values)]))
+
+
 def _own(converted: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """Values of our own: the user may change the source before the card has read it."""
     converted = in_host_memory(converted.contiguous())
@@ -102,6 +118,8 @@ def _own(converted: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     return converted.clone() if shared and converted.numel() else converted
 
 
+@followed("ttnn.from_torch")
+@followed("ttnn::convert_python_tensor_to_tt_tensor", returns=True)
 def from_torch(
     tensor: Any,
     dtype: DataType | None = None,
@@ -189,6 +207,7 @@ def logical_values(tensor: Tensor) -> list[torch.Tensor]:
 
 
 @provides("to_torch")
+@followed("ttnn.to_torch")
 def to_torch(
     tensor: Tensor,
     dtype: torch.dtype | None = None,

@@ -200,13 +200,15 @@ class Holder(Protocol):
     engine: Engine
     hazards: HazardChecker
     lock: Guard
-    memory: Memory
+
+    @property
+    def memory(self) -> Memory: ...
 
     def captures(self, queue: int) -> bool: ...
 
     def let_go(self, serial: int, cell: Cell) -> None: ...
 
-    def take_back(self, here: Place, by: str = "") -> None: ...
+    def take_back(self, here: Place, spec: Spec, by: str = "") -> None: ...
 
 
 class Buffer:
@@ -226,6 +228,11 @@ class Buffer:
 
     def held_by(self, tensor: Owner) -> None:
         self._owners.append(weakref.ref(tensor))
+
+    @property
+    def tensors(self) -> list[Owner]:
+        """All that stand on it, deallocated ones too."""
+        return [tensor for one in self._owners if (tensor := one()) is not None]
 
     @property
     def owners(self) -> int:
@@ -259,7 +266,7 @@ class Buffer:
         with self.device.lock:
             if self.allocated:
                 self.given_back(by)
-                self.device.take_back(self.place, by)
+                self.device.take_back(self.place, self.spec, by)
 
     def given_back(self, by: str) -> None:
         """Its memory is no longer its own."""

@@ -10,6 +10,7 @@ import torch
 from tt_cnn.interrupts import uninterrupted
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.tensors.storage import Buffer, Holder, HostStorage
+from tt_cnn.virtual.threads.calls import followed
 from tt_cnn.virtual.types.enums import DataType, Layout, StorageType
 from tt_cnn.virtual.types.geometry import Shape, Tile, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -53,6 +54,14 @@ class Tensor:
         self = cls.__new__(cls)
         self._set(spec, None, buffer)
         return self
+
+    def another(self) -> Tensor:
+        """A second tensor in the same memory; on the host, the same one."""
+        if self._buffer is None:
+            return self
+        second = Tensor.on_device(self._spec, self._buffer)
+        second._is_view = self._is_view
+        return second
 
     def _set(self, spec: Spec, host: HostStorage | None, buffer: Buffer | None) -> None:
         self._spec = spec
@@ -139,8 +148,8 @@ class Tensor:
 
     # --- its memory ---------------------------------------------------------------------------------------------
 
-    def buffer(self, op: str = "") -> Buffer:
-        """The device buffer; an error naming the op where there is none any more (the real library crashes)."""
+    def buffer(self, op: str = "", freed: str = "Tensor is not allocated") -> Buffer:
+        """The device buffer; an error naming the op where there is none any more, which begins with `freed`."""
         buffer = self._buffer
         if buffer is not None and buffer.allocated and not (self._deallocated or buffer.device.closed):
             return buffer
@@ -153,7 +162,7 @@ class Tensor:
         if buffer.device.closed:
             raise CardError(f"{what} was given a tensor {_describe(self)} of a device that is closed.")
         raise CardError(
-            "Tensor is not allocated",
+            freed,
             f"  {what} was given a tensor {_describe(self)} that is no longer allocated (freed by "
             f"{buffer.freed_by or 'deallocate'})",
         )
@@ -177,6 +186,7 @@ class Tensor:
         memory = self.buffer("buffer_aligned_page_size").device.memory
         return round_up(self._spec.page_bytes, memory.page_alignment(self._spec.memory_config.buffer_type))
 
+    @followed("Tensor::deallocate")
     def deallocate(self, force: bool = False) -> None:
         """Give the memory back; without `force` only when no other tensor shares it. Twice is harmless."""
         buffer = self._buffer
@@ -208,7 +218,7 @@ class Tensor:
         """To a device (or another layout, on the host)."""
         if isinstance(target, Layout):
             return OPERATORS["to_layout"](self, target)
-        return OPERATORS["to_device"](self, target, memory_config, queue_id=cq_id)
+        return OPERATORS["to_device"](self, target, memory_config or self.memory_config(), queue_id=cq_id)
 
     def to_torch(self, **kwargs: Any) -> torch.Tensor:
         return OPERATORS["to_torch"](self, **kwargs)

@@ -42,6 +42,9 @@ from tt_cnn.virtual.ops.matmul.configs import (
     MatmulMultiCoreReuseMultiCast1DProgramConfig as MatmulMultiCoreReuseMultiCast1DProgramConfig,
 )
 from tt_cnn.virtual.ops.matmul.configs import (
+    MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig as MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig,
+)
+from tt_cnn.virtual.ops.matmul.configs import (
     MatmulMultiCoreReuseMultiCastProgramConfig as MatmulMultiCoreReuseMultiCastProgramConfig,
 )
 from tt_cnn.virtual.ops.matmul.configs import MatmulMultiCoreReuseProgramConfig as MatmulMultiCoreReuseProgramConfig
@@ -53,16 +56,22 @@ from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig
 from tt_cnn.virtual.ops.normalization.configs import (
     SoftmaxShardedMultiCoreProgramConfig as SoftmaxShardedMultiCoreProgramConfig,
 )
-from tt_cnn.virtual.ops.normalization.group_norm import create_group_norm_input_mask as create_group_norm_input_mask
-from tt_cnn.virtual.ops.normalization.group_norm import (
+from tt_cnn.virtual.ops.normalization.group_norm_masks import (
+    create_group_norm_input_mask as create_group_norm_input_mask,
+)
+from tt_cnn.virtual.ops.normalization.group_norm_masks import (
     create_group_norm_weight_bias_rm as create_group_norm_weight_bias_rm,
 )
+from tt_cnn.virtual.ops.pool.grid_points import prepare_grid_sample_grid as prepare_grid_sample_grid
 from tt_cnn.virtual.tensors.conversion import from_torch as from_torch
 from tt_cnn.virtual.tensors.conversion import to_torch as to_torch
+from tt_cnn.virtual.tensors.files.tensorbin import dump_tensor as dump_tensor
+from tt_cnn.virtual.tensors.files.tensorbin import load_tensor as load_tensor
 from tt_cnn.virtual.tensors.parts import combine_device_tensors as combine_device_tensors
 from tt_cnn.virtual.tensors.parts import get_device_tensors as get_device_tensors
 from tt_cnn.virtual.tensors.tensor import OPERATORS as _OPERATORS
 from tt_cnn.virtual.tracing.trace import MeshTraceId as MeshTraceId
+from tt_cnn.virtual.ttnn import cluster as cluster
 from tt_cnn.virtual.ttnn import core as core
 from tt_cnn.virtual.ttnn import device as device
 from tt_cnn.virtual.ttnn import distributed as distributed
@@ -94,13 +103,17 @@ from tt_cnn.virtual.ttnn.core import tile_size as tile_size
 from tt_cnn.virtual.ttnn.core import ttnn_dtype_to_torch_dtype as ttnn_dtype_to_torch_dtype
 from tt_cnn.virtual.ttnn.device import Arch as Arch
 from tt_cnn.virtual.ttnn.device import CloseDevice as CloseDevice
+from tt_cnn.virtual.ttnn.device import CloseDevices as CloseDevices
 from tt_cnn.virtual.ttnn.device import CreateDevice as CreateDevice
+from tt_cnn.virtual.ttnn.device import CreateDevices as CreateDevices
 from tt_cnn.virtual.ttnn.device import Device as Device
 from tt_cnn.virtual.ttnn.device import DispatchCoreAxis as DispatchCoreAxis
 from tt_cnn.virtual.ttnn.device import DispatchCoreConfig as DispatchCoreConfig
 from tt_cnn.virtual.ttnn.device import DispatchCoreType as DispatchCoreType
 from tt_cnn.virtual.ttnn.device import GetDefaultDevice as GetDefaultDevice
 from tt_cnn.virtual.ttnn.device import GetNumAvailableDevices as GetNumAvailableDevices
+from tt_cnn.virtual.ttnn.device import GetNumPCIeDevices as GetNumPCIeDevices
+from tt_cnn.virtual.ttnn.device import GetPCIeDeviceID as GetPCIeDeviceID
 from tt_cnn.virtual.ttnn.device import MeshDevice as MeshDevice
 from tt_cnn.virtual.ttnn.device import ReadDeviceProfiler as ReadDeviceProfiler
 from tt_cnn.virtual.ttnn.device import SetDefaultDevice as SetDefaultDevice
@@ -110,6 +123,7 @@ from tt_cnn.virtual.ttnn.device import get_allocator_base_address as get_allocat
 from tt_cnn.virtual.ttnn.device import get_dram_alignment as get_dram_alignment
 from tt_cnn.virtual.ttnn.device import get_l1_alignment as get_l1_alignment
 from tt_cnn.virtual.ttnn.device import get_memory_view as get_memory_view
+from tt_cnn.virtual.ttnn.device import get_pcie_device_ids as get_pcie_device_ids
 from tt_cnn.virtual.ttnn.device import init_device_compute_kernel_config as init_device_compute_kernel_config
 from tt_cnn.virtual.ttnn.device import is_trace_capture_active as is_trace_capture_active
 from tt_cnn.virtual.ttnn.device import manage_device as manage_device
@@ -117,13 +131,21 @@ from tt_cnn.virtual.ttnn.device import open_device as open_device
 from tt_cnn.virtual.ttnn.device import synchronize_device as synchronize_device
 from tt_cnn.virtual.ttnn.distributed import ConcatMesh2dToTensor as ConcatMesh2dToTensor
 from tt_cnn.virtual.ttnn.distributed import ConcatMeshToTensor as ConcatMeshToTensor
+from tt_cnn.virtual.ttnn.distributed import MeshComposerConfig as MeshComposerConfig
+from tt_cnn.virtual.ttnn.distributed import MeshMapperConfig as MeshMapperConfig
 from tt_cnn.virtual.ttnn.distributed import MeshToTensor as MeshToTensor
+from tt_cnn.virtual.ttnn.distributed import PlacementReplicate as PlacementReplicate
+from tt_cnn.virtual.ttnn.distributed import PlacementShard as PlacementShard
 from tt_cnn.virtual.ttnn.distributed import ReplicateTensorToMesh as ReplicateTensorToMesh
 from tt_cnn.virtual.ttnn.distributed import ShardTensor2dMesh as ShardTensor2dMesh
 from tt_cnn.virtual.ttnn.distributed import ShardTensorToMesh as ShardTensorToMesh
 from tt_cnn.virtual.ttnn.distributed import TensorToMesh as TensorToMesh
+from tt_cnn.virtual.ttnn.distributed import aggregate_tensor as aggregate_tensor
 from tt_cnn.virtual.ttnn.distributed import close_mesh_device as close_mesh_device
 from tt_cnn.virtual.ttnn.distributed import concat_mesh_to_tensor_composer as concat_mesh_to_tensor_composer
+from tt_cnn.virtual.ttnn.distributed import create_mesh_composer as create_mesh_composer
+from tt_cnn.virtual.ttnn.distributed import create_mesh_mapper as create_mesh_mapper
+from tt_cnn.virtual.ttnn.distributed import distribute_tensor as distribute_tensor
 from tt_cnn.virtual.ttnn.distributed import from_host_shards as from_host_shards
 from tt_cnn.virtual.ttnn.distributed import get_device_ids as get_device_ids
 from tt_cnn.virtual.ttnn.distributed import get_num_devices as get_num_devices
@@ -144,7 +166,10 @@ from tt_cnn.virtual.ttnn.types import CoreGrid as CoreGrid
 from tt_cnn.virtual.ttnn.types import CoreRange as CoreRange
 from tt_cnn.virtual.ttnn.types import CoreRangeSet as CoreRangeSet
 from tt_cnn.virtual.ttnn.types import DataType as DataType
+from tt_cnn.virtual.ttnn.types import DeviceComputeKernelConfig as DeviceComputeKernelConfig
+from tt_cnn.virtual.ttnn.types import DumpTensorMode as DumpTensorMode
 from tt_cnn.virtual.ttnn.types import EmbeddingsType as EmbeddingsType
+from tt_cnn.virtual.ttnn.types import GeluVariant as GeluVariant
 from tt_cnn.virtual.ttnn.types import Layout as Layout
 from tt_cnn.virtual.ttnn.types import MathFidelity as MathFidelity
 from tt_cnn.virtual.ttnn.types import MeshEvent as MeshEvent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tt_cnn.virtual.devices.device import MeshDevice as MeshDevice
@@ -62,6 +63,38 @@ def get_l1_alignment() -> int:
 def ReadDeviceProfiler(device: MeshDevice, *args: Any, **kwargs: Any) -> None:
     """Waits for the device, as the real one does before it reads; the virtual card keeps no profiler buffer."""
     device.synchronize()
+
+
+def GetNumPCIeDevices() -> int:
+    """Chips that the host reaches itself. Each board that there is a virtual one of has one such chip."""
+    return 1
+
+
+def GetPCIeDeviceID(device_id: int) -> int:
+    """The chip through which the host reaches this one."""
+    return 0
+
+
+def get_pcie_device_ids() -> list[int]:
+    return list(range(GetNumPCIeDevices()))
+
+
+def CreateDevices(device_ids: Sequence[int], **options: Any) -> dict[int, MeshDevice]:
+    """A device for each chip, by its number."""
+    return {device_id: CreateDevice(device_id, **options) for device_id in device_ids}
+
+
+def CloseDevices(devices: Mapping[int, MeshDevice]) -> None:
+    for device in devices.values():
+        close_device(device)
+
+
+def EnableMemoryReports() -> None:
+    """Memory is looked at with `tt-cnn memory`, not with files that each run leaves behind."""
+
+
+def DisableMemoryReports() -> None:
+    """There are none."""
 
 
 __getattr__ = resolver("device.")

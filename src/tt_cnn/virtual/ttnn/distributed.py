@@ -17,6 +17,14 @@ from tt_cnn.virtual.tensors.mesh import ReplicateTensorToMesh as ReplicateTensor
 from tt_cnn.virtual.tensors.mesh import ShardTensor2dMesh as ShardTensor2dMesh
 from tt_cnn.virtual.tensors.mesh import ShardTensorToMesh as ShardTensorToMesh
 from tt_cnn.virtual.tensors.mesh import TensorToMesh as TensorToMesh
+from tt_cnn.virtual.tensors.placements import MeshComposerConfig as MeshComposerConfig
+from tt_cnn.virtual.tensors.placements import MeshMapperConfig as MeshMapperConfig
+from tt_cnn.virtual.tensors.placements import PlacementReplicate as PlacementReplicate
+from tt_cnn.virtual.tensors.placements import PlacementShard as PlacementShard
+from tt_cnn.virtual.tensors.placements import aggregate_tensor as aggregate_tensor
+from tt_cnn.virtual.tensors.placements import create_mesh_composer as create_mesh_composer
+from tt_cnn.virtual.tensors.placements import create_mesh_mapper as create_mesh_mapper
+from tt_cnn.virtual.tensors.placements import distribute_tensor as distribute_tensor
 from tt_cnn.virtual.tensors.storage import HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.ttnn.missing import resolver

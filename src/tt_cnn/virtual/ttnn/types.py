@@ -16,7 +16,10 @@ from tt_cnn.virtual.types import CoreGrid as CoreGrid
 from tt_cnn.virtual.types import CoreRange as CoreRange
 from tt_cnn.virtual.types import CoreRangeSet as CoreRangeSet
 from tt_cnn.virtual.types import DataType as DataType
+from tt_cnn.virtual.types import DeviceComputeKernelConfig as DeviceComputeKernelConfig
+from tt_cnn.virtual.types import DumpTensorMode as DumpTensorMode
 from tt_cnn.virtual.types import EmbeddingsType as EmbeddingsType
+from tt_cnn.virtual.types import GeluVariant as GeluVariant
 from tt_cnn.virtual.types import Layout as Layout
 from tt_cnn.virtual.types import MathFidelity as MathFidelity
 from tt_cnn.virtual.types import MemoryConfig as MemoryConfig

@@ -1,11 +1,17 @@
 """Value types of TT-NN: enumerations, coordinates, memory configs, tensor specs."""
 
-from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig, init_device_compute_kernel_config
+from tt_cnn.virtual.types.compute_config import (
+    DeviceComputeKernelConfig,
+    WormholeComputeKernelConfig,
+    init_device_compute_kernel_config,
+)
 from tt_cnn.virtual.types.enums import (
     Arch,
     BufferType,
     DataType,
+    DumpTensorMode,
     EmbeddingsType,
+    GeluVariant,
     Layout,
     MathFidelity,
     PaddingMode,
@@ -57,7 +63,10 @@ __all__ = [
     "CoreRange",
     "CoreRangeSet",
     "DataType",
+    "DeviceComputeKernelConfig",
+    "DumpTensorMode",
     "EmbeddingsType",
+    "GeluVariant",
     "Layout",
     "MathFidelity",
     "MemoryConfig",

@@ -8,6 +8,13 @@ from typing import Any
 from tt_cnn.virtual.types.enums import MathFidelity, ThrottleLevel
 
 
+class DeviceComputeKernelConfig:
+    """What signatures call any compute kernel config: a name to annotate with, which makes no objects."""
+
+    def __init__(self) -> None:
+        raise TypeError("DeviceComputeKernelConfig: no constructor defined! Make a WormholeComputeKernelConfig.")
+
+
 @dataclass(kw_only=True, unsafe_hash=True)
 class WormholeComputeKernelConfig:
     """Set by users to trade precision for speed. TT-NN uses this one for both architectures."""

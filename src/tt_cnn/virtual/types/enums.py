@@ -132,6 +132,17 @@ class PaddingMode(NativeEnum):
     Replicate = 1
 
 
+class DumpTensorMode(NativeEnum):
+    DISTRIBUTED_GATHER = 0
+    LOCAL = 1
+
+
+class GeluVariant(NativeEnum):
+    Accurate = 0
+    FastLut = 1
+    Tanh = 2
+
+
 class SigmoidMode(NativeEnum):
     FastApproximate = 0
     AccurateWithFastExp = 1

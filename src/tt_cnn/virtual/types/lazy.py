@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 _T = TypeVar("_T")
+_store = object.__setattr__  # frozen dataclasses too
 
 
 class lazy(Generic[_T]):
-    """`functools.cached_property` without the lock that Python takes for it before 3.12.
+    """`functools.cached_property` without the lock that Python takes for it before 3.12, and without a dictionary for
+    each instance, which the garbage collector would have to walk.
 
     Planning reads tens of thousands of these; two threads that come to the same one work out the same value.
     """
@@ -30,5 +32,6 @@ class lazy(Generic[_T]):
     def __get__(self, instance: object, owner: type) -> Any:
         if instance is None:
             return self
-        value = instance.__dict__[self.name] = self.make(instance)
+        value = self.make(instance)
+        _store(instance, self.name, value)
         return value

@@ -154,11 +154,13 @@ class UnaryWithParam:
 
 
 def activation(value: Any) -> tuple[UnaryOpType, tuple[float, ...]] | None:
-    """An activation argument (UnaryWithParam or bare UnaryOpType) as a hashable pair."""
+    """An activation argument (UnaryWithParam, bare UnaryOpType, or one with a number) as a hashable pair."""
     if value is None:
         return None
     if isinstance(value, UnaryOpType):
         return value, ()
     if isinstance(value, UnaryWithParam):
         return value.op_type, tuple(value.params)
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], (bool, int, float)):
+        return activation(UnaryWithParam(value))  # TT-NN makes one of the pair
     raise TypeError(f"an activation is {value!r}; it must be a ttnn.UnaryWithParam or a ttnn.UnaryOpType")

@@ -8,7 +8,7 @@ import torch
 
 from tt_cnn import ttnn
 from tt_cnn.models.yolov4.reference.model import YOLOv4
-from tt_cnn.preprocessing import infer_ttnn_module_args, preprocess_model_parameters
+from tt_cnn.preprocessing import infer_layer_arguments, preprocess_model_parameters
 
 
 def convert_parameters(reference: YOLOv4, mesh_mapper: Any = None) -> Any:
@@ -18,14 +18,14 @@ def convert_parameters(reference: YOLOv4, mesh_mapper: Any = None) -> Any:
     )
 
 
-def infer_arguments(reference: YOLOv4, resolution: tuple[int, int]) -> Any:
-    """Shapes, strides and paddings of all layers, nested as the reference is, from a batch of no images.
+def infer_arguments(reference: YOLOv4, resolution: tuple[int, int]) -> dict[str, Any]:
+    """Shapes, strides and paddings of all layers by their names in the reference, from a batch of no images.
 
     Nothing is computed for it. (Of the meta device's tensors torch finds shapes with its compiler; importing that takes
     longer than planning the model.)
     """
     images = torch.empty(0, 3, *resolution)
-    return infer_ttnn_module_args(model=reference, run_model=lambda _: reference.maps(images), device=None)
+    return infer_layer_arguments(model=reference, run_model=lambda _: reference.maps(images), device=None)
 
 
 def to_host_tensor(images: torch.Tensor, mesh_mapper: Any = None) -> Any:

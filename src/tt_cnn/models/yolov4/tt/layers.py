@@ -122,10 +122,10 @@ class Layers:
         return self._activated(name, LEAKY, partial(ttnn.leaky_relu, negative_slope=LEAKY_SLOPE), keeps_input)
 
     def plain(self, name: str) -> Conv:
-        return Conv(self._configuration(name, _find(self.arguments, name)), self.device, name)
+        return Conv(self._configuration(name, self.arguments[name]), self.device, name)
 
     def _activated(self, name: str, fused: Any, after: Any, keeps_input: bool) -> Conv:
-        arguments = _find(self.arguments, f"{name}.conv")
+        arguments = self.arguments[f"{name}.conv"]
         as_matmul = arguments.kernel_size == (1, 1) and row_of(self.table, name).layout != WIDTH
         configuration = self._configuration(
             f"{name}.conv", arguments, activation=None if as_matmul else fused, deallocate_activation=not keeps_input
@@ -156,7 +156,7 @@ class Layers:
 
     def max_pool(self, name: str) -> TtMaxPool2d:
         """Its output is as the convolutions want it: tiles in their dtype."""
-        arguments = _find(self.arguments, name)
+        arguments = self.arguments[name]
         configuration = MaxPool2dConfiguration(
             arguments.input_height,
             arguments.input_width,
@@ -171,7 +171,7 @@ class Layers:
 
     def twice(self, name: str) -> Twice:
         """Twice the size of what the convolution of that name gives."""
-        arguments = _find(self.arguments, f"{name}.conv")
+        arguments = self.arguments[f"{name}.conv"]
         configuration = UpsampleConfiguration(
             arguments.input_height, arguments.input_width, arguments.out_channels, self.batch_size, scale_factor=(2, 2)
         )

@@ -88,7 +88,7 @@ class TtPicture:
     """(1, 3, H, W) in L1 to the pixels (1, 1, H * W, 8) that the first convolution takes, on as many cores as suit it.
 
     The shards are those of eight channels, so that the planes of zeros are put below where they are. (TT-NN's
-    `convert_to_hwc`, made for this, would need 1.2 MB of buffers a core for 640 x 640 on 64 cores.)
+    `convert_to_hwc`, made for this, is predicted to take more than twice as long for 640 x 640.)
     """
 
     CHANNELS = 8

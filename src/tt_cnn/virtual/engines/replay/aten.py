@@ -21,7 +21,7 @@ END = 1 << 60
 
 EXACT: set[str] = set()
 """Those that give the same bits whoever computes them: they move numbers, or round each result exactly. What adds up
-or approximates a function, does not; the card's numerics has primitives for it."""
+or approximates a function, or chooses between +0 and -0, does not; the card's numerics has primitives for it."""
 
 
 def aten(*names: str, exact: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -207,7 +207,9 @@ def _binary(name: str) -> Callable[..., Node]:
 
 
 for _torch_name, _name in _BINARY.items():
-    aten(*(f"{_torch_name}.{kind}" for kind in ("Tensor", "Scalar", "default")), exact=_name != "pow")(_binary(_name))
+    aten(
+        *(f"{_torch_name}.{kind}" for kind in ("Tensor", "Scalar", "default")), exact=_name not in ("pow", "max", "min")
+    )(_binary(_name))
 aten("pow.Tensor_Tensor")(_binary("pow"))
 
 
@@ -259,13 +261,13 @@ def clamp_max(graph: Graph, x: Node, high: float) -> Node | None:
     return clamp(graph, x, None, high)
 
 
-@aten("clamp.Tensor", "clamp_min.Tensor", exact=True)
+@aten("clamp.Tensor", "clamp_min.Tensor")
 def clamp_by_values(graph: Graph, x: Node, low: Node | None = None, high: Node | None = None) -> Node:
     x = x if low is None else graph.binary("max", x, low)
     return x if high is None else graph.binary("min", x, high)
 
 
-@aten("clamp_max.Tensor", exact=True)
+@aten("clamp_max.Tensor")
 def clamp_max_by_values(graph: Graph, x: Node, high: Node) -> Node:
     return clamp_by_values(graph, x, None, high)
 
@@ -404,5 +406,4 @@ def _reduction(name: str) -> Callable[..., Node | None]:
 
 
 for _name in ("mean", "sum", "amax", "amin"):
-    exact = _name in ("amax", "amin")
-    aten(f"{_name}.dim", f"{_name}.default", f"{_name}.dim_IntList", exact=exact)(_reduction(_name))
+    aten(f"{_name}.dim", f"{_name}.default", f"{_name}.dim_IntList")(_reduction(_name))

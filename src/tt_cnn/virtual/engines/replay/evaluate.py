@@ -18,6 +18,7 @@ from tt_cnn.virtual.numerics.gelu import gelu
 from tt_cnn.virtual.numerics.packer import to_blocks
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES, parameters_of
 from tt_cnn.virtual.numerics.steady import steady
+from tt_cnn.virtual.numerics.vector_unit import order
 
 _BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "max": torch.maximum,
@@ -32,6 +33,7 @@ _UNARY: dict[str, Callable[..., torch.Tensor]] = {
     "gelu": gelu,
 }  # fmt: skip
 _UNARY |= {name: PRIMITIVES[name] for name in ("to_bfloat16", "round_away", "round_even", "stored", "flush_denormals")}
+_UNARY |= {"at_least": order.at_least, "at_most": order.at_most}
 _UNARY |= {"cut": lambda x, bits: PRIMITIVES["cut"](x, bits=bits), "nearest_even": lambda x: rounded(x, None)}
 _REDUCE: dict[str, Callable[..., torch.Tensor]] = {
     "mean": torch.mean, "sum": torch.sum, "amax": torch.amax, "amin": torch.amin,

@@ -77,14 +77,15 @@ HOST_FUNCTIONS = {
 """Stand-ins that are nodes."""
 
 _KERNELS: dict[str, Callable[..., tuple[Any, ...]]] = {
-    "relu": lambda: ("Relu",),
-    "relu6": lambda: ("clip", 0.0, 6.0),
-    "leaky_relu": lambda slope=0.01: ("leaky_relu", float32(slope)),
-    "abs": lambda: ("Abs",),
-    "neg": lambda: ("Neg",),
-    "hardtanh": lambda low=-1.0, high=1.0: ("clip", float32(low), float32(high)),
+    "identity": lambda: (),
+    "relu": lambda: (("at_least", 0.0),),
+    "relu6": lambda: (("at_most", 6.0), ("at_least", 0.0)),
+    "leaky_relu": lambda slope=0.01: (("leaky_relu", float32(slope)),),
+    "abs": lambda: (("Abs",),),
+    "neg": lambda: (("Neg",),),
+    "hardtanh": lambda low=-1.0, high=1.0: (("at_least", float32(low)), ("at_most", float32(high))),
 }
-"""Kernels that are one node between two stores, with its parameters."""
+"""Kernels that are a few nodes between two stores, with their parameters."""
 
 
 @primitive("unary")
@@ -94,11 +95,11 @@ def unary(graph: RoundingGraph, x: Node, *, name: str, params: tuple[float, ...]
             return None
         value = graph.unary(HOST_FUNCTIONS[name], x)
         return value if unit.fp32_dest else graph.unary("to_bfloat16", value)
-    if unit.exact or (name != "identity" and name not in _KERNELS):
+    if unit.exact or name not in _KERNELS:
         return None
     value = x if unit.fp32_dest else graph.unary("stored", x)
-    if name != "identity":
-        value = graph.unary(_KERNELS[name](*params)[0], value, *_KERNELS[name](*params)[1:])
+    for node, *numbers in _KERNELS[name](*params) if unit.fp32_dest or name != "relu" else [("Relu",)]:
+        value = graph.unary(node, value, *numbers)  # a bfloat16 register has no -0, on which alone the two differ
     return value if unit.fp32_dest else graph.unary("stored", value)
 
 

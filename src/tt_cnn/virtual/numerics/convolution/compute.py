@@ -75,7 +75,13 @@ def convolve(
 def convolve_natively(window: Window, image: Tensor, weights: Tensor, bias: Tensor | None, groups: int = 1) -> Tensor:
     """The same in the host's float32, weights as (out, in / groups, height, width)."""
     result = F.conv2d(
-        window.padded(image).permute(0, 3, 1, 2), weights, None, window.stride, 0, window.dilation, groups
+        window.padded(image).permute(0, 3, 1, 2),
+        weights.to(image.dtype),
+        None,
+        window.stride,
+        0,
+        window.dilation,
+        groups,
     )
     values = result.permute(0, 2, 3, 1).reshape(-1, weights.shape[0])
     return values if bias is None else values + bias.reshape(1, -1)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tt_cnn.virtual.numerics.bits import INFINITY, MAGNITUDE, as_float
 from tt_cnn.virtual.numerics.steady import steady
-from tt_cnn.virtual.numerics.vector_unit import lanes
+from tt_cnn.virtual.numerics.vector_unit import lanes, order
 from tt_cnn.virtual.numerics.vector_unit.exponential import (
     EXP2_C0,
     EXP2_C1,
@@ -74,8 +74,8 @@ def _div_float32(unit: VectorUnit, a: Tensor, b: Tensor) -> Tensor:
     return torch.where(ordinary, result, special)
 
 
-binary("maximum", "max")(lambda unit, a, b: torch.maximum(a, b))
-binary("minimum", "min")(lambda unit, a, b: torch.minimum(a, b))
+binary("maximum", "max")(lambda unit, a, b: order.larger(a, b))
+binary("minimum", "min")(lambda unit, a, b: order.smaller(a, b))
 
 
 @binary("fmod")
@@ -100,11 +100,11 @@ def logaddexp(unit: VectorUnit, a: Tensor, b: Tensor) -> Tensor:
     """max(a, b) + log(1 + exp(-|a - b|))"""
     gap = unit.sub(a, b).abs()
     if unit.fp32_dest:
-        return unit.add(torch.maximum(a, b), log1p_value(unit, exp_float32(unit, -gap)))
+        return unit.add(order.larger(a, b), log1p_value(unit, exp_float32(unit, -gap)))
     biased = unit.mad(-gap.clamp(max=88.0), LOG2_E, 127.0)
     e = unit.round(exp2_from_biased(unit, biased, EXP2_C0, EXP2_C1, EXP2_C2))
     tail = tuple(float.fromhex(c) for c in ("-0x1.f48448p-2", "0x1.074d5ap-2", "-0x1.3402cep-4"))
-    return unit.round(unit.add(torch.maximum(a, b), _log1p_of_unit(unit, e, *tail)))
+    return unit.round(unit.add(order.larger(a, b), _log1p_of_unit(unit, e, *tail)))
 
 
 _COMPARISONS = {

@@ -6,8 +6,8 @@ The rules are those of `determine_conv_config_for_auto_shard` and `calculate_L1_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import fatal
@@ -32,8 +32,7 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """Bytes a core that one way of sharding is estimated to take."""
 
     cores: int
@@ -52,8 +51,7 @@ class Need:
         return max(self.input + self.halo, self.total)
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """A convolution with all that its way of sharding is chosen by."""
 
     card: Card

@@ -16,6 +16,7 @@ from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, ParallelCo
 from tt_cnn.virtual.ops.sliding_window.window import Pair
 from tt_cnn.virtual.types.enums import Arch, DataType, MathFidelity, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
+from tt_cnn.virtual.types.kept_hash import kept_hash
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 # fmt: off
@@ -26,6 +27,7 @@ _SUBBLOCKS = (
 # fmt: on
 
 
+@kept_hash
 @dataclass(frozen=True)
 class Compute:
     """The compute configuration. Sizes depend on accumulation alone; precision decides a step's time, and makes another

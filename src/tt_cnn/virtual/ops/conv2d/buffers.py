@@ -50,7 +50,10 @@ class Buffers(NamedTuple):
     def placed(
         self, cores: CoreRangeSet, source: Slot, output: Slot, table_bytes: int, table: AllocateConfig | None
     ) -> tuple[CircularBuffer, ...]:
-        """`table`: the table of window positions, where the program reads it in place."""
+        """`table`: the table of window positions, where the program reads it in place.
+
+        Partial sums that lie in the output lie at its end: finished blocks fill it from the front (recorded addresses).
+        """
         borrowed = source.spec.shard_pages * source.spec.page_bytes
         made = (
             ("weights", self.weights, None),
@@ -65,7 +68,12 @@ class Buffers(NamedTuple):
             ("scratch", _SCRATCHPAD, None),
             ("input", borrowed, source),
         )
-        return tuple(CircularBuffer(size, cores, alias, name=name) for name, size, alias in made if size)
+        offsets = {"partial sums": self.output - self.partials} if self.partials_in_output else {}
+        return tuple(
+            CircularBuffer(size, cores, alias, name=name, offset=offsets.get(name, 0))
+            for name, size, alias in made
+            if size
+        )
 
 
 def buffers_of(work: CoreWork) -> Buffers:

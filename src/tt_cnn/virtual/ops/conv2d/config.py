@@ -11,6 +11,7 @@ from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.ops.sliding_window.slice_config import Op2DSliceConfig, SliceTypeEnum, Slicing
 from tt_cnn.virtual.types.enums import DataType, Layout, NativeEnum, PaddingMode, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import CoreRangeSet
+from tt_cnn.virtual.types.kept_hash import kept_hash
 from tt_cnn.virtual.types.unary import UnaryOpType, UnaryWithParam, activation
 
 
@@ -57,13 +58,21 @@ class Conv2dConfig:
 
     def frozen(self) -> Settings:
         """The values that planning works with: hashable, and no longer changed by the user."""
-        return _DEFAULTS.but(**{**vars(self), "activation": activation(self.activation)})
+        values = self.__dict__
+        return _settings(**values if self.activation is None else {**values, "activation": activation(self.activation)})
 
 
 def _with_old_spellings(init: Callable[..., None]) -> Callable[..., None]:
+    """Only what is given is checked: defaults have the right types."""
+
     @functools.wraps(init)
     def __init__(self: Conv2dConfig, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **current_spelling("Conv2dConfig", kwargs))
+        given = current_spelling("Conv2dConfig", kwargs)
+        if args or not _KINDS.keys() >= given.keys():
+            init(self, *args, **given)
+        self.__dict__.update(_VALUES)
+        for name, value in given.items():
+            setattr(self, name, value)
 
     return __init__
 
@@ -82,6 +91,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "force_split_reader": (bool, type(None)),
     "padding_mode": (PaddingMode,),
 }
+_VALUES = {f.name: f.default for f in fields(Conv2dConfig)}
 _KINDS.update({f.name: (bool,) for f in fields(Conv2dConfig) if f.name not in _KINDS})
 
 
@@ -96,6 +106,7 @@ def _native(value: Any) -> str:
     return value.native if isinstance(value, NativeEnum) else repr(value)
 
 
+@kept_hash
 @dataclass(frozen=True)
 class Settings:
     """A `Conv2dConfig` as planning knows it."""
@@ -123,12 +134,11 @@ class Settings:
     padding_mode: PaddingMode = PaddingMode.Zeros
 
     def but(self, **changes: Any) -> Settings:
-        made = object.__new__(Settings)
-        made.__dict__.update(self.__dict__, **changes)  # several times a plan; `replace` asks for all fields by name
-        return made
+        return _settings(**{**{name: getattr(self, name) for name in _VALUES}, **changes})
 
 
-_DEFAULTS = Settings()
+_settings = functools.lru_cache(maxsize=4096, typed=True)(Settings)
+"""The same settings are the same object: a network has few, and keys that have them are compared quickly."""
 Conv1dConfig = Conv2dConfig
 Conv2dSliceConfig = Op2DSliceConfig
 Conv2dL1Full = SliceTypeEnum.L1Full

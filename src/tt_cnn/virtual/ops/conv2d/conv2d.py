@@ -36,7 +36,6 @@ _MOST_ROWS, _MOST_PIXELS = 2**20, 2**27
 class Conv2d(Operation):
     """A 2D convolution; see TT-NN's `conv2d`."""
 
-    reads_free_memory = True
     _plan_in_l1: Callable[..., Slot] = staticmethod(plan_in_l1)
     _plan_from_dram: Callable[..., Slot] = staticmethod(plan_from_dram)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -57,8 +58,7 @@ _PROGRAMS: dict[object, type[ConvProgram]] = {
 }
 
 
-@dataclass(frozen=True)
-class Arranged:
+class Arranged(NamedTuple):
     """A convolution whose input and output have their cores and blocks; `request` has the settings in effect."""
 
     conv: Convolution

@@ -12,12 +12,12 @@ from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import Shape, div_up
-from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-def folds(conv: Convolution, spec: Spec, settings: Settings) -> bool:
-    """Whether the stride is folded (`auto_enable_kernel_folding`)."""
+def folds(conv: Convolution, config: MemoryConfig, layout: Layout, settings: Settings) -> bool:
+    """Whether the stride is folded, of an input there (`auto_enable_kernel_folding`)."""
     if settings.enable_kernel_stride_folding is not None:
         return settings.enable_kernel_stride_folding and conv.stride != (1, 1)
     if conv.stride != conv.kernel or conv.stride == (1, 1) or conv.dilation != (1, 1):
@@ -25,8 +25,7 @@ def folds(conv: Convolution, spec: Spec, settings: Settings) -> bool:
     top, bottom, left, right = conv.padding
     if (conv.height + top + bottom) % conv.stride[0] or (conv.width + left + right) % conv.stride[1]:
         return False
-    config = spec.memory_config
-    in_dram = config.is_dram() and (spec.layout is Layout.ROW_MAJOR or not any(conv.padding))
+    in_dram = config.is_dram() and (layout is Layout.ROW_MAJOR or not any(conv.padding))
     return in_dram or config.memory_layout is HEIGHT
 
 
@@ -56,7 +55,7 @@ def plan_fold(
     """Fold the input where that applies: the folded input, its convolution, and whether that is a matmul."""
     spec = source.spec if source is not None else host
     assert spec is not None
-    if not folds(conv, spec, settings):
+    if not folds(conv, spec.memory_config, spec.layout, settings):
         return None
     folded_conv, matmul = folded(conv)
     fatal(

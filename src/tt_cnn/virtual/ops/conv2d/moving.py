@@ -50,9 +50,9 @@ def _bytes_a_bank(planner: Planner, spec: Spec) -> int:
     return bytes_a_bank(spec, planner.card.cores, planner.card.l1_alignment)
 
 
-def sharded(planner: Planner, slot: Slot, target: Spec) -> Slot:
-    """The tensor in the shards of `target`, which is allocated first."""
-    output = planner.allocate(target)
+def sharded(planner: Planner, slot: Slot, target: Spec, by_call: bool) -> Slot:
+    """The tensor in the shards of `target`, which is allocated first: by the call itself, or by what writes it."""
+    output = planner.allocate(target, by_call)
     plan_to_memory_config(planner, slot, target.memory_config, None, output)
     return output
 

@@ -14,6 +14,7 @@ from tt_cnn.virtual import numerics
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.numerics import VectorUnit, host_round
 from tt_cnn.virtual.numerics.convolution import Recipe, Weights, Window, convolve, convolve_natively
+from tt_cnn.virtual.numerics.formats import as_floats
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.conv2d.preparation import folded_weights, weights_of, with_all_channels
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
@@ -47,7 +48,7 @@ class Operands:
 
 def on_card(engine: Engine, values: Tensor, dtype: DataType) -> Tensor:
     """Weights and bias as the host rounds them before they go to the card."""
-    return values if engine.numerics == "native" else host_round(values, dtype)
+    return engine.pack(values, dtype) if engine.numerics == "native" else host_round(values, dtype)
 
 
 def kept_weights(matrix: Tensor, layout: WeightLayout, conv: Convolution, step: Step) -> Weights:
@@ -147,7 +148,7 @@ def _folded(image: Tensor, fold: Pair) -> Tensor:
 def image_of(value: Tensor, conv: Convolution) -> Tensor:
     """A logical input of any shape as an image; channels and rows beyond those asked for are left out."""
     rows, channels = conv.batch * conv.height * conv.width, conv.in_channels
-    flat = value.reshape(-1, value.shape[-1]).float()
+    flat = as_floats(value.reshape(-1, value.shape[-1]))
     missing = max(rows - flat.shape[0], 0), max(channels - flat.shape[1], 0)
     if any(missing):
         flat = F.pad(flat, (0, missing[1], 0, missing[0]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor as Values
 
 from tt_cnn.virtual.devices.device import MeshDevice, values_on
+from tt_cnn.virtual.numerics.formats import as_floats
 from tt_cnn.virtual.ops.conv2d.numbers import Operands, convolved, image_of, kept_weights, on_card
 from tt_cnn.virtual.ops.conv2d.parameters import is_prepared, is_prepared_bias
 from tt_cnn.virtual.ops.conv2d.preparation import prepared_weights
@@ -28,8 +29,7 @@ Operand = HostOperand | int | None
 """A host tensor, or the number of a device tensor among the call's tensors."""
 
 
-@dataclass(frozen=True)
-class Preparing:
+class Preparing(NamedTuple):
     """What a call makes of its weights and bias."""
 
     layout: WeightLayout
@@ -66,8 +66,9 @@ class ConvolutionCall(Call):
         further: dict[str, Any] = {}
         if "output_padding" in given:
             further["output_padding"] = pair(given["output_padding"], "output_padding")
-        return kind(
-            *(given[name] for name in sizes),
+        return _made(
+            kind,
+            *[given[name] for name in sizes],
             pair(given["kernel_size"], "kernel_size"),
             pair(given["stride"], "stride"),
             four_paddings(given["padding"]),
@@ -97,6 +98,12 @@ class ConvolutionCall(Call):
             for chip, value in zip(chips, values_on(device, values), strict=True):
                 chip[name] = device.engine.upload(unpad(value, shape))
         return chips
+
+
+@lru_cache(maxsize=4096)
+def _made(kind: Callable[..., _Convolution], *numbers: Any, **further: Any) -> _Convolution:
+    """The same convolution is the same object: it knows its sizes already, and its hash."""
+    return kind(*numbers, **further)
 
 
 def pair(values: Sequence[int], name: str) -> Pair:
@@ -135,7 +142,7 @@ def values_of_call(
         matrix = values[attributes["weight"]]
     row: Values | None = None
     if attributes["bias"] is not None:
-        row = logical("bias").float()
+        row = as_floats(logical("bias"))
         if "bias" in preparing.names:
             spec = context.outputs[1 + len(made)]
             made.append(on_card(context.engine, pad_to(row, spec.padded_shape), spec.dtype))

@@ -26,8 +26,6 @@ class Parameters:
     bias: Slot | None = None
     layout: WeightLayout | None = None
     """In which the weights stand: that of the first slice."""
-    input_layout: Layout | None = None
-    """Weights that are prepared ahead go by the layout that the caller names, even where slices have another."""
 
     @property
     def has_bias(self) -> bool:
@@ -83,14 +81,14 @@ class Parameters:
         if self.weight is None or not is_prepared(self.weight.spec, layout.out_channels, dtype):
             source = self.host_weight or (self.weight.spec if self.weight else None)
             assert source is not None
-            _check_host_weight(source)
+            check_host_weight(source)
             self.weight = planner.allocate(layout.spec(dtype or source.dtype))
         wanted = self.weight.spec.dtype
         if self.bias is not None and is_prepared_bias(self.bias.spec, layout.out_channels, dtype):
             return
         source = self.host_bias or (self.bias.spec if self.bias else None)
         if source is not None:
-            _check_host_bias(source, layout.out_channels)
+            check_host_bias(source, layout.out_channels)
             self.bias = planner.allocate(bias_spec(layout.out_channels, layout.columns, blocks, wanted))
             self.host_bias = None
 
@@ -115,12 +113,12 @@ def is_prepared_bias(spec: Spec, out_channels: int, dtype: DataType | None) -> b
     return spec.layout is Layout.TILE and spec.shape[3] >= out_channels and (dtype is None or spec.dtype is dtype)
 
 
-def _check_host_weight(spec: Spec) -> None:
+def check_host_weight(spec: Spec) -> None:
     fatal(spec.layout is Layout.ROW_MAJOR, "Host conv weights layout should be in row_major layout")
     fatal(len(spec.shape) == 4, "Host conv weights should be 4D tensor")
 
 
-def _check_host_bias(spec: Spec, out_channels: int) -> None:
+def check_host_bias(spec: Spec, out_channels: int) -> None:
     fatal(spec.shape[-1] == out_channels, "Bias must have the same length as output channels")
     fatal(len(spec.shape) == 4, "Host conv bias should be 4D tensor")
     fatal(spec.layout is Layout.ROW_MAJOR, "Host conv bias layout should be in row_major layout")

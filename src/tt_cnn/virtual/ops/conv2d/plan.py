@@ -100,15 +100,10 @@ def arrange(
         own = request.with_settings(settings)
         layer = Layer(planner.card, conv.estimated(), own, spec.layout, spec.dtype, parameters.has_bias, matmul)
         settings = settings.but(shard_layout=chosen_layout(layer))
-    fatal(
-        not (settings.override_sharding_config and settings.reshard_if_not_optimal),
-        "Incorrect config provided: reshard_if_not_optimal and override_sharding_config cannot both be set.",
-    )
     shards = input_shards(spec, source is None, settings, conv, matmul, planner.card.grid)
     held, owned = brought(planner, source, host, shards, settings.deallocate_activation, matmul, auto)
     config = held.spec.memory_config
-    input_layout = parameters.input_layout or held.spec.layout
-    alignment = channel_alignment(config.memory_layout, input_layout, False, matmul, config)
+    alignment = channel_alignment(config.memory_layout, held.spec.layout, False, matmul, config)
     inputs, outputs = shards.inputs, shards.outputs
     channels = round_up(conv.in_channels, inputs.cores_c * alignment)
     out_channels = round_up(conv.out_channels, outputs.cores_c * TILE_SIZE)
@@ -154,7 +149,7 @@ def brought(
         return flat, owned
     alignment = () if flat.spec.is_sharded else tuple(shards.config.shard_spec.shape)  # type: ignore[union-attr]
     target = Spec(flat.spec.shape, flat.spec.dtype, flat.spec.layout, shards.config, alignment)
-    shards_of_input = sharded(planner, flat, target)
+    shards_of_input = sharded(planner, flat, target, by_call=True)
     gives_back = deallocate and not flat.spec.memory_config.is_dram()
     if gives_back or owned:
         release(planner, flat)

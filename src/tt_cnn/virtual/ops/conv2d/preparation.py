@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.formats import as_floats
 from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.sliding_window.window import Pair
@@ -16,7 +17,7 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, round_up
 
 def prepared_weights(weights: Tensor, layout: WeightLayout) -> Tensor:
     """The whole matrix (1, 1, rows, columns), zeros where no weight stands."""
-    dense = weights.float()
+    dense = as_floats(weights)
     if _is_sparse(layout):
         matrix = dense.new_zeros(layout.rows, layout.columns)
         matrix[_own_places(layout, dense)] = dense

@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor as Values
 
+from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.devices.device import MeshDevice
-from tt_cnn.virtual.errors.card_error import CardError, fatal
+from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.numerics.formats import as_floats
+from tt_cnn.virtual.ops.conv2d.ahead import Announced, Arrangement, arrangement
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
-from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, SliceTypeEnum, Slicing
+from tt_cnn.virtual.ops.conv2d.config import Conv2dConfig, Op2DSliceConfig, Settings, Slicing
 from tt_cnn.virtual.ops.conv2d.conv2d import compute_choice
-from tt_cnn.virtual.ops.conv2d.folding import folded, folds
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
-from tt_cnn.virtual.ops.conv2d.parameters import Parameters
-from tt_cnn.virtual.ops.conv2d.plan import plan_in_l1
+from tt_cnn.virtual.ops.conv2d.parameters import Parameters, check_host_bias, check_host_weight
 from tt_cnn.virtual.ops.conv2d.preparation import prepared_weights
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
-from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
+from tt_cnn.virtual.ops.conv2d.weights import bias_spec, weight_layout
 from tt_cnn.virtual.ops.eltwise.calls import arguments_like
+from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.plan import FreeMemory
 from tt_cnn.virtual.queues.accesses import accesses_of
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import Shape
-from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
+from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-_BLOCK_FORMATS = (DataType.BFLOAT8_B, DataType.BFLOAT4_B)
+
+@dataclass(frozen=True)
+class Prepared:
+    """The prepared tensor, and how weights stand in it."""
+
+    spec: Spec
+    layout: WeightLayout | None = None
 
 
 class Preparation(Operation):
-    """Plans the convolution with a planner of its own and keeps what becomes of its weights and bias."""
+    """Works out how the convolution takes its weights and bias, and makes one of them so."""
 
     _convolution: type[Convolution] = Convolution
-    _plan_in_l1: Callable[..., Slot] = staticmethod(plan_in_l1)
-    _plan_from_dram: Callable[..., Slot] = staticmethod(functools.partial(plan_from_dram, folds_weights=True))
 
     def _problem(self, given: dict[str, Any]) -> Convolution:
         """TT-NN prepares parameters of convolutions that it then refuses."""
@@ -54,23 +59,26 @@ class Preparation(Operation):
         tensor: Tensor,
         conv: Convolution,
         settings: Settings,
-        parameters: tuple[Spec, Spec | None],
+        has_bias: bool,
         slicing: Op2DSliceConfig | None = None,
     ) -> ConvolutionCall:
-        """A call that prepares the tensor for a convolution with weights and bias of these specs."""
-        shape = Shape((1, 1, conv.batch * conv.height * conv.width, conv.in_channels))
+        """A call that prepares the tensor for this convolution."""
         dtype = given["input_dtype"]
-        choice = compute_choice(given["compute_config"], dtype, settings.weights_dtype or parameters[0].dtype)
+        weights_dtype = settings.weights_dtype or tensor.dtype
+        settings = settings.but(weights_dtype=weights_dtype)
+        choice = compute_choice(given["compute_config"], dtype, weights_dtype)
         return ConvolutionCall(
             given["device"],
             {"given": tensor.cpu()},
             conv=conv,
-            source=Spec(shape, dtype, given["input_layout"], given["input_memory_config"]),
-            settings=settings,
-            compute=Compute(choice.fp32_accumulation, choice.packer_l1),
-            dtype=given["output_dtype"] or dtype,
+            config=given["input_memory_config"],
+            layout=given["input_layout"],
+            dtype=dtype,
+            request=Request(
+                settings, Compute(choice.fp32_accumulation, choice.packer_l1), given["output_dtype"] or dtype
+            ),
+            has_bias=has_bias,
             slicing=slicing.frozen() if slicing is not None else None,
-            parameters=parameters,
         )
 
     def run(self, call: Call) -> Tensor:
@@ -79,70 +87,48 @@ class Preparation(Operation):
         with device.lock:
             queue = device.queue(call.queue)
             device.no_capture(queue, "Writes are not supported during trace capture.")
-            parameters = self.planned(Planner(device.card, (), device.free_memory()), **call.attributes)
-            spec = self.spec(parameters)
-            buffer = device.allocate(spec, self.name)
-            context = Context(device.engine, device.card.arch, (), (spec,))
+            prepared = self.planned(device.card, FreeMemory.of(device.memory).l1, **call.attributes)
+            buffer = device.allocate(prepared.spec, self.name)
+            context = Context(device.engine, device.card.arch, (), (prepared.spec,))
             host, cell = self.given(call, device), buffer.cell
 
             def job() -> None:
-                cell.values = [context.store(self.prepared(values, parameters)) for values in host]
+                cell.values = [context.store(self.prepared(values, prepared)) for values in host]
 
             command = Command(f"ttnn.{self.name}", queue.index, job, accesses_of([buffer], write=True), writes=[cell])
             device.enqueue(command)
             buffer.will_be_written(queue.index)
-        return Tensor.on_device(spec, buffer)
+        return Tensor.on_device(prepared.spec, buffer)
 
     def planned(
         self,
-        planner: Planner,
+        card: Card,
+        free_l1: int,
         conv: Convolution,
-        source: Spec,
-        settings: Settings,
-        compute: Compute,
+        config: MemoryConfig,
+        layout: Layout,
         dtype: DataType,
+        request: Request,
+        has_bias: bool,
         slicing: Slicing | None,
-        parameters: tuple[Spec, Spec | None],
+        given: Any,
         **_: Any,
-    ) -> Parameters:
-        """Weights and bias of this convolution after it was planned."""
-        in_l1 = slicing.kind is SliceTypeEnum.L1Full if slicing is not None else source.memory_config.is_l1()
-        if not in_l1:
-            if not conv.transposed:
-                source = Spec(source.shape, source.dtype, source.layout, DRAM_MEMORY_CONFIG)
-            self._check_slices(conv, source, settings)
-        image = planner.allocate(source)
-        keeps_layout = not conv.transposed and not source.is_sharded
-        prepared = Parameters(*parameters, input_layout=source.layout if keeps_layout else None)
-        request = Request(settings, compute, dtype)
-        try:
-            if in_l1:
-                self._plan_in_l1(planner, image, None, conv, prepared, request)
-            else:
-                self._plan_from_dram(planner, image, None, conv, prepared, request, slicing)
-        except CardError:
-            if prepared.layout is None:  # what fails behind the weights is the convolution's own affair
-                raise
-        return prepared
+    ) -> Prepared:
+        """The tensor of `given`, the host's spec, once it is prepared."""
+        said = Announced(card, conv, config, layout, dtype, request, has_bias)
+        return self.spec(given.spec, conv, self.arranged(said, slicing, free_l1))
 
-    @staticmethod
-    def _check_slices(conv: Convolution, source: Spec, settings: Settings) -> None:
-        """For slices out of DRAM the real library makes a row-major tensor of the weights' dtype: some cannot be."""
-        is_matmul = folded(conv)[1] if folds(conv, source, settings) else conv.is_matmul(settings)
-        dtype = settings.weights_dtype
-        fatal(
-            is_matmul or dtype not in _BLOCK_FORMATS,
-            f"Only TILE layout is supported for {dtype.name if dtype else None} dtype!",
-        )
+    def arranged(self, said: Announced, slicing: Slicing | None, free_l1: int) -> Arrangement:
+        return arrangement(said, slicing, free_l1)
 
     def given(self, call: ConvolutionCall, device: MeshDevice) -> list[Values]:
         """What is to be prepared, for each chip."""
         return [values["given"] for values in call.values(device)]
 
-    def spec(self, parameters: Parameters) -> Spec:
+    def spec(self, given: Spec, conv: Convolution, arranged: Arrangement) -> Prepared:
         raise NotImplementedError
 
-    def prepared(self, given: Values, parameters: Parameters) -> Values:
+    def prepared(self, given: Values, prepared: Prepared) -> Values:
         raise NotImplementedError
 
 
@@ -188,18 +174,30 @@ class PrepareConvWeights(Preparation):
         slice_config: Op2DSliceConfig | None,
         **given: Any,
     ) -> ConvolutionCall:
-        settings, spec = (conv_config or Conv2dConfig()).frozen(), weight_tensor.spec
-        conv = self._problem(given)
-        bias = Spec(Shape((1, 1, 1, conv.out_channels)), spec.dtype, Layout.ROW_MAJOR) if has_bias else None
-        return self._call(given, weight_tensor, conv, settings, (spec, bias), slice_config)
+        settings = (conv_config or Conv2dConfig()).frozen()
+        return self._call(given, weight_tensor, self._problem(given), settings, has_bias, slice_config)
 
-    def spec(self, parameters: Parameters) -> Spec:
-        assert parameters.weight is not None
-        return parameters.weight.spec
+    def spec(self, given: Spec, conv: Convolution, arranged: Arrangement) -> Prepared:
+        check_host_weight(given)
+        settings, blocks = arranged.request.settings, arranged.blocks
+        shape = Parameters(given, None).shape_for(
+            conv if conv.transposed else arranged.conv, arranged.fold, settings.weights_dtype
+        )
+        layout = weight_layout(
+            shape,
+            arranged.alignment,
+            arranged.inputs,
+            arranged.outputs,
+            blocks,
+            settings,
+            arranged.interleaved_matmul,
+            arranged.own_form,
+        )
+        return Prepared(layout.spec(settings.weights_dtype or given.dtype), layout)
 
-    def prepared(self, given: Values, parameters: Parameters) -> Values:
-        assert parameters.layout is not None
-        return prepared_weights(given, parameters.layout)
+    def prepared(self, given: Values, prepared: Prepared) -> Values:
+        assert prepared.layout is not None
+        return prepared_weights(given, prepared.layout)
 
 
 @op("prepare_conv_bias")
@@ -216,15 +214,12 @@ class PrepareConvBias(Preparation):
         """The real library does not look at the slice configuration here."""
         settings = (conv_config or Conv2dConfig()).frozen()
         fatal(settings.weights_dtype is not None, "bad optional access")
-        conv = self._problem(given)
-        channels = (conv.in_channels, conv.out_channels) if conv.transposed else (conv.out_channels, conv.in_channels)
-        shape = Shape((channels[0], max(1, channels[1] // max(1, conv.groups)), *conv.kernel))
-        weights = Spec(shape, DataType.BFLOAT16, Layout.ROW_MAJOR)
-        return self._call(given, bias_tensor, conv, settings, (weights, bias_tensor.spec))
+        return self._call(given, bias_tensor, self._problem(given), settings, has_bias=True)
 
-    def spec(self, parameters: Parameters) -> Spec:
-        assert parameters.bias is not None
-        return parameters.bias.spec
+    def spec(self, given: Spec, conv: Convolution, arranged: Arrangement) -> Prepared:
+        check_host_bias(given, conv.out_channels)
+        dtype = arranged.request.settings.weights_dtype or given.dtype
+        return Prepared(bias_spec(conv.out_channels, arranged.bias_columns, arranged.blocks, dtype))
 
-    def prepared(self, given: Values, parameters: Parameters) -> Values:
-        return given.float()
+    def prepared(self, given: Values, prepared: Prepared) -> Values:
+        return as_floats(given)

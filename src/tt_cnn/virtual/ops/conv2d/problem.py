@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tt_cnn.virtual.ops.conv2d.blocks import Compute
 from tt_cnn.virtual.ops.conv2d.config import Settings
 from tt_cnn.virtual.ops.sliding_window.parallel import WIDTH
 from tt_cnn.virtual.ops.sliding_window.window import Padding, Pair, SlidingWindow
 from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.kept_hash import kept_hash
 from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
+@kept_hash
 @dataclass(frozen=True)
 class Convolution:
     transposed: ClassVar[bool] = False
@@ -79,8 +81,7 @@ class Convolution:
         return replace(self, **changes)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """How it is to be computed and where the result goes."""
 
     settings: Settings
@@ -92,6 +93,7 @@ class Request:
         return Request(settings, self.compute, self.dtype, self.memory_config)
 
 
+@kept_hash
 @dataclass(frozen=True)
 class HostOperand:
     """A host tensor that a call brings along. Its values travel beside the call's attributes."""

@@ -5,7 +5,7 @@ The rules are those of `get_conv_padded_input_shape_and_mem_config` in TT-NN's c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.config import Settings
@@ -66,8 +66,7 @@ def shards_of_part(
     return shards_for(parallel, conv.window.input_pixels, conv.in_channels, alignment, input_layout)
 
 
-@dataclass(frozen=True)
-class InputShards:
+class InputShards(NamedTuple):
     """What becomes of the input: its memory config, whether it must be moved there, and the output's cores."""
 
     config: MemoryConfig
@@ -117,7 +116,7 @@ def input_shards(
         rows, channels = spec.logical_2d
         aligned = channel_alignment(layout, spec.layout, False, matmul, None)
         config = shards_for(parallel, rows, channels, aligned, spec.layout)
-    outputs = output_parallel_config(parallel, _output_grid(settings, parallel, grid), conv.out_channels, matmul)
+    outputs = output_parallel_config(parallel, output_grid(settings, parallel, grid), conv.out_channels, matmul)
     return InputShards(config, reshard, parallel, outputs)
 
 
@@ -156,7 +155,7 @@ def _must_reshard(
     return reshard, layout
 
 
-def _output_grid(settings: Settings, inputs: ParallelConfig, grid: Grid) -> Grid:
+def output_grid(settings: Settings, inputs: ParallelConfig, grid: Grid) -> Grid:
     """The grid for the output's channels; `override_output_sharding_config` takes it from `core_grid`."""
     if not settings.override_output_sharding_config:
         return grid

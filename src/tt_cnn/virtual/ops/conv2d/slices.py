@@ -6,7 +6,8 @@ The rules are those of `Conv2dSliceAttr` (conv2d.cpp).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.ops.conv2d.auto_shard import Layer, chosen_layout, need_of
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
@@ -18,8 +19,7 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A rectangle of the output, and the rectangle of the input with the padding that it needs."""
 
     out_rows: tuple[int, int]
@@ -72,7 +72,7 @@ class Sliced:
         layer, settings = self.layer, self.request.settings
         layout = settings.shard_layout
         if layout is None:
-            layout = chosen_layout(replace(layer, conv=self.estimated(own), output_hw=own.output_hw))
+            layout = chosen_layout(layer._replace(conv=self.estimated(own), output_hw=own.output_hw))
         grid = layer.card.grid
         return shards_of_part(own, layout, settings, layer.input_layout, self.is_sliced(own), grid)
 
@@ -80,7 +80,7 @@ class Sliced:
         """Bytes a core that a part is estimated to take, as one of `count`."""
         config = self.input_config(own)
         layout = self.request.settings.shard_layout or config.memory_layout
-        return need_of(replace(self.layer, conv=own), layout, config).peak
+        return need_of(self.layer._replace(conv=own), layout, config).peak
 
     def parts(self, slicing: Slicing) -> Iterator[tuple[Part, Convolution]]:
         for rows, columns in output_ranges(slicing, self.conv.output_hw, self.request.settings.output_layout):

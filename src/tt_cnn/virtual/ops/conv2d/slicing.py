@@ -36,14 +36,10 @@ def plan_from_dram(
     parameters: Parameters,
     request: Request,
     slicing: Slicing | None,
-    folds_weights: bool = False,
 ) -> Slot:
-    """`folds_weights`: where the input's stride is folded, so is the weights' kernel.
-
-    The real library forgets that in a convolution (the stride is one by then) and remembers it in
-    `prepare_conv_weights`.
-    """
-    settings, stride = request.settings, conv.stride
+    """Where the input's stride is folded, the weights' kernel is not: the real library forgets that here (the stride is
+    one by then) and remembers it in `prepare_conv_weights`."""
+    settings = request.settings
     matmul = conv.is_matmul(settings)
     fatal(
         not settings.override_output_sharding_config,
@@ -57,8 +53,7 @@ def plan_from_dram(
         assert host is not None
         source = planner.allocate(Spec(host.shape, host.dtype, host.layout, DRAM_MEMORY_CONFIG))
     if matmul:
-        fold_of_weights = stride if fold is not None and folds_weights else (1, 1)
-        output = plan_in_l1(planner, source, None, conv, parameters, request, fold_of_weights)
+        output = plan_in_l1(planner, source, None, conv, parameters, request)
         if owned and not is_freed(planner, source):
             planner.free(source)
         return output

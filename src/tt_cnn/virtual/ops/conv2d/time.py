@@ -7,7 +7,7 @@ block, so with two buffers the slowest of them sets the pace, and with one the g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import dram_fetch_cycles, multicast_cycles, stick_read_cycles
@@ -19,8 +19,7 @@ from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """Cycles of one inner block of one block of rows, by who works, and those of a block of rows when it is done."""
 
     gather: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks
@@ -15,8 +15,7 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-@dataclass(frozen=True)
-class WeightShape:
+class WeightShape(NamedTuple):
     """What a prepared matrix has to hold."""
 
     out_channels: int

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.numerics.convolution.windows import zeros_around
+from tt_cnn.virtual.numerics.formats import as_floats
 from tt_cnn.virtual.ops.conv2d.numbers import image_of, in_rows_of, kept_weights
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall, Preparing
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
@@ -74,14 +75,14 @@ def transposed_natively(
     dense = kept_weights(values[attributes["weight"]], preparing.layout, conv.direct().but(groups=1), preparing.step)
     weight = dense.values.permute(1, 0, 2, 3).flip(2, 3)  # those of the convolution over the spread input
     image = image_of(logical("input"), conv).permute(0, 3, 1, 2)
-    whole = F.conv_transpose2d(image, weight, stride=conv.stride, dilation=conv.dilation)
+    whole = F.conv_transpose2d(image, weight.to(image.dtype), stride=conv.stride, dilation=conv.dilation)
     top, _, left, _ = conv.padding
     height, width = conv.output_hw
     missing = max(0, top + height - whole.shape[2]), max(0, left + width - whole.shape[3])
     whole = F.pad(whole, (0, missing[1], 0, missing[0]))[:, :, top : top + height, left : left + width]
     result = whole.permute(0, 2, 3, 1).reshape(-1, conv.out_channels)
     if attributes["bias"] is not None:
-        row = logical("bias").float()
+        row = as_floats(logical("bias"))
         result = result + row.reshape(-1, row.shape[-1])[0, : conv.out_channels].reshape(1, -1)
     if attributes["settings"].activation is not None:
         result = apply_activation(context.engine, result, attributes["settings"].activation)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import Parameter
 from typing import Any
 
 from torch import Tensor as Values
 
 from tt_cnn.virtual.devices.device import MeshDevice
-from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig, Settings
+from tt_cnn.virtual.ops.conv2d.ahead import Announced, Arrangement, arrangement, runs_in_l1
+from tt_cnn.virtual.ops.conv2d.auto_shard import Layer
+from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig, Slicing
 from tt_cnn.virtual.ops.conv2d.operands import ConvolutionCall
 from tt_cnn.virtual.ops.conv2d.prepare import PrepareConvBias, PrepareConvWeights
-from tt_cnn.virtual.ops.conv2d.problem import Convolution
 from tt_cnn.virtual.ops.conv_transpose2d.numbers import turned
-from tt_cnn.virtual.ops.conv_transpose2d.plan import plan_in_l1
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
-from tt_cnn.virtual.ops.conv_transpose2d.slicing import plan_from_dram
+from tt_cnn.virtual.ops.conv_transpose2d.slicing import SlicedTransposed
 from tt_cnn.virtual.ops.eltwise.calls import arguments_like
 from tt_cnn.virtual.ops.operation import op
-from tt_cnn.virtual.types.tensor_spec import Spec
+from tt_cnn.virtual.ops.sliding_window.slice_config import SliceTypeEnum
+from tt_cnn.virtual.ops.sliding_window.slicing import ALONG_HEIGHT, rounding, sliced_size
+from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.geometry import div_up
+
+_IN_L1 = Slicing(SliceTypeEnum.L1Full, 0)
 
 
 @op("prepare_conv_transpose2d_weights")
@@ -27,8 +32,6 @@ class PrepareConvTranspose2dWeights(PrepareConvWeights):
     """Weights (in, out / groups, height, width) as the matrix that the transposed convolution reads."""
 
     _convolution = TransposedConvolution
-    _plan_in_l1 = staticmethod(plan_in_l1)
-    _plan_from_dram = staticmethod(plan_from_dram)
 
     arguments = arguments_like(  # type: ignore[assignment]
         PrepareConvWeights.arguments,
@@ -51,10 +54,37 @@ class PrepareConvTranspose2dWeights(PrepareConvWeights):
         groups, mirror = call.attributes["conv"].groups, call.attributes["mirror"]
         return [turned(values, groups, mirror) for values in super().given(call, device)]
 
-    @staticmethod
-    def _check_slices(conv: Convolution, source: Spec, settings: Settings) -> None:
-        """What happens to sharded slices of an input when they may be resharded, but nothing says to what."""
-        fatal(settings.shard_layout is not None or not settings.reshard_if_not_optimal, "bad optional access")
+    def arranged(self, said: Announced, slicing: Slicing | None, free_l1: int) -> Arrangement:
+        """The convolution over the spread input, whole or the first of its slices, without groups: those are spread out
+        in the weights."""
+        conv = said.conv
+        assert isinstance(conv, TransposedConvolution)
+        if not runs_in_l1(said.config, slicing):
+            said = _first_slice(said, slicing, free_l1)
+            assert isinstance(said.conv, TransposedConvolution)
+            conv = said.conv
+        return arrangement(replace(said, conv=conv.direct().but(groups=1)), _IN_L1, free_l1)
+
+
+def _first_slice(said: Announced, slicing: Slicing | None, free_l1: int) -> Announced:
+    """Of a transposed convolution out of DRAM: its part of the input, in the shards that it is put into."""
+    conv, settings = said.conv, said.request.settings
+    sliced = SlicedTransposed(Layer(said.card, conv, said.request, said.layout, said.dtype, said.has_bias))
+    chosen = sliced.chosen_slicing(free_l1, slicing)
+    if chosen.count == 1 and slicing is not None and not slicing.count:
+        return said  # a slice config that turns out to mean one slice is as good as one that asks for L1
+    unit = rounding(settings.output_layout, chosen.kind)
+    size = div_up(div_up(sliced_size(conv.output_hw, chosen.kind), unit), chosen.count) * unit
+    height, width = conv.output_hw
+    height, width = (size, width) if chosen.kind is ALONG_HEIGHT else (height, size)
+    part, own = sliced.part((0, height), (0, width))
+    first = replace(
+        conv,
+        height=part.in_rows[1] - part.in_rows[0],
+        width=part.in_columns[1] - part.in_columns[0],
+    )
+    layout = Layout.ROW_MAJOR if chosen.count > 1 else said.layout
+    return replace(said, conv=first, config=sliced.input_config(own), layout=layout)
 
 
 @op("prepare_conv_transpose2d_bias")
@@ -62,14 +92,10 @@ class PrepareConvTranspose2dBias(PrepareConvBias):
     """A bias (1, 1, 1, out) as the transposed convolution adds it. It has the weights' dtype."""
 
     _convolution = TransposedConvolution
-    _plan_in_l1 = staticmethod(plan_in_l1)
-    _plan_from_dram = staticmethod(plan_from_dram)
 
     arguments = arguments_like(PrepareConvBias.arguments, renamed={"slice_config": "dram_slice_config"})
 
-    @staticmethod
-    def _check_slices(conv: Convolution, source: Spec, settings: Settings) -> None:
-        direct = conv.estimated()
-        if not direct.is_matmul(settings):
-            PrepareConvTranspose2dWeights._check_slices(conv, source, settings)
-            PrepareConvBias._check_slices(direct, source, settings)
+    def arranged(self, said: Announced, slicing: Slicing | None, free_l1: int) -> Arrangement:
+        """By the convolution over the spread input: slices are not looked at."""
+        assert isinstance(said.conv, TransposedConvolution)
+        return arrangement(replace(said, conv=said.conv.direct()), slicing, free_l1)

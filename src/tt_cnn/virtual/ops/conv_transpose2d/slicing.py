@@ -61,7 +61,7 @@ class SlicedTransposed(Sliced):
 
     def estimated(self, own: Convolution) -> Convolution:
         assert isinstance(own, TransposedConvolution)
-        return own.direct(self.conv.stride, self.conv.padding)
+        return own.direct(padding=self.conv.padding)
 
     def is_sliced(self, own: Convolution) -> bool:
         return True
@@ -69,7 +69,7 @@ class SlicedTransposed(Sliced):
     def after(self, config: MemoryConfig) -> SlicedTransposed:
         """What suits the first part is kept for the others."""
         settings = self.request.settings.but(shard_layout=config.memory_layout)
-        return replace(self, layer=replace(self.layer, request=replace(self.request, settings=settings)))
+        return replace(self, layer=self.layer._replace(request=self.request._replace(settings=settings)))
 
     def need(self, part: Part, own: Convolution, count: int) -> int:
         conv, request, card = self.conv, self.request, self.layer.card

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +49,10 @@ class Binary(Operation):
     scalar_first = False
     """A scalar may stand on the left."""
 
+    def freed_input(self, call: Call, i: int) -> str:
+        operands = call.attributes.get("operands", 1)
+        return f"Input Tensor {'AB'[i]} is not allocated" if i < operands == 2 else "Input Tensor is not allocated"
+
     def make_call(self, first: Any, second: Any, **options: Any) -> Call:
         tensors = [x for x in (first, second) if isinstance(x, Tensor)]
         scalar_left = is_number(first) and self.scalar_first
@@ -79,13 +82,6 @@ class Binary(Operation):
             ),
             cores=options.get("sub_core_grids"),
         )
-
-    def run(self, call: Call) -> Any:
-        layouts = {t.layout for t in call.tensors[: call.attributes["operands"]]}
-        sharded = any(t.is_sharded() for t in call.tensors[: call.attributes["operands"]])
-        if Layout.ROW_MAJOR in layouts and (sharded or len(layouts) > 1):
-            return Operation.run(_converting(self), call)
-        return super().run(call)
 
     # --- plan -----------------------------------------------------------------------------------------------------
 
@@ -125,8 +121,9 @@ class Binary(Operation):
         )
         made = {s.id: s for s in (*cast, *operands)}
         temporaries = [made[i] for i in made.keys() - {slot.id for slot in slots}]
-        if not last:
-            temporaries.append(out)
+        if not last:  # a call of its own, after the quotient's
+            planner.free(*temporaries)
+            temporaries = [out]
             out = plan_unary(planner, out, Kernel(rounding), dtype=dtype, output=output)
         if all_row_major and converted:
             temporaries.append(out)
@@ -173,13 +170,6 @@ def _activations(given: Any) -> tuple[Any, ...]:
     if given is None:
         return ()
     return tuple(activation(item) for item in given)
-
-
-def _converting(operation: Operation) -> Operation:
-    """The same op for calls that convert layouts first: those plans depend on the memory that is free."""
-    twin = copy.copy(operation)
-    twin.reads_free_memory = True
-    return twin
 
 
 def _typecast(planner: Planner, operands: list[Slot], change: Promotion) -> list[Slot]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tt_cnn.virtual import numerics
 from tt_cnn.virtual.engines import Engine
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.formats import host_round
 from tt_cnn.virtual.ops.eltwise import native
 from tt_cnn.virtual.ops.eltwise.activations import Activation
@@ -17,6 +18,7 @@ from tt_cnn.virtual.ops.eltwise.binary_plan import NO_ACTIVATIONS, Activations
 from tt_cnn.virtual.ops.eltwise.kinds import BF16, F32, Kind
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation, as_integer, unary_register, unit_for
 from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.unary import UnaryOpType
 
 _DIVIDING = ("div_floor", "div_trunc", "fmod", "remainder")
 
@@ -42,7 +44,7 @@ def binary_value(
     """Register values of `a op b` for operands that broadcast; `dtypes` are those of a, b and the output."""
     a_dtype, b_dtype, out_dtype = dtypes
     if not a_dtype.is_float:
-        return _integers(kind, a, b, out_dtype)
+        return _integers(kind, _scaled(a, activations[0]), _scaled(b, activations[1]), out_dtype)
     if engine.numerics == "native":
         return _native(engine, kind, a, b, activations)
     fp32 = F32 in dtypes
@@ -90,6 +92,15 @@ def _native(engine: Engine, kind: Kind, a: Tensor, b: Tensor, activations: Activ
     for one in activations[2]:
         value = apply_activation(engine, value, one)
     return value
+
+
+def _scaled(x: Tensor, activations: Sequence[Activation]) -> Tensor:
+    """Integers times whole numbers. Of other factors, and of other activations of integers, nothing is known."""
+    for op_type, params in activations:
+        if op_type is UnaryOpType.MUL_UNARY_SFPU:
+            fatal(params[0].is_integer(), f"{params[0]:g} times integers has no numbers that are known: typecast first")
+            x = x.to(torch.int64) * int(params[0])
+    return x
 
 
 def _integers(kind: Kind, a: Tensor, b: Tensor, out: DataType) -> Tensor:

@@ -27,17 +27,18 @@ PLACEMENT = (MEMORY_CONFIG, OUTPUT_TENSOR, SUB_CORE_GRIDS)
 
 
 def with_signature(*parameters: Parameter) -> Callable[..., Call]:
-    """An `arguments` method that binds these parameters and hands them to the op's `make_call` by name."""
-    signature = inspect.Signature([positional("self"), *parameters])
+    """An `arguments` method that binds these parameters and hands them to the op's `make_call` by name.
+
+    It is called with arguments that go with its signature: `Operation.bind` has seen to that.
+    """
+    in_order = {one.name: one.default for one in parameters}
+    names = [one.name for one in parameters if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
 
     def arguments(self: Any, *args: Any, **kwargs: Any) -> Call:
-        bound = signature.bind(self, *args, **kwargs)
-        bound.apply_defaults()
-        values = dict(bound.arguments)
-        del values["self"]
-        return self.make_call(**values)
+        """A kernel's parameters are taken in the order of the signature, however they were given."""
+        return self.make_call(**in_order | dict(zip(names, args, strict=False)) | kwargs)
 
-    arguments.__signature__ = signature  # type: ignore[attr-defined]
+    arguments.__signature__ = inspect.Signature([positional("self"), *parameters])  # type: ignore[attr-defined]
     return arguments
 
 

@@ -83,10 +83,8 @@ def operand_in(value: Tensor, spec: Spec, shape: Shape, padded: Shape) -> Tensor
     value = value.reshape((1,) * (rank - value.dim()) + tuple(value.shape))
     logical = (1,) * (rank - len(spec.shape)) + tuple(spec.shape)
     target = (1,) * (rank - len(shape)) + tuple(shape)
-    keep = []
-    for dim in range(rank):
-        broadcast = logical[dim] == 1 and target[dim] != 1
-        keep.append(slice(0, 1) if broadcast else slice(0, padded[dim]))
-    value = value[tuple(keep)]
-    full = [1 if logical[d] == 1 and target[d] != 1 else padded[d] for d in range(rank)]
-    return pad_to(value, full)
+    spread = [own == 1 and wanted != 1 for own, wanted in zip(logical, target, strict=False)]
+    if rank == len(logical) and logical[-2:] == (1, 1) and any(spread[-2:]):
+        spread[-2:] = [True, True]  # a single element fills whole tiles, their padding too
+    value = value[tuple(slice(0, 1) if over else slice(0, size) for over, size in zip(spread, padded, strict=True))]
+    return pad_to(value, [1 if over else size for over, size in zip(spread, padded, strict=True)])

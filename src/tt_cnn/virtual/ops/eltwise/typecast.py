@@ -142,13 +142,15 @@ def cast(context: Context, x: torch.Tensor, source: DataType, target: DataType) 
     """The values of a typecast in any numerics."""
     if context.engine.numerics == "native" and source.is_float and target.is_float:
         return x
-    return numerics.typecast(x, source, target).to(CARRIER[target])
+    value = numerics.typecast(x, source, target).to(CARRIER[target])
+    return context.engine.pack(value, target) if context.engine.numerics == "native" else value
 
 
 @op("typecast")
 class Typecast(Operation):
     """`ttnn.typecast(tensor, dtype)`, or with the input's dtype named too."""
 
+    freed = "Input Tensor is not allocated"
     arguments = with_signature(
         positional("input_tensor"), positional("dtype"), positional("output_dtype", None), *PLACEMENT
     )

@@ -311,7 +311,7 @@ _BOUNDS = (positional("min", None), positional("max", None))
 define("clamp clip", *_BOUNDS, op_type="CLAMP_TSS", integers=SIGNED, kernel=_clamp, base=Clamp)
 
 
-_GELU_VARIANTS = {"Accurate": Kernel("gelu"), "FastApproximate": Kernel("gelu", (), True), "Tanh": Kernel("gelu_tanh")}
+_GELU_VARIANTS = {"Accurate": Kernel("gelu"), "FastLut": Kernel("gelu", (), True), "Tanh": Kernel("gelu_tanh")}
 
 
 @op("gelu")
@@ -328,7 +328,7 @@ class Gelu(Unary):
     ) -> Call:
         if variant is not None and getattr(variant, "name", None) not in _GELU_VARIANTS:
             raise wrong_types(self, (input_tensor, variant))
-        name = variant.name if variant is not None else "FastApproximate" if fast_and_approximate_mode else "Accurate"
+        name = variant.name if variant is not None else "FastLut" if fast_and_approximate_mode else "Accurate"
         x = require_tensor(self, input_tensor)
         return self.chain_call(x, (_GELU_VARIANTS[name],), **placement)
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.binary_numbers import scalar_operand
-from tt_cnn.virtual.ops.eltwise.binary_plan import check_broadcast, plan_binary
+from tt_cnn.virtual.ops.eltwise.binary_plan import plan_binary
 from tt_cnn.virtual.ops.eltwise.calls import (
     PLACEMENT,
     is_number,
@@ -24,34 +19,21 @@ from tt_cnn.virtual.ops.eltwise.calls import (
 )
 from tt_cnn.virtual.ops.eltwise.kinds import FLOATS, I32, WIDE, Kind, check_scalar
 from tt_cnn.virtual.ops.eltwise.numbers import as_integer, operand_in
-from tt_cnn.virtual.ops.eltwise.sharding import broadcast_shape, is_uneven, scaled_memory_config
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.eltwise.sharding import scaled_memory_config
+from tt_cnn.virtual.ops.eltwise.ternary_plan import plan_ternary
 from tt_cnn.virtual.ops.eltwise.typecast import plan_typecast
-from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary, tile_buffer
+from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-
-@dataclass(frozen=True, kw_only=True)
-class WhereProgram(Program):
-    """`Ternary` of three tensors."""
-
-    op: str = "Ternary"
-    factory: str = "TernaryProgramFactory"
-    in_shards: bool
-
-    def time(self, step: Step, figures: Figures) -> Cycles:
-        return streamed_cycles(step, figures)
-
-
 _SCALAR_FALSE = Kind("WHERE_TTS", "where", FLOATS | WIDE)
 _SCALAR_TRUE = Kind("WHERE_TST", "where", FLOATS | WIDE)
+_NAMES = ("predicate", "true values", "false values")
 
 
 @op("where")
@@ -84,14 +66,16 @@ class Where(Operation):
         operands, output = slots[:count], slots[count] if len(slots) > count else None
         config, cores = attributes["memory_config"], attributes["cores"]
         if count == 3:
-            return [_plan_ternary(planner, operands, config, output, cores)]
+            dtype = operands[1].spec.dtype if output is None else output.spec.dtype
+            placement: dict[str, Any] = {"memory_config": config, "output": output, "cores": cores}
+            return [plan_ternary(planner, "WHERE", operands, names=_NAMES, dtype=dtype, **placement)]
         if count == 2:
             kind = _SCALAR_FALSE if scalars[0] is None else _SCALAR_TRUE
             predicate, values = operands
             for scalar in scalars:
                 check_scalar("ttnn.where", values.spec.dtype, scalar, "tensor")
             dtype, place = values.spec.dtype, config or _where_values_are(values.spec, predicate.spec)
-            placement: dict[str, Any] = {"memory_config": place, "output": output, "cores": cores}
+            placement = {"memory_config": place, "output": output, "cores": cores}
             return [plan_binary(planner, kind, predicate, values, dtype=dtype, **placement)]
         return [_plan_unary(planner, operands[0], scalars, config, output, cores)]
 
@@ -131,54 +115,3 @@ def _plan_unary(
     if source is not x:
         planner.free(source)
     return out
-
-
-def _plan_ternary(
-    planner: Planner,
-    operands: Sequence[Slot],
-    config: MemoryConfig | None,
-    output: Slot | None,
-    cores: CoreRangeSet | None,
-) -> Slot:
-    """The device op `Ternary`: shards in place where all are alike, else two tiles a tensor."""
-    specs = [slot.spec for slot in operands]
-    shape = specs[0].shape
-    for spec in specs[1:]:
-        shape = broadcast_shape(shape, spec.shape)
-    placed = next((spec.memory_config for spec in specs if spec.is_sharded), specs[0].memory_config)
-    fatal(
-        output is None or output.spec.shape == shape,
-        "When preallocted output tensor is used, Ternary operation requires its shape to match the computed shape. "
-        f"Computed shape: {shape}, Shape in preallocated output tensor: {output and output.spec.shape}",
-    )
-    out = output or planner.allocate(Spec(shape, specs[1].dtype, Layout.TILE, config or placed))
-    for spec in specs:
-        fatal(
-            spec.layout is Layout.TILE or spec.is_sharded,
-            "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
-            f"Input tensor layout: {spec.layout.value}",
-        )
-    for spec in specs:
-        check_broadcast(shape, spec.shape)
-    cores = cores or planner.grid
-    slots = [*operands, out]
-    shards = _in_shards([slot.spec for slot in slots])
-    names = ("predicate", "true values", "false values", "output")
-    buffers = [tile_buffer(name, slot, cores, shards) for name, slot in zip(names, slots, strict=True)]
-    if _spreads_rows(specs):
-        spread = zip(names, operands, strict=False)
-        buffers[3:3] = [tile_buffer(f"{name} spread", slot, cores, False) for name, slot in spread]
-    planner.dispatch(WhereProgram(cores=cores, buffers=tuple(buffers), in_shards=shards), operands, [out])
-    return out
-
-
-def _in_shards(specs: Sequence[Spec]) -> bool:
-    first = specs[0]
-    alike = all(s.shape == first.shape and s.memory_config == first.memory_config for s in specs)
-    return alike and first.is_sharded and first.memory_config.is_l1() and not is_uneven(first)
-
-
-def _spreads_rows(specs: Sequence[Spec]) -> bool:
-    """A tensor of one row among taller ones of its width goes through buffers of its own (recorded for bfloat16)."""
-    heights = {spec.shape[-2] if len(spec.shape) > 1 else 1 for spec in specs}
-    return 1 in heights and len(heights) > 1 and len({spec.shape[-1] for spec in specs}) == 1

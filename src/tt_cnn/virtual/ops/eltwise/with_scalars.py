@@ -38,6 +38,7 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.unary import UnaryOpType, UnaryWithParam
 
 
 class UnaryWithScalar(Binary):
@@ -162,6 +163,37 @@ class BiasGelu(Binary):
 
 define("bias_gelu", "bias_gelu", _fast(False), *_RESULT, *_WHERE, base=BiasGelu)
 define("bias_gelu_", "bias_gelu", *_ACTIVATIONS, *_WHERE, base=BiasGelu, operands=("input_a", "input_b"), in_place=True)
+
+
+class WithAlpha(Binary):
+    """The right operand is scaled on its way to the sum or difference."""
+
+    arguments = with_signature(
+        positional("input_tensor_a"), positional("input_tensor_b"), positional("alpha"), MEMORY_CONFIG, OUTPUT_TENSOR
+    )
+
+    def make_call(self, input_tensor_a: Any, input_tensor_b: Any, alpha: Any, **options: Any) -> Call:  # type: ignore[override]
+        operands = (input_tensor_a, input_tensor_b)
+        for one in operands:
+            require_tensor(self, one, *operands)
+        if not is_number(alpha):
+            raise wrong_types(self, (*operands, alpha))
+        scaling = UnaryWithParam(UnaryOpType.MUL_UNARY_SFPU, float(alpha))
+        return super().make_call(*operands, input_tensor_b_activations=[scaling], **options)
+
+
+@op("addalpha")
+class Addalpha(WithAlpha):
+    """`ttnn.addalpha`: a + alpha * b."""
+
+    kind = KINDS["add"]
+
+
+@op("subalpha")
+class Subalpha(WithAlpha):
+    """`ttnn.subalpha`: a - alpha * b."""
+
+    kind = KINDS["subtract"]
 
 
 @op("prelu")

@@ -7,7 +7,7 @@ lists them; ragged variants (windows, sinks, block maps) are refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -47,7 +47,8 @@ scaled down when a larger maximum came, and added up."""
 class AttentionProgram(ComputeProgram):
     """Each core takes chunks of queries, and for each goes through the chunks of keys and values."""
 
-    op: str = "SDPAOperation"
+    suffix: ClassVar[str] = "Operation"
+    op: str = "SDPA"
     factory: str = "SDPAProgramFactory"
     causal: bool
     scale: float | None

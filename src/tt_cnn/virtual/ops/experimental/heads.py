@@ -9,17 +9,20 @@ import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import PagesProgram
+from tt_cnn.virtual.ops.layout.sharded_to_interleaved import plan_sharded_to_interleaved
 from tt_cnn.virtual.ops.layout.work_split import grid_cores
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape.programs import cores_for
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import Layout
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, cores_to_ranges
 from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.shard_spec import ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _DOUBLE_BUFFERED = 2
+_SEGFORMER_FORMATS = (DataType.BFLOAT16, DataType.BFLOAT8_B, DataType.FLOAT32)
 _ROW_MAJOR = "Input tensor layout must be TILE but got Layout::ROW_MAJOR"
 
 
@@ -34,27 +37,46 @@ def plan_concat_heads(planner: Planner, x: Slot, memory_config: MemoryConfig | N
     fatal(spec.dtype.is_float, "Unsupported data format")
     batch, heads, rows, width = (spec.shape[i] for i in range(4))
     fatal(len(spec.shape) == 4, f"Input tensor must have rank 4. Shape: {spec.shape}")
+    config = memory_config or spec.memory_config
+    if spec.is_sharded:
+        fatal(
+            config.is_sharded(),
+            "Sharded input requires a sharded output memory config but got TensorMemoryLayout::INTERLEAVED",
+        )
+        config = _side_by_side(spec, config)
     shape = Shape((batch, 1, rows, heads * width))
-    output = planner.allocate(Spec(shape, spec.dtype, Layout.TILE, memory_config or spec.memory_config))
-    _check_heads(spec)
+    output = planner.allocate(Spec(shape, spec.dtype, Layout.TILE, config))
+    fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
     _, _, padded_rows, padded_width = spec.padded_shape
-    tiles = heads * (padded_width // TILE_SIZE)
-    blocks = batch * heads * (padded_rows // TILE_SIZE)
-    cores = cores_to_ranges(grid_cores(planner.card, None)[:blocks])
-    size = _DOUBLE_BUFFERED * tiles * spec.dtype.tile_bytes
-    program = HeadsProgram(
-        op="NLPConcatHeads",
-        factory="NLPConcatHeadsProgramFactory",
-        cores=cores,
-        buffers=(CircularBuffer(size, cores, dataflow=True, name="tiles"),),
-    )
-    planner.dispatch(program, [x], [output])
+    if spec.is_sharded:
+        cores = spec.shard.grid
+        buffers = tuple(_over_shard(name, slot) for name, slot in (("input", x), ("output", output)))
+    else:
+        tiles = heads * (padded_width // TILE_SIZE)
+        blocks = batch * heads * (padded_rows // TILE_SIZE)
+        cores = cores_to_ranges(grid_cores(planner.card, None)[:blocks])
+        size = _DOUBLE_BUFFERED * tiles * spec.dtype.tile_bytes
+        buffers = (CircularBuffer(size, cores, dataflow=True, name="tiles"),)
+    factory = "NLPConcatHeadsProgramFactory"
+    planner.dispatch(HeadsProgram(op="NLPConcatHeads", factory=factory, cores=cores, buffers=buffers), [x], [output])
     return output
 
 
-def _check_heads(spec: Spec) -> None:
-    fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
-    fatal(not spec.is_sharded, "Heads in shards are not put together on this card: bring them to DRAM or L1 first.")
+def _side_by_side(spec: Spec, config: MemoryConfig) -> MemoryConfig:
+    """A core that holds some heads of an image keeps them, side by side: its shard is an image's rows high."""
+    (height, width), rows = spec.shard.shape, spec.padded_shape[2]
+    fatal(
+        height % rows == 0,
+        f"A shard of {height} rows does not hold whole heads, which are {rows} rows high.",
+        "  TT-NN ends the process here, or puts parts of heads together",
+    )
+    return config.with_shard_spec(ShardSpec(spec.shard.grid, [rows, height // rows * width], spec.shard.orientation))
+
+
+def _over_shard(name: str, slot: Slot) -> CircularBuffer:
+    height, width = slot.spec.shard.shape
+    size = height * width // TILE_SIZE**2 * slot.spec.dtype.tile_bytes
+    return CircularBuffer(size, slot.spec.shard.grid, alias=slot, dataflow=True, name=name)
 
 
 @op("experimental.nlp_concat_heads")
@@ -85,7 +107,12 @@ class ConcatenateHeads(NlpConcatHeads):
             f"Head size must be a multiple of 32 but was found to be {shape[3]}. Update the matmul that uses the "
             "output of this operation to include padding in the weights.",
         )
-        together = plan_concat_heads(planner, x, memory_config)
+        if x.spec.is_sharded and memory_config is not None and not memory_config.is_sharded():
+            copy = plan_sharded_to_interleaved(planner, x, memory_config)
+            together = plan_concat_heads(planner, copy, memory_config)
+            planner.free(copy)
+        else:
+            together = plan_concat_heads(planner, x, memory_config)
         batch, _, rows, width = together.spec.shape
         return [planner.view(together, together.spec.with_(shape=Shape((batch, rows, width))))]
 
@@ -109,7 +136,7 @@ class NlpCreateQkvHeadsSegformer(Operation):
 
     def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None) -> list[Slot]:
         spec = x.spec
-        fatal(spec.dtype.is_float, "Unsupported data format")
+        fatal(spec.dtype in _SEGFORMER_FORMATS, "Unsupported data format")
         width, rows, batch = (spec.padded_shape[i] for i in (3, 2, 0))
         fatal(len(spec.shape) == 4, f"Input tensor must have rank 4. Shape: {spec.shape}")
         heads = width // TILE_SIZE
@@ -117,7 +144,7 @@ class NlpCreateQkvHeadsSegformer(Operation):
         config = memory_config or spec.memory_config
         fatal(not config.is_sharded(), f"Sharded output memory config is not supported for {self.name.split('.')[1]}")
         outputs = [planner.allocate(Spec(shape, spec.dtype, Layout.TILE, config)) for _ in range(3)]
-        _check_query(spec)
+        fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
         cores = cores_for(planner.card, batch * spec.shape[1] * rows // TILE_SIZE)
         program = HeadsProgram(
             op="NlpCreateHeadsSegformer",
@@ -135,8 +162,3 @@ class NlpCreateQkvHeadsSegformer(Operation):
         batch, _, rows, width = x.shape
         heads = x[:, 0].reshape(batch, rows, width // TILE_SIZE, TILE_SIZE).permute(0, 2, 1, 3)
         return [context.store(heads, i) for i in range(3)]
-
-
-def _check_query(spec: Spec) -> None:
-    fatal(spec.layout is Layout.TILE, _ROW_MAJOR)
-    fatal(not spec.is_sharded, "Heads are not taken out of shards on this card: bring the tensor to DRAM or L1 first.")

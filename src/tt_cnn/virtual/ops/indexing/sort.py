@@ -13,6 +13,7 @@ from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.numerics.steady import ordered
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.layout.copy import plan_copy
@@ -37,6 +38,8 @@ _TABLE_BYTES = 1024
 _STAGED = 4
 _ONE_CORE = 64
 """Tiles of a row that one core sorts; longer rows are exchanged between cores."""
+
+_DTYPES = (DataType.BFLOAT16, DataType.UINT16, DataType.FLOAT32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +120,10 @@ class Sort(Operation):
                 return list(given)
             values = plan_clone(planner, x, config=config)
             return [values, planner.allocate(Spec(x.spec.shape, _INDEX, Layout.TILE, config))]
+        fatal(
+            x.spec.dtype in _DTYPES,
+            f"Input tensor data type must be BFLOAT16, UINT16, or FLOAT32, got {x.spec.dtype.native}",
+        )
         scope = Temporaries(planner)
         current = x
         if axis != rank - 1:
@@ -153,7 +160,7 @@ class Sort(Operation):
     def numbers(
         self, context: Context, x: torch.Tensor, *_: torch.Tensor, dim: int, descending: bool, **__: Any
     ) -> list[torch.Tensor]:
-        values, indices = torch.sort(context.logical(x), dim=dim, descending=descending, stable=True)
+        values, indices = ordered(context.logical(x), dim, descending)
         return [context.store(values, 0), context.store(indices.to(CARRIER[context.outputs[1].dtype]), 1)]
 
 

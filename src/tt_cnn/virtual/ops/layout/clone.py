@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -27,6 +27,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class CloneProgram(MovingProgram, ComputeProgram):
     """Page by page, through another dtype where one is wanted."""
 
+    suffix: ClassVar[str] = "Operation"
     op: str = "Clone"
     factory: str = "CloneProgramFactory"
 

@@ -15,7 +15,7 @@ from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.transfers import copy_host_to_device_tensor, to_device
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
-from tt_cnn.virtual.tensors.conversion import as_stored, host_tensor
+from tt_cnn.virtual.tensors.conversion import as_stored, constant_host_tensor, host_tensor
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
@@ -38,9 +38,7 @@ def filled(
     dtype, layout, config = dtype or DataType.BFLOAT16, layout or Layout.ROW_MAJOR, config or DRAM_MEMORY_CONFIG
     if device is None and dtype.is_block_float:
         layout = Layout.TILE  # the host has no other form of them; on a card it must be asked for
-    Spec(shape, dtype, layout, config)
-    kind = torch.float32 if dtype.is_float else torch.int64
-    host = host_tensor([torch.full(tuple(shape), as_stored(value, dtype), dtype=kind)], dtype, layout, config)
+    host = constant_host_tensor(Spec(shape, dtype, layout, config), as_stored(value, dtype))
     if into is not None:
         copy_host_to_device_tensor(host, into)
         return into

@@ -281,8 +281,6 @@ _BUFFERS = {"MultiCoreSharded": _sharded, "MultiCoreDefault": _rows, "MultiCoreB
 
 @op("tilize")
 class Tilize(Relayout):
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

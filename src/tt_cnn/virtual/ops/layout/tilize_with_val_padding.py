@@ -185,8 +185,6 @@ _BUFFERS = {
 
 @op("tilize_with_val_padding")
 class TilizeWithValPadding(Relayout):
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

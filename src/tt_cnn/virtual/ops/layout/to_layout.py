@@ -119,8 +119,6 @@ def host_to_layout(tensor: Tensor, layout: Layout, pad_value: float = 0.0) -> Te
 
 @op("to_layout")
 class ToLayout(Relayout):
-    reads_free_memory = True
-
     def arguments(
         self,
         tensor: Tensor,

@@ -82,8 +82,6 @@ def _shards_to_shards(
 
 @op("to_memory_config")
 class ToMemoryConfig(Relayout):
-    reads_free_memory = True
-
     def arguments(
         self,
         tensor: Tensor,
@@ -94,9 +92,15 @@ class ToMemoryConfig(Relayout):
         tensors = [tensor] + ([output_tensor] if output_tensor is not None else [])
         return Call(tensors, memory_config=memory_config, dtype=dtype)
 
+    def freed_input(self, call: Call, i: int) -> str:
+        shards = call.tensors[0].is_sharded(), call.attributes["memory_config"].is_sharded()
+        if all(shards):
+            return "bad optional access"
+        return "Tensor is not allocated" if any(shards) else "Input Tensor is not allocated"
+
     def shortcut(self, call: Call) -> Tensor | None:
         x = call.tensors[0]
-        x.buffer(self.name)
+        x.buffer(self.name, self.freed_input(call, 0))
         same = len(call.tensors) == 1 and x.memory_config() == call.attributes["memory_config"]
         return x if same else None
 

@@ -15,6 +15,7 @@ from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
 from tt_cnn.virtual.tensors.storage import Buffer, HostStorage, PendingRead, zeros
 from tt_cnn.virtual.tensors.tensor import Tensor, provides
+from tt_cnn.virtual.threads.calls import followed
 from tt_cnn.virtual.threads.latch import Latch
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
@@ -23,10 +24,14 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 @provides("to_device")
+@followed("ttnn.to_device")
 def to_device(
     tensor: Tensor, device: MeshDevice, memory_config: MemoryConfig | None = None, *, queue_id: int | None = None
 ) -> Tensor:
-    """A copy on the card. A tensor that is there already is returned as it is, whatever `memory_config` says."""
+    """A copy on the card, in DRAM where no memory config is given, whatever the host tensor's own.
+
+    A tensor that is there already is returned as it is, whatever `memory_config` says. `Tensor.to` keeps its config.
+    """
     if not isinstance(tensor, Tensor) or not isinstance(device, MeshDevice):
         raise TypeError(
             f"ttnn.to_device(): incompatible function arguments: it was given a {type(tensor).__name__} and a "
@@ -37,7 +42,7 @@ def to_device(
     if tensor._buffer is not None:
         tensor.buffer("to_device")
         return tensor
-    config = memory_config or tensor.memory_config()
+    config = memory_config or DRAM_MEMORY_CONFIG
     fatal(not config.is_sharded() or config.shard_spec is not None, "bad optional access")
     spec = Spec(tensor.shape, tensor.dtype, tensor.layout, config, tensor.spec.alignment)
     device.no_capture(device.queue(queue_id), _NO_WRITES)
@@ -65,6 +70,7 @@ def fit(value: torch.Tensor, logical: Shape, padded: Sequence[int]) -> torch.Ten
 
 
 @provides("from_device")
+@followed("ttnn.from_device")
 def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: int | None = None) -> Tensor:
     """A copy on the host. Without `blocking` its values are there after the queue is synchronized."""
     if tensor._buffer is None:
@@ -92,13 +98,14 @@ def _read(tensor: Tensor, buffer: Buffer, host: HostStorage, blocking: bool, cq_
         pending.mark = engine.mark_of_reads(queue.index)
 
     accesses = accesses_of([buffer], write=False)
-    command = Command(f"ttnn.{name}", queue.index, job, accesses, fills=host, done=done)
+    command = Command(f"ttnn.{name}", queue.index, job, accesses, reads=[cell], fills=host, done=done)
     tick = device.enqueue(command, wait=blocking)
     if not blocking and not device.no_dispatch:
         pending.enqueued(queue.index, tick)
         host.pending = pending
 
 
+@followed("ttnn.copy_host_to_device_tensor")
 def copy_host_to_device_tensor(host_tensor: Tensor, device_tensor: Tensor, cq_id: int | None = None) -> None:
     """Write a host tensor into a device tensor that exists."""
     _check_types(host_tensor, device_tensor, "copy_host_to_device_tensor")
@@ -108,6 +115,7 @@ def copy_host_to_device_tensor(host_tensor: Tensor, device_tensor: Tensor, cq_id
     _write(host_tensor, device_tensor, device, cq_id, "copy_host_to_device_tensor")
 
 
+@followed("ttnn.copy_device_to_host_tensor")
 def copy_device_to_host_tensor(
     device_tensor: Tensor, host_tensor: Tensor, blocking: bool = True, cq_id: int | None = None
 ) -> None:
@@ -169,6 +177,7 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Sequ
     return [given[n] for n in names if n in given]
 
 
+@followed("ttnn.allocate_tensor_on_device")
 def allocate_tensor_on_device(*args: Any, **kwargs: Any) -> Tensor:
     """A device tensor whose values are not written yet."""
     spec, device = _spec_of(_arguments(args, kwargs, "allocate_tensor_on_device"))
@@ -184,6 +193,7 @@ def allocate_tensor_on_host(*args: Any, **kwargs: Any) -> Tensor:
     return Tensor.on_host(spec, HostStorage(zeros(spec, chips, torch.device("cpu"))))
 
 
+@followed("ttnn.deallocate")
 def deallocate(tensor: Tensor, force: bool = True) -> None:
     """Give a device tensor's memory back."""
     if not isinstance(tensor, Tensor):

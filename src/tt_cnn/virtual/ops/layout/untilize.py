@@ -221,8 +221,6 @@ _BUFFERS = {
 
 @op("untilize")
 class Untilize(Relayout):
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

@@ -174,8 +174,6 @@ _BUFFERS = {
 
 @op("untilize_with_unpadding")
 class UntilizeWithUnpadding(Relayout):
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

@@ -246,6 +246,7 @@ class Choice:
             k = gcd(shard.shape[1] // TILE_SIZE, p.k)
         else:
             m, n, k = shard.shape[0] // TILE_SIZE, p.n, p.k
+            fatal(m > 0, "per_core_M must be greater than 0!")  # of rows less than a tile
         block_h, block_w = self._blocks_of_shard(m, n, k, sharded_output)
         h, w = subblock_params(block_h, block_w, p.compute.fp32, sharded_output)
         return ProgramConfig(MCAST_1D, grid, k, h, w, block_h, block_w, m, n, True, mcast_left=layout is _WIDTH)
@@ -257,6 +258,11 @@ class Choice:
         sharded_output = self._check_output_matches()
         x, y = (grid[1], grid[0]) if transposed else grid
         height, width = shard.shape[0] // TILE_SIZE, shard.shape[1] // TILE_SIZE
+        fatal(
+            height > 0 and width > 0,
+            f"Shards of {shard.shape[0]}x{shard.shape[1]} were given to a matmul, less than a tile of 32x32.",
+            "  TT-NN ends the process here",
+        )
         rows = p.rows(fuse_batch=True)
         fatal(
             y in (rows // height, div_up(rows, height)),

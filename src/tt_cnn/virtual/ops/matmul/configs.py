@@ -14,12 +14,14 @@ SIMPLE = "MatmulMultiCoreProgramConfig"
 REUSE = "MatmulMultiCoreReuseProgramConfig"
 MCAST_1D = "MatmulMultiCoreReuseMultiCast1DProgramConfig"
 MCAST_2D = "MatmulMultiCoreReuseMultiCastProgramConfig"
+DRAM_SHARDED = "MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig"
 
 FACTORIES = {
     SIMPLE: "MatmulMultiCoreProgramFactory",
     REUSE: "MatmulMultiCoreReuseOptimizedProgramFactory",
     MCAST_1D: "MatmulMultiCoreReuseMcast1DProgramFactory",
     MCAST_2D: "MatmulMultiCoreReuseMcast2DProgramFactory",
+    DRAM_SHARDED: "MatmulMultiCoreReuseMultiCastDRAMShardedProgramFactory",
 }
 
 
@@ -47,6 +49,8 @@ class ProgramConfig:
     transpose_mcast: bool = False
     activation: Activation | None = None
     untilize_out: bool = False
+    workers: int = 1
+    """Cores for each bank of DRAM."""
 
     @property
     def is_mcast(self) -> bool:
@@ -147,7 +151,32 @@ class MatmulMultiCoreReuseMultiCast1DProgramConfig(_Multicast):
         return self._shared(self.fuse_batch, self.fused_activation, **own)
 
 
+@dataclass(kw_only=True)
+class MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig:
+    """One row of tiles times a matrix whose columns lie in the banks of DRAM."""
+
+    in0_block_w: int
+    per_core_M: int
+    per_core_N: int
+    fused_activation: UnaryWithParam | None = None
+    num_workers_per_dram_bank: int = 1
+
+    kind: ClassVar[str] = DRAM_SHARDED
+
+    def frozen(self) -> ProgramConfig:
+        return ProgramConfig(
+            self.kind,
+            (1, 1),
+            self.in0_block_w,
+            per_core_m=self.per_core_M,
+            per_core_n=self.per_core_N,
+            activation=activation(self.fused_activation),
+            workers=self.num_workers_per_dram_bank,
+        )
+
+
 PROGRAM_CONFIGS = (
+    MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig,
     MatmulMultiCoreReuseProgramConfig,
     MatmulMultiCoreReuseMultiCastProgramConfig,
     MatmulMultiCoreReuseMultiCast1DProgramConfig,

@@ -27,8 +27,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 class _Product(Operation):
     """Tensors of the call: left, right, then bias and output where given (`has` says which)."""
 
-    reads_free_memory = True
-
     def make_call(
         self,
         input_tensor_a: Tensor,

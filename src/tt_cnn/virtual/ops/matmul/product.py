@@ -8,7 +8,8 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.matmul.buffers import Cores, Staging
 from tt_cnn.virtual.ops.matmul.checks import check_matrices, check_program
 from tt_cnn.virtual.ops.matmul.choice import Choice
-from tt_cnn.virtual.ops.matmul.configs import MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
+from tt_cnn.virtual.ops.matmul.configs import DRAM_SHARDED, MCAST_1D, MCAST_2D, REUSE, SIMPLE, Activation, ProgramConfig
+from tt_cnn.virtual.ops.matmul.dram_sharded import plan_dram_sharded
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.ops.matmul.programs import PROGRAMS
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
@@ -86,6 +87,10 @@ def plan_product(
     The output is made before anything is checked, so what does not fit is said first. `channels` and `weights` are
     those of a convolution.
     """
+    if config.kind == DRAM_SHARDED:
+        accumulates = problem.compute.packer_l1 and problem.k // max(1, config.block_k) > 1
+        kept = _partials(problem, accumulates)
+        return plan_dram_sharded(planner, problem, config, left, right, bias, output, kept, accumulates)
     spec = _output_spec(problem, config)
     out = output or planner.allocate(spec)
     check_matrices(problem)
@@ -213,10 +218,20 @@ def _dealt(units: int, grid: CoreCoord) -> CoreRangeSet:
 
 def _line_cores(p: Problem, config: ProgramConfig, blocks: int, grid: CoreCoord) -> Cores:
     working = num_cores_to_corerangeset(blocks, grid, True)
-    if not (config.mcast_left and p.left.is_sharded):
+    if not p.left.is_sharded:
         return Cores(working)
+    start = p.left.shard.grid.bounding_box().start  # the line begins where the left matrix does (recorded)
     total = p.left.shard.num_cores()
-    return Cores(working, _following(blocks, total, grid) if total > blocks else None)
+    beyond = _following(blocks, total, grid) if config.mcast_left and total > blocks else None
+    return Cores(_beginning_at(start, working), None if beyond is None else _beginning_at(start, beyond))
+
+
+def _beginning_at(start: CoreCoord, cores: CoreRangeSet) -> CoreRangeSet:
+    """Cores counted from the origin, counted from another one."""
+    if start == (0, 0):
+        return cores
+    x, y = start.x, start.y
+    return CoreRangeSet([CoreRange((r.start.x + x, r.start.y + y), (r.end.x + x, r.end.y + y)) for r in cores.ranges()])
 
 
 def _following(first: int, end: int, grid: CoreCoord) -> CoreRangeSet:

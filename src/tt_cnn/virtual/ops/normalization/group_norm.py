@@ -1,8 +1,8 @@
-"""`group_norm` of (N, 1, H*W, C) tensors, and the helpers that lay out its masks and weights."""
+"""`group_norm` of (N, 1, H*W, C) tensors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,19 +13,22 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.accumulation import average
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
+from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.normalization.group_norm_buffers import interleaved_buffers, shard_buffers
+from tt_cnn.virtual.ops.normalization.group_norm_checks import check_blocks, check_call, check_grid, check_tensors
+from tt_cnn.virtual.ops.normalization.group_norm_problem import Problem, largest_grid
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.tensors.conversion import as_stored, from_torch
+from tt_cnn.virtual.tensors.conversion import as_stored
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, div_up
+from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-_MOST_ELEMENTS = 2**26
-"""Of a mask: far beyond any network's, and small enough to be made at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +48,7 @@ class GroupNormProgram(ComputeProgram):
 
 @op("group_norm")
 class GroupNorm(Operation):
-    """Groups of channels with mean 0 and variance 1, scaled and shifted.
-
-    Its programs have more variants than are modelled: cores and buffers of the step are not the library's.
-    """
+    """Groups of channels with mean 0 and variance 1, scaled and shifted."""
 
     def arguments(
         self,
@@ -80,7 +80,7 @@ class GroupNorm(Operation):
             dtype=dtype,
             layout=output_layout,
             core_grid=None if core_grid is None else (core_grid.x, core_grid.y),
-            in_place=True if inplace is None else inplace,
+            in_place=bool(inplace),  # none given by name means a new tensor
             out_blocks=num_out_blocks,
             compute=None if compute_kernel_config is None else Compute.of(compute_kernel_config),
             by_welford=use_welford,
@@ -104,31 +104,40 @@ class GroupNorm(Operation):
         by_welford: bool,
     ) -> list[Slot]:
         spec = x.spec
-        fatal(len(spec.shape) == 4, f"group_norm takes a tensor of 4 dimensions, got {len(spec.shape)}")
-        fatal(spec.shape[1] == 1, "input tensor shape[1] must be 1!")
-        fatal(groups > 0, f"num_groups must be greater than 0, got {groups}")
-        channels = spec.shape[-1]
-        fatal(
-            channels % groups == 0,
-            f"channel must be divisible by num_groups (got {channels} and {groups})",
-        )
-        fatal(channels % TILE_SIZE == 0, f"channels ({channels}) must be a multiple of the tile width")
-        for name, slot in zip(has, others, strict=True):
-            _check_parameter(name, slot.spec, channels)
-        _check_way(spec, in_place, "negative_mask" in has)
-        config = memory_config or (spec.memory_config if in_place else DRAM_MEMORY_CONFIG)
-        fatal(not spec.is_sharded or config.is_l1(), "Only L1 buffers can have an associated circular buffer!")
-        wanted = spec.with_(dtype=dtype or spec.dtype, layout=layout or spec.layout, memory_config=config)
-        out = x if in_place and wanted == spec else planner.allocate(wanted)
+        named = {name: slot.spec for name, slot in zip(has, others, strict=True)}
+        made = layout or spec.layout
+        check_call(spec, groups, in_place, made, dtype, planner.card.arch, layout)
+        grid = core_grid or _grid(planner, spec, groups)
+        check_blocks(spec, core_grid is None, out_blocks)
+        if not spec.is_sharded:
+            check_grid(spec, grid, groups)
+        by_welford = by_welford and spec.shape[2] % TILE_SIZE == 0  # rows that fill no tile have no such kernel
+        fatal(spec.is_sharded or not in_place, "inplace groupnorm not supported for unsharded tensors")
+        problem = Problem(spec, named, groups, made, by_welford, compute)
+        scope = Temporaries(planner)
+        source, written = x, made
+        if not spec.is_sharded:
+            blocks = -1 if core_grid is None else 1 if out_blocks is None else out_blocks
+            problem = replace(problem, grid=grid, out_blocks=blocks)
+            if problem.tilized_before(planner.card):
+                source = scope.add(plan_tilize_with_padding(planner, x, tiled_shape(spec.shape), spec.memory_config))
+                problem = replace(problem, x=source.spec)
+            if problem.untilized_after(planner.card):
+                written = Layout.TILE
+                problem = replace(problem, layout=written)
+        check_tensors(problem, grid, planner.card)
+        config = memory_config or DRAM_MEMORY_CONFIG
+        room = planner.program_l1()
+        out = x if in_place else planner.allocate(spec.with_(layout=written, memory_config=config))
         if spec.is_sharded:
-            cores, factory = spec.shard.grid, "GroupNormShardedProgramFactory"
+            factory, cores = "GroupNormShardedProgramFactory", spec.shard.grid
+            buffers = shard_buffers(planner, problem, x, out, grid, room)
         else:
-            width, height = core_grid or planner.card.grid
-            cores = CoreRangeSet([CoreRange((0, 0), (width - 1, height - 1))])
-            factory = "GroupNormMcastProgramFactory"
+            factory, cores, buffers = interleaved_buffers(planner, problem)
         program = GroupNormProgram(
             factory=factory,
             cores=cores,
+            buffers=buffers,
             compute=compute,
             groups=groups,
             epsilon=epsilon,
@@ -136,7 +145,10 @@ class GroupNorm(Operation):
             by_welford=by_welford,
             given=has,
         )
-        planner.dispatch(program, [x, *others], [out])
+        planner.dispatch(program, [source, *others], [out])
+        if written is not made:
+            out = scope.add(plan_to_layout(planner, out, made, None, None))
+        scope.leave(out)
         return [out]
 
     def numbers(
@@ -165,76 +177,24 @@ class GroupNorm(Operation):
         return [context.store(result)]
 
 
-def _check_parameter(name: str, spec: Spec, channels: int) -> None:
-    side = {"weight": "Gamma", "bias": "Beta"}.get(name)
-    if side is None:
-        return  # a mask
+def _grid(planner: Planner, spec: Spec, groups: int) -> tuple[int, int]:
+    """Where the caller names no cores: those of the shards, or as many as the rows can be dealt to."""
+    if spec.is_sharded:
+        box = spec.shard.grid.bounding_box()
+        return box.end.x + 1, box.end.y + 1
+    width, height = planner.card.grid
+    found = largest_grid(spec, (width, height), groups)
+    rows = spec.volume // spec.padded_shape[3]
     fatal(
-        spec.dtype in (DataType.BFLOAT16, DataType.FLOAT32),
-        f"{side} tensor must be BFLOAT16 or FLOAT32, got: {spec.dtype.native}",
+        found is not None,
+        f"group_norm: Could not determine a valid DRAM core grid for channels={spec.padded_shape[3]}, "
+        f"num_groups={groups}, nhw={rows}. Specify core_grid explicitly or adjust configuration.",
     )
-    fatal(spec.volume >= channels, f"{side} tensor has {spec.volume} elements for {channels} channels")
-
-
-def _check_way(spec: Spec, in_place: bool, negative_mask: bool) -> None:
-    fatal(
-        not in_place or spec.layout is Layout.ROW_MAJOR,
-        "In-place operation not supported: Tile layout requires non-inplace tensors. (inplace=true)",
-        "  pass inplace=False",
-    )
-    fatal(not negative_mask or spec.is_sharded, "Negative mask support is only available for sharded input tensors.")
+    assert found is not None
+    return found
 
 
 def _average(context: Context, grouped: torch.Tensor) -> torch.Tensor:
     if context.engine.numerics == "native":
         return grouped.mean((1, 3), keepdim=True)
     return average(grouped, (1, 3))
-
-
-def create_group_norm_weight_bias_rm(
-    input_tensor: torch.Tensor, num_channels: int, num_cores_x: int = 1
-) -> torch.Tensor:
-    """A vector of channels as (1, 1, tiles, 32): each core's channels padded to whole tiles."""
-    fatal(num_cores_x > 0, f"num_cores_x ({num_cores_x}) must be greater than 0")
-    fatal(
-        num_channels % num_cores_x == 0,
-        f"num_channels ({num_channels}) must be divisible by num_cores_x ({num_cores_x})",
-    )
-    fatal(
-        input_tensor.numel() == num_channels,
-        f"the tensor has {input_tensor.numel()} elements for {num_channels} channels",
-    )
-    share = num_channels // num_cores_x
-    padded = div_up(share, TILE_SIZE) * TILE_SIZE
-    rows = torch.nn.functional.pad(input_tensor.reshape(num_cores_x, share), (0, padded - share))
-    return rows.reshape(1, 1, -1, TILE_SIZE)
-
-
-def create_group_norm_input_mask(
-    num_channel: int, num_groups: int, num_cores_across_channel: int, dtype: DataType = DataType.BFLOAT16
-) -> Tensor | None:
-    """For each group ones over its channels, within the tiles that the group touches: (1, groups, 32, width)."""
-    for name, number in (("num_groups", num_groups), ("num_cores_across_channel", num_cores_across_channel)):
-        fatal(number > 0, f"{name} ({number}) must be greater than 0")
-    fatal(num_channel >= 0, f"num_channel ({num_channel}) must be 0 or more")
-    per_group = num_channel // num_groups
-    width = _mask_tiles(per_group) * TILE_SIZE
-    fatal(
-        num_groups * TILE_SIZE * width <= _MOST_ELEMENTS,
-        f"the mask of {num_groups} groups of {per_group} channels would have {num_groups * TILE_SIZE * width} elements",
-    )
-    mask = torch.zeros(1, num_groups, TILE_SIZE, width)
-    groups_a_core = max(1, num_groups // num_cores_across_channel)
-    for group in range(num_groups):
-        start = group % groups_a_core * per_group % TILE_SIZE
-        mask[0, group, :, start : start + per_group] = 1.0
-    return from_torch(mask, dtype, layout=Layout.TILE)
-
-
-def _mask_tiles(per_group: int) -> int:
-    """Tiles that a group can touch, wherever in a tile it starts."""
-    start, most = 0, 0
-    for _ in range(TILE_SIZE):
-        most = max(most, div_up(start + per_group, TILE_SIZE))
-        start = (start + per_group) % TILE_SIZE
-    return most

@@ -20,22 +20,21 @@ from tt_cnn.virtual.ops.normalization.configs import (
     LayerNormDefaultProgramConfig,
     LayerNormShardedMultiCoreProgramConfig,
 )
+from tt_cnn.virtual.ops.normalization.layer_norm_buffers import Rows, interleaved_sizes, shard_buffers
+from tt_cnn.virtual.ops.normalization.layer_norm_checks import Config, check_norm
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import staged, tiles
+from tt_cnn.virtual.ops.reduction.units import staged, tiles, usable_l1
 from tt_cnn.virtual.ops.reduction.values import sum_rows
-from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.conversion import as_stored
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
+from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity
+from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
-_SQUARES = 8
-_LONG = {(False, False): 112, (False, True): 56, (True, False): 56, (True, True): 28}
-"""Tiles of a row held at a time where a row does not fit L1, by (weights are given, float32 registers)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +57,6 @@ class RowNormProgram(ComputeProgram):
 class _RowNorm(Operation):
     """Tensors of the call: the input, then weight, bias and residual where given (`has` says which)."""
 
-    reads_free_memory = True  # long rows are worked through in pieces where they do not fit
     centered = True
     default_fp32 = True
 
@@ -94,43 +92,41 @@ class _RowNorm(Operation):
         epsilon: float,
         memory_config: MemoryConfig | None,
         compute: Compute | None,
-        program: Any,
+        program: Config | None,
     ) -> list[Slot]:
         named = dict(zip(has, others, strict=True))
-        fatal(
-            x.spec.dtype in (_F32, _BF16, DataType.BFLOAT8_B),
-            f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {x.spec.dtype.native}",
-        )
+        specs = {name: slot.spec for name, slot in named.items()}
         fatal(
             not self.centered or len(x.spec.shape) > 0,
             "LayerNorm operation not supported for 0D tensors. (rank=0)",
         )
-        if "residual" in named:
-            _check_residual(x.spec, named["residual"].spec)
-        for name in ("weight", "bias"):
-            if name in named:
-                _check_weights(x.spec, named[name].spec, {"weight": "Gamma", "bias": "Beta"}[name])
-        settings = self.settings(compute)
-        sharded = x.spec.is_sharded and isinstance(program, LayerNormShardedMultiCoreProgramConfig)
-        if x.spec.is_sharded:
-            layout = x.spec.memory_config.memory_layout
-            fatal(layout is not TensorMemoryLayout.HEIGHT_SHARDED, "Height sharded inputs are not supported.")
-            _check_shards(x.spec)
-        in_place = sharded and program.inplace
+        fatal(
+            self.centered or x.spec.layout is Layout.TILE,
+            "ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.",
+        )
+        program = program or _default_program(x.spec)
         config = memory_config or x.spec.memory_config
-        out = x if in_place else planner.allocate(x.spec.with_(memory_config=config))
+        shards = isinstance(program, LayerNormShardedMultiCoreProgramConfig)
+        if shards and config.is_sharded() and config.shard_spec is None:
+            config = config.with_shard_spec(x.spec.memory_config.shard_spec)
+        in_place = isinstance(program, LayerNormShardedMultiCoreProgramConfig) and program.inplace
+        made = x.spec if in_place else x.spec.with_(memory_config=config)
+        check_norm(x.spec, specs, config, program, self.centered, planner.card)
+        settings = self.settings(compute)
+        room = usable_l1(planner)
+        out = x if in_place else planner.allocate(made)
         in_pieces = False
-        if sharded:
-            # the sharded program's intermediate buffers are not modelled; it borrows its tensors
+        if isinstance(program, LayerNormShardedMultiCoreProgramConfig):
             cores = x.spec.shard.grid
-            buffers: tuple[CircularBuffer, ...] = (_borrowed("input", x, cores), _borrowed("output", out, cores))
+            buffers = shard_buffers(x, out, named, settings, program, self.centered, planner.card)
         else:
             matrices, rows, _ = tiles(x.spec)
             cores, _ = split_work(planner.card, matrices * rows, row_wise=True)
-            sizes, in_pieces = self._sizes(planner, x.spec, out.spec, named, settings)
+            staging = Rows(x.spec, out.spec, specs, settings, self.centered)
+            sizes, in_pieces = interleaved_sizes(planner, staging, program.use_welford, room)
             buffers = staged(cores, sizes)
-        made = RowNormProgram(
-            factory=f"LayerNorm{'Sharded' if sharded else 'MultiCore'}ProgramFactory",
+        step = RowNormProgram(
+            factory=f"LayerNorm{'Sharded' if shards else 'MultiCore'}ProgramFactory",
             cores=cores,
             buffers=buffers,
             compute=compute,
@@ -139,41 +135,8 @@ class _RowNorm(Operation):
             settings=settings,
             in_pieces=in_pieces,
         )
-        planner.dispatch(made, [x, *others], [out])
+        planner.dispatch(step, [x, *others], [out])
         return [out]
-
-    def _sizes(
-        self, planner: Planner, x: Spec, out: Spec, named: dict[str, Slot], settings: Compute
-    ) -> tuple[dict[str, int], bool]:
-        """Bytes of the buffers, and whether rows are worked through in pieces."""
-        block = 4 if settings.fp32 else 8
-        sizes = self._buffers(x, out, named, settings, block, round_up(tiles(x)[2], block))
-        weights = [named[name].spec for name in ("weight", "bias") if name in named]
-        tiled = all(spec.layout is Layout.TILE for spec in weights)  # as the kernel for long rows takes them
-        if not tiled or sum(sizes.values()) <= planner.program_l1():
-            return sizes, False
-        sizes = self._buffers(x, out, named, settings, block, _LONG[bool(weights), settings.fp32])
-        return sizes | {"partial sums": (_F32 if settings.fp32 else _BF16).tile_bytes}, True
-
-    def _buffers(
-        self, x: Spec, out: Spec, named: dict[str, Slot], settings: Compute, block: int, columns: int
-    ) -> dict[str, int]:
-        register = (_F32 if settings.fp32 else _BF16).tile_bytes
-        weights = {name: named[name].spec.dtype.tile_bytes for name in ("weight", "bias") if name in named}
-        residual = named.get("residual")
-        held = 2 * block if residual is not None else columns
-        constants = 2 * _BF16.tile_bytes
-        sizes = {"input": held * x.dtype.tile_bytes, "output": 2 * block * out.dtype.tile_bytes}
-        sizes |= {"scaler": constants, "epsilon": constants}
-        sizes |= {"inverse root": 2 * register, "squares": columns * register, "variance": _SQUARES * register}
-        if self.centered:
-            sizes |= {"mean": 2 * register, "centered": columns * register}
-        if weights:
-            sizes["scaled"] = 2 * block * register
-        sizes |= {name: columns * tile for name, tile in weights.items()}
-        if residual is not None:
-            sizes |= {"sum": columns * register, "residual": 2 * block * residual.spec.dtype.tile_bytes}
-        return sizes
 
     # --- numbers --------------------------------------------------------------------------------------------------
 
@@ -254,60 +217,17 @@ def _row(named: tuple[torch.Tensor, Spec], width: int) -> torch.Tensor:
     return value.reshape(-1)[:width]
 
 
-def _borrowed(name: str, slot: Slot, cores: CoreRangeSet) -> CircularBuffer:
-    return CircularBuffer(slot.spec.shard_pages * slot.spec.page_bytes, cores, slot, dataflow=True, name=name)
-
-
-def _check_weights(x: Spec, weights: Spec, name: str) -> None:
-    low = name.lower()
-    fatal(weights.dtype.is_float, f"{name} tensor must be FLOAT32 or BFLOAT16, got: {weights.dtype.native}")
-    if weights.layout is Layout.TILE:
-        own, other = (f"logical[-1]={_width(spec)} padded[-1]={spec.padded_shape[-1]}" for spec in (x, weights))
-        fatal(
-            weights.padded_shape[-1] == x.padded_shape[-1] and _width(weights) >= _width(x),
-            f"Input and {low} padded widths must match and {low} logical width must be >= input logical width "
-            f"(otherwise valid input columns would be multiplied by {low} padding). Got input: {own} vs {low}: {other}",
-        )
-        fatal(
-            weights.padded_shape[-2] == TILE_SIZE,
-            f"{name} tensor height must equal tile height ({TILE_SIZE}), got: {weights.padded_shape[-2]}",
-        )
-        return
-    fatal(
-        weights.padded_shape[-1] == TILE_SIZE and weights.volume == x.padded_shape[-1],
-        f"{name}'s last padded dim needs to equal tile width and {low}'s volume needs to align with last padded dim of "
-        f"input. Error with {low}.value().padded_shape(): {weights.padded_shape}, tile_width: {TILE_SIZE}, "
-        f"{low}.value().physical_volume(): {weights.volume}, a.padded_shape(): {x.padded_shape}",
-    )
-
-
-def _width(spec: Spec) -> int:
-    return spec.shape[-1] if len(spec.shape) else 1
-
-
-def _check_residual(x: Spec, residual: Spec) -> None:
-    fatal(
-        x.shape == residual.shape and x.padded_shape == residual.padded_shape,
-        f"Input and residual logical and padded shapes must match, got input: logical={x.shape} "
-        f"padded={x.padded_shape} vs residual: logical={residual.shape} padded={residual.padded_shape}",
-    )
-
-
-def _check_shards(x: Spec) -> None:
-    """`validate_shard_spec`: the grid holds the tensor's shards exactly."""
-    rows, columns = x.shards
-    cores, width = x.shard.num_cores(), x.physical[1]
-    if x.memory_config.memory_layout is TensorMemoryLayout.WIDTH_SHARDED:
-        padded = cores * x.shard.shape[1]
-        fatal(
-            padded >= width and padded - width < x.shard.shape[1],
-            f"Shard-padded width ({cores}x{x.shard.shape[1]} = {padded}) does not align with tensor width {width}: "
-            f"trailing pad {padded - width} must be less than one shard width ({x.shard.shape[1]})",
-        )
-        return
-    fatal(
-        rows * columns == cores,
-        f"Shard layout requires {rows}x{columns} = {rows * columns} shards but shard grid has {cores} cores",
+def _default_program(x: Spec) -> Config:
+    """What the library takes where none is given: blocks as large as a shard."""
+    if not x.is_sharded or x.memory_config.shard_spec is None:
+        return LayerNormDefaultProgramConfig()
+    shape = x.shard.shape
+    return LayerNormShardedMultiCoreProgramConfig(
+        compute_with_storage_grid_size=x.shard.grid.bounding_box().grid_size(),
+        subblock_w=1,
+        block_h=max(1, shape[0] // TILE_SIZE),
+        block_w=max(1, shape[1] // TILE_SIZE),
+        inplace=False,
     )
 
 

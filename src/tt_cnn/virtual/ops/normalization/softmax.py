@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,19 +12,28 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.numerics.vector_unit.order import largest
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig, SoftmaxShardedMultiCoreProgramConfig
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_rows
-from tt_cnn.virtual.ops.shape.programs import borrowed
+from tt_cnn.virtual.ops.shape.programs import Temporaries, borrowed
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreCoord, CoreRangeSet, num_cores_to_corerangeset, round_up
+from tt_cnn.virtual.types.geometry import (
+    TILE_SIZE,
+    CoreCoord,
+    CoreRangeSet,
+    div_up,
+    num_cores_to_corerangeset,
+    round_up,
+)
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -32,6 +41,8 @@ _BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
 _LONG = 80
 """Tiles that the kernel for long rows holds at a time."""
 _L1_SHARE = 0.9
+_GENERAL_L1 = 512 * 1024
+"""Up to which address the general programs may reach to hold whole rows or columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,24 +89,32 @@ class _Softmax(Operation):
     ) -> list[Slot]:
         rank = len(x.spec.shape)
         axis = dim + rank if dim < 0 else dim
-        fatal(0 <= axis < rank, f"Invalid dimension: {dim}. Out of range for a tensor of rank {rank}.")
+        fatal(
+            0 <= axis < rank,
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})",
+        )
         if self.in_place:
+            fatal(rank <= 4, "Tensor rank is greater than 4")
             # the tensor is seen with four dimensions here, the dimension as it was given
             fatal(axis == max(rank, 4) - 1, f"Invalid dimension: {axis}. Currently softmax inplace supports dim -1.")
-        fatal(x.spec.layout is Layout.TILE, "Inputs to softmax must be tilized")
+        # rows are tilized where the dimension, counted with four, is the last of the tensor's own: 3 of 4, 1 of 3
+        tilizes = not self.in_place and rank <= 4 and axis + 4 - rank == rank - 1
+        fatal(tilizes or x.spec.layout is Layout.TILE, "Inputs to softmax must be tilized")
         fatal(
             x.spec.dtype in (_F32, _BF16, DataType.BFLOAT8_B),
             f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {x.spec.dtype.native}",
         )
         settings = compute or reduction_compute(planner.card.arch, approx=x.spec.dtype is not _F32)
         fatal(
-            axis == rank - 1 or x.spec.dtype is not _F32 or settings.fp32,
+            (axis == rank - 1 and rank <= 4) or x.spec.dtype is not _F32 or settings.fp32,
             "FP32 destination accumulation must be enabled when input tensor has FLOAT32 data type. Please update the "
             "compute kernel configuration.",
         )
-        out = (
-            x if self.in_place else planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
-        )
+        scope = Temporaries(planner)
+        config = memory_config or x.spec.memory_config
+        if x.spec.layout is Layout.ROW_MAJOR:
+            x = scope.add(plan_tilize_with_padding(planner, x, tiled_shape(x.spec.shape), x.spec.memory_config))
+        out = x if self.in_place else planner.allocate(x.spec.with_(memory_config=config))
         kept = _intermediate(x.spec.dtype, compute)
         if program is None:
             kind, cores, sizes = _program(planner, x.spec, out.spec, axis - rank, settings, kept, stable)
@@ -118,6 +137,7 @@ class _Softmax(Operation):
         planner.dispatch(made, [x], [out])
         if axis == rank - 1:
             _check_unpadding(out.spec)
+        scope.leave(out)
         return [out]
 
     def numbers(self, context: Context, x: torch.Tensor, **_: Any) -> list[torch.Tensor]:
@@ -142,15 +162,17 @@ def _check_unpadding(out: Spec) -> None:
     )
 
 
-def softmax_rows(context: Context, x: torch.Tensor, program: SoftmaxProgram) -> torch.Tensor:
+def softmax_rows(
+    context: Context, x: torch.Tensor, program: SoftmaxProgram, dtype: DataType | None = None
+) -> torch.Tensor:
     """Along the last dimension, as the kernel does: subtract the maximum, exponentials, their sum's reciprocal,
     product. Exponentials are stored in between."""
-    engine, exact, dtype = context.engine, context.exact, context.inputs[0].dtype
+    engine, exact, dtype = context.engine, context.exact, dtype or context.inputs[0].dtype
     settings, fp32, kept = program.settings, program.settings.fp32, program.kept
     register = to_source(x, dtype)
     if program.stable:
-        largest = to_source(engine.pack(x.amax(-1, keepdim=True), kept), kept)
-        register = matrix_unit.sub(register, largest, fp32_dest=fp32, exact=exact)
+        most = to_source(engine.pack(largest(x, dims=(-1,)), kept), kept)
+        register = matrix_unit.sub(register, most, fp32_dest=fp32, exact=exact)
     unit = VectorUnit(fp32_dest=fp32, fp32_input=fp32, approx=settings.approx, exact=exact)
     exponentials = engine.pack(run_unary("exp", register, unit=unit), kept)
     total = sum_rows(engine, exponentials, kept, 1.0, settings)
@@ -174,20 +196,35 @@ def _program(
     planner: Planner, x: Spec, out: Spec, dim: int, settings: Compute, kept: DataType, stable: bool
 ) -> tuple[str, CoreRangeSet, dict[str, int]]:
     """The end of the factory's name, its cores, and the bytes of its buffers."""
-    if dim == -1:
+    rank = len(x.shape)
+    if dim == -1 and rank <= 4:
         return _rows(planner, x, out, settings, kept, stable)
-    register = (_F32 if settings.fp32 else x.dtype).tile_bytes
     matrices, rows, columns = tiles(x)
-    tile, out_tile, scaler = x.dtype.tile_bytes, out.dtype.tile_bytes, _BF16.tile_bytes
-    if dim == -2:
-        sizes = {"input": rows * tile, "mask": scaler, "maximum scaler": scaler, "sum scaler": scaler}
-        sizes |= {"output": rows * out_tile, "exponentials": rows * register, "sums": register, "maxima": register}
-        sizes |= {"shifted": rows * register, "scratch": register}
-        return "GeneralHSmall", dealt(planner, matrices * columns), sizes
+    if dim >= -2:
+        units, length = (matrices * rows, columns) if dim == -1 else (matrices * columns, rows)
+        size, sizes = _lines(planner, x, out, settings, length)
+        return f"General{'W' if dim == -1 else 'H'}{size}", dealt(planner, units), sizes
+    tile, out_tile = x.dtype.tile_bytes, out.dtype.tile_bytes
+    register = (_F32 if settings.fp32 else x.dtype).tile_bytes
     units = x.num_pages // max(1, x.padded_shape[dim])
     sizes = {"input": 2 * tile, "output": 2 * out_tile, "exponentials": register, "reciprocal sums": register}
     sizes |= {"sums": 2 * register, "maxima": tile, "scratch": register}
     return "GeneralCLarge", dealt(planner, units), sizes
+
+
+def _lines(planner: Planner, x: Spec, out: Spec, settings: Compute, length: int) -> tuple[str, dict[str, int]]:
+    """Rows or columns of tiles of the general programs: whole where they fit half a megabyte, else tile by tile."""
+    tile, out_tile = x.dtype.tile_bytes, out.dtype.tile_bytes
+    register = (_F32 if settings.fp32 else _BF16 if x.dtype.is_block_float else x.dtype).tile_bytes
+    scaler = (_F32 if x.dtype is _F32 else _BF16).tile_bytes
+    sizes = {"mask": scaler, "maximum scaler": scaler, "sum scaler": scaler, "sums": register, "maxima": register}
+    sizes["scratch"] = register
+    needed = 2 * length * (tile + register) + 2 * tile + 3 * register
+    if planner.card.l1_base + needed <= _GENERAL_L1:
+        sizes |= {"input": length * tile, "output": length * out_tile}
+        return "Small", sizes | dict.fromkeys(("exponentials", "shifted"), length * register)
+    sizes |= {"input": 2 * tile, "output": 2 * out_tile, "exponentials": 2 * register, "partial sums": register}
+    return "Large", sizes
 
 
 def _rows(
@@ -197,7 +234,7 @@ def _rows(
     matrices, rows, columns = tiles(x)
     register, kept = (_F32 if settings.fp32 else _BF16).tile_bytes, kept_dtype.tile_bytes
     scaler = (_F32 if x.dtype is _F32 else _BF16).tile_bytes
-    block = min(columns, 4 if settings.fp32 else 8)
+    block = _block(columns, 4 if settings.fp32 else 8)
     width = round_up(columns, block)
     padded = x.shape[-1] % 32 != 0
     whole = stable and not padded
@@ -219,6 +256,13 @@ def _rows(
         sizes |= {"maxima": kept} if stable else {}
         sizes |= {"shifted": width * kept} if separate else {}
     return "AttentionOptimized", cores, sizes
+
+
+def _block(columns: int, most: int) -> int:
+    """Tiles at a time: fewer than the registers hold where that makes as many blocks without a rest, but never 5 or 7
+    (measured)."""
+    even = div_up(columns, max(1, div_up(columns, most))) or 1
+    return even if columns % even == 0 and even not in (5, 7) else most
 
 
 def _check_program(x: Spec, program: SoftmaxShardedMultiCoreProgramConfig) -> None:
@@ -244,10 +288,11 @@ def _of_shards(
     """Each core works on its own shard, a row of tiles after the other; the subblock's width changes no buffer."""
     cores, tile, one = x.spec.shard.grid, x.spec.dtype.tile_bytes, kept.tile_bytes
     row = program.block_w * one
-    sizes = {"scaler": _BF16.tile_bytes, "sums": one, "exponentials": row, "reciprocal sums": one}
+    scaler = (_F32 if x.spec.dtype is _F32 else _BF16).tile_bytes
+    sizes = {"scaler": scaler, "sums": one, "exponentials": row, "reciprocal sums": one}
     sizes |= {"maxima": one, "shifted": row} if stable else {}
     count = program.block_h * program.block_w
-    shards = (replace(borrowed(planner, n, tile, count, cores, x, n), name=n) for n in ("input", "output"))
+    shards = (borrowed(planner, n, tile, count, cores, x, n)._replace(name=n) for n in ("input", "output"))
     return (*shards, *staged(cores, sizes))
 
 

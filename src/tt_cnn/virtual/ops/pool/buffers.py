@@ -78,7 +78,7 @@ def buffers_of(pool: Pool, wish: Wish, cores_c: int, shard: tuple[int, int], dty
     rows = pool.window_size if pool.window_size <= FACE_SIZE else TILE_SIZE
     window = _TILE if wish.indices else round_up(min(tiles, at_once) * TILE_SIZE * rows, _TILE)
     height, width = shard
-    output = max(1, height * width // _TILE) * dtype.tile_bytes if wish.tiled else height * width * _ELEMENT
+    output = height * width // _TILE * dtype.tile_bytes if wish.tiled else height * width * _ELEMENT
     scalars = ("first scalar",) if pool.has_one_scalar else ("first scalar", "second scalar")
     after = [(name, _BUFFERED * window * _ELEMENT) for name in ("first window", "second window")]
     output_indices = 0

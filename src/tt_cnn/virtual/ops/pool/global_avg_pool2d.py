@@ -23,8 +23,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 class GlobalAvgPool2d(Operation):
     """(N, H, W, C) to (N, 1, 1, C), tiled."""
 
-    reads_free_memory = True
-
     def arguments(
         self, input_tensor: Tensor, *, memory_config: MemoryConfig | None = None, dtype: DataType | None = None
     ) -> Call:

@@ -21,7 +21,6 @@ class Pooling(Operation):
     """Max and average pools: one plan, one way to compute."""
 
     kind: Kind
-    reads_free_memory = True
     plan = staticmethod(plan_pool)
 
     def make_call(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.ops.conv2d.moving import moved, release, sharded
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.pool.checks import check_output, check_window
@@ -13,6 +13,7 @@ from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.sliding_window.halo import compute_key, plan_halo
 from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -57,7 +58,7 @@ def _brought(planner: Planner, source: Slot, pool: Pool, wish: Wish) -> tuple[Sl
     flat = source
     if spec.padded_shape[0] != 1 or spec.padded_shape[1] != 1:
         flat = plan_reshape(planner, source, _flat(spec.shape), _flat(spec.padded_shape))
-    held = sharded(planner, flat, Spec(flat.spec.shape, flat.spec.dtype, flat.spec.layout, config))
+    held = sharded(planner, flat, Spec(flat.spec.shape, flat.spec.dtype, flat.spec.layout, config), by_call=False)
     if flat.buffer != source.buffer:
         planner.free(flat)
     return held, ParallelConfig.of(config), True
@@ -71,7 +72,11 @@ def _flat(shape: Shape) -> Shape:
 def _placed(planner: Planner, output: Slot, wish: Wish) -> Slot:
     if wish.memory_config is None or wish.memory_config == output.spec.memory_config:
         return output
-    fatal(not wish.memory_config.is_sharded() or wish.memory_config.shard_spec is not None, "bad optional access")
+    if wish.memory_config.is_sharded() and wish.memory_config.shard_spec is None:
+        spec = output.spec  # rows with padding are not resharded but collected and dealt out again
+        padded = spec.layout is Layout.ROW_MAJOR and spec.padded_shape[3] != spec.shape[3]
+        text = "MemoryConfig must have Shard Spec specified for sharded memory layout"
+        raise CardError(text if padded else "bad optional access")
     elsewhere = plan_to_memory_config(planner, output, wish.memory_config, None)
     if elsewhere.buffer != output.buffer:
         planner.free(output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ _SCALAR_ENTRIES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class PoolProgram(Program):
+    suffix: ClassVar[str] = ""
     op: str = "Pool2D"
     factory: str = "MultiCore"
     pool: Pool
@@ -55,6 +57,13 @@ class PoolProgram(Program):
     def fp32_sums(self) -> bool:
         """Parts are added up in float32, unless a compute configuration says how."""
         return self.in_parts if self.compute is None else self.compute.fp32_dest_acc_en
+
+    def dry_run_refusal(self, step: Step) -> str | None:
+        """The factory compares what its circular buffers borrow with what it works out, and takes only an empty L1
+        for a dry run (pool_multi_core_program_factory.cpp)."""
+        outputs = {slot.buffer for slot in step.outputs}
+        borrowed = [b.bytes for b in self.buffers if isinstance(b.alias, Slot) and b.alias.buffer in outputs]
+        return f"Global CB size mismatch: actual 0 != expected {sum(borrowed)}"
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         return pool_cycles(self.pool, self.sums_at, step, figures)

@@ -88,13 +88,14 @@ def _least(pool: Pool, wish: Wish, tiled: bool, grid: Grid) -> ParallelConfig:
 
 
 def _need(pool: Pool, wish: Wish, parallel: ParallelConfig) -> int:
-    """`calculate_L1_usage`, of shards that are whole tiles whatever the layout."""
+    """`calculate_L1_usage`, of shards whose rows are whole tiles and whose channels are faces, whatever the layout.
+
+    Width shards keep their rows: of fewer than 32 the library counts no tile of the output (recorded).
+    """
     channels = round_up(pool.channels, parallel.cores_c * TILE_SIZE)
     shard = sharded_memory_config(pool.window.output_pixels, channels, parallel, TILE_SIZE).shard_spec
     assert shard is not None
-    rows, width = shard.shape
-    if not wish.tiled:
-        width = output_width(div_up(pool.channels, parallel.cores_c), False)
+    rows, width = shard.shape[0], output_width(div_up(pool.channels, parallel.cores_c), False)
     return need_of_buffers(pool, wish, buffers_of(pool, wish, parallel.cores_c, (rows, width), wish.dtype), rows)
 
 

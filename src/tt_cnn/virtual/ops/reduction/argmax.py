@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -198,7 +198,7 @@ class ArgMax(Operation):
         """`results`: of a row of the output, where that is known; `grid` is not looked at for tiles (recorded)."""
         if tiled:
             cores = dealt(planner, 1)
-            scratch = replace(scratchpad(out.spec.page_bytes, cores), name="output")
+            scratch = scratchpad(out.spec.page_bytes, cores)._replace(name="output")
             buffers = (*staged(cores, {"input": x.spec.dtype.tile_bytes}), scratch)
             planner.dispatch(ArgMaxTilesProgram(cores=cores, buffers=buffers, dim=axis), [x], [out])
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -28,11 +28,14 @@ def check_distinct(dims: Sequence[int]) -> None:
 
 
 def check_dtype(spec: Spec, averages: bool) -> None:
+    """Bytes are refused where padding would be filled or rows tilized, before the reduction itself looks."""
     dtype = spec.dtype
-    fatal(not averages or dtype.is_float, f"ttnn.mean does not support integer inputs - got {dtype.native}.")
-    fatal(dtype is not DataType.UINT8, f"Unsupported datatype {dtype.native}")
+    if dtype is DataType.UINT8:
+        fatal(spec.layout is Layout.TILE, "Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
+        fatal(spec.shape == spec.padded_shape, f"Unsupported datatype {dtype.native}")
     fatal(
         dtype in _DTYPES or 0 in spec.shape,
         "Only FLOAT32, BFLOAT16, BFLOAT8_B, and UINT32 are supported for generic reduction (INT32 is supported for "
         f"MAX/MIN/SUM) - got {dtype.native}.",
     )
+    fatal(not averages or dtype.is_float, f"ttnn.mean does not support integer inputs - got {dtype.native}.")

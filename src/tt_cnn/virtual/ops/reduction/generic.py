@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.numerics.vector_unit.order import largest, smallest
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.unary_plan import plan_unary
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
@@ -16,9 +17,15 @@ from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation
 from tt_cnn.virtual.ops.reduction.checks import check_distinct, check_dtype, check_not_empty
-from tt_cnn.virtual.ops.reduction.reduce_program import ReduceProgram, negated_bytes
-from tt_cnn.virtual.ops.reduction.steps import Options, plan_fast_reduce, plan_reduce
-from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows
+from tt_cnn.virtual.ops.reduction.reduce_program import ReduceProgram, height_slices, negated_bytes
+from tt_cnn.virtual.ops.reduction.steps import (
+    FastReduceProgram,
+    Options,
+    plan_fast_reduce,
+    plan_reduce,
+    plan_tall_reduce,
+)
+from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns, sum_rows, sum_slices
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reordering import plan_transpose
@@ -101,7 +108,7 @@ class Reduction(Operation):
         cores: CoreRangeSet | None,
         fast: bool,
     ) -> list[Slot]:
-        options = Options(self.name, compute, scalar, cores, fast)
+        options = Options(self.name, compute, scalar, cores, fast, layout)
         check_dtype(x.spec, self.averages)
         if not self.adds:
             check_not_empty(x.spec.shape, dims)
@@ -145,9 +152,15 @@ class Reduction(Operation):
             moved = dim < rank - 2
             if moved:
                 x = _after(scope, x, given, plan_transpose(planner, x, dim, rank - 2, config))
-            source = x if self.adds else tiled(planner, scope, x, x.spec.memory_config)
-            kept = dtype if dim == order[-1] else between
-            reduced = self._plan_reduce(planner, source, "W" if dim == rank - 1 else "H", config, kept, options)
+            last = dim == order[-1]
+            kept = dtype if last else between
+            to_tiles = last and dim == rank - 1 and options.layout is Layout.TILE
+            source = x if self.adds and not to_tiles else tiled(planner, scope, x, x.spec.memory_config)
+            if dim == rank - 1:
+                reduced = self._plan_reduce(planner, source, "W", config, kept, options)
+            else:
+                layout = options.layout if last and not moved else None
+                reduced = self._plan_height(planner, source, config, kept, options, layout)
             if source is not x:
                 scope.replace(source, reduced)
             x = _after(scope, x, given, reduced)
@@ -180,6 +193,27 @@ class Reduction(Operation):
     def _negated(self, dtype: DataType, fp32: bool) -> bool:
         """The kernel negates to find the smallest where the vector unit cannot compare the dtype."""
         return self.negates and (dtype.is_block_float or (dtype is DataType.FLOAT32 and not fp32))
+
+    def _plan_height(
+        self,
+        planner: Planner,
+        x: Slot,
+        config: MemoryConfig,
+        dtype: DataType,
+        options: Options,
+        layout: Layout | None,
+    ) -> Slot:
+        """Two steps where the height is better cut into slices; the kernels that negate cannot do that, nor those that
+        compare block floats. What reads rows also writes the layout that was asked for."""
+        comparable = self.adds or not (
+            x.spec.dtype.is_block_float or self._negated(x.spec.dtype, options.settings(planner).fp32)
+        )
+        slices = height_slices(planner, x.spec, config, options.cores) if comparable else 1
+        if slices > 1:
+            return plan_tall_reduce(planner, x, config, dtype, options, slices, self.adds, layout)
+        if layout is not None and x.spec.layout is Layout.ROW_MAJOR:
+            return plan_reduce(planner, x, "H", config, dtype, options, layout=layout)
+        return self._plan_reduce(planner, x, "H", config, dtype, options)
 
     def _plan_reduce(
         self, planner: Planner, x: Slot, along: str, config: MemoryConfig, dtype: DataType, options: Options
@@ -269,13 +303,14 @@ class Reduction(Operation):
         order = sorted(dims, reverse=True)
         scaled = None if at_once else order[-1 if matrix or not self.adds else 0]
         kept = self.rows_of_a_matrix(dtype, compute.fp32) if matrix else self.between(spec, dims)
+        slices = _slices(context, rank, order)
         for i, dim in enumerate(order):
             if i:
                 dtype = DataType.FLOAT32 if at_once else kept
                 x = _stored(context, x, dtype)
             # of a matrix both dimensions are one call, which decides by the tensor that it was given
             whole = compute.fp32 and (spec.dtype if matrix else dtype) is DataType.FLOAT32 and not fast
-            step = Dimension(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, compute)
+            step = Dimension(dtype, dim == rank - 1, scale if dim == scaled else 1.0, whole, compute, slices[dim])
             x = self.reduce_one(context, x.movedim(dim, -2) if dim < rank - 2 else x, step)
             if dim < rank - 2:
                 x = x.movedim(-2, dim)
@@ -301,6 +336,19 @@ class Dimension(NamedTuple):
     whole: bool
     """The vector unit takes it, which holds float32 as it is."""
     compute: Compute
+    slices: int = 1
+    """Of the height, each reduced on its own before they are reduced together."""
+
+
+def _slices(context: Context, rank: int, order: Sequence[int]) -> dict[int, int]:
+    """In how many slices each dimension was reduced. Leading dimensions of fast sums have no `Reduce` step."""
+    programs = [step.program for step in context.steps]
+    columns = [one.slices for one in programs if isinstance(one, ReduceProgram) and one.along == "H"]
+    firsts = [n for i, n in enumerate(columns) if not i or columns[i - 1] == 1]  # what follows slices reduces those
+    fast = any(isinstance(one, FastReduceProgram) for one in programs)
+    found = dict.fromkeys(order, 1)
+    reduced = [dim for dim in order if dim != rank - 1 and not (fast and dim < rank - 2)]
+    return found | dict(zip(reduced, firsts, strict=False))
 
 
 def tiled(planner: Planner, scope: Temporaries, x: Slot, config: MemoryConfig) -> Slot:
@@ -338,8 +386,11 @@ class Adding(Reduction):
     adds = True
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: Dimension) -> torch.Tensor:
-        summed = sum_rows if step.rows else sum_columns
-        return summed(context.engine, x, step.dtype, step.scale, step.compute, whole=step.whole)
+        if step.rows:
+            return sum_rows(context.engine, x, step.dtype, step.scale, step.compute, whole=step.whole)
+        if step.slices > 1:
+            return sum_slices(context.engine, x, step.dtype, step.scale, step.compute, step.slices, whole=step.whole)
+        return sum_columns(context.engine, x, step.dtype, step.scale, step.compute, whole=step.whole)
 
     def reduce_integers(self, x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
         return x.sum(dims)
@@ -349,8 +400,11 @@ class Choosing(Reduction):
     largest = True
 
     def reduce_one(self, context: Context, x: torch.Tensor, step: Dimension) -> torch.Tensor:
-        axis = -1 if step.rows else -2
-        value = x.amax(axis, keepdim=True) if self.largest else x.amin(axis, keepdim=True)
+        dims = (-1 if step.rows else -2,)
+        if context.engine.numerics == "native":
+            value = x.amax(dims, keepdim=True) if self.largest else x.amin(dims, keepdim=True)
+        else:
+            value = (largest if self.largest else smallest)(x, dims=dims)
         return value * step.scale if step.scale != 1.0 else value
 
     def reduce_integers(self, x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:

@@ -6,7 +6,7 @@ The rules are those of `ReduceMultiCoreWProgramFactory`, `ReduceMultiCoreHProgra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import lcm
 
 from tt_cnn.virtual.cost.figures import Figures
@@ -19,6 +19,7 @@ from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
+from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _BATCH = 4
@@ -50,18 +51,45 @@ class ReduceProgram(ComputeProgram):
     negated: bool = False
     """The kernel looks for the largest of the negated values, and keeps those too."""
     slices: int = 1
-    """Parts of the columns that are reduced each on its own."""
+    """Parts of the columns that are reduced each on its own; the next step reduces those."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         return streamed_cycles(step, figures)
 
 
+_LEAST_ROWS = {Layout.TILE: 20, Layout.ROW_MAJOR: 16}
+"""Rows of tiles from which on columns are cut into slices (measured for tiles)."""
+
+
+def height_slices(planner: Planner, spec: Spec, config: MemoryConfig, grid: CoreRangeSet | None) -> int:
+    """Slices of the height that are reduced each on its own where columns alone leave cores idle; 1 for none.
+
+    Each slice is a row of its own in a row-major tensor, which a second step reduces. Shards are never cut.
+    """
+    if spec.is_sharded or config.is_sharded() or not spec.dtype.is_float:
+        return 1
+    matrices, rows, columns = tiles(spec)
+    cores = planner.card.cores if grid is None else grid.num_cores()
+    if rows < _LEAST_ROWS[spec.layout] or not matrices * columns:
+        return 1
+    return max(1, min(cores // (matrices * columns), rows))
+
+
 def place_reduce(
-    planner: Planner, x: Slot, out: Slot, along: str, registers: int, negated: bool, grid: CoreRangeSet | None
+    planner: Planner,
+    x: Slot,
+    out: Slot,
+    along: str,
+    registers: int,
+    negated: bool,
+    grid: CoreRangeSet | None,
+    slices: int = 1,
 ) -> Placed:
     """`registers`: tiles that the destination registers hold. `grid`: the cores that the caller leaves to the op."""
     if x.spec.layout is Layout.ROW_MAJOR:
-        return _row_major(planner, x.spec, out.spec, along, grid)
+        return _row_major(planner, x.spec, out.spec, along, grid, slices)
+    if slices > 1:
+        return _slices(planner, x.spec, out.spec, registers, grid, slices)
     if _resident(x.spec, out.spec, along):
         return _in_place(planner, x, out, negated)
     if along == "H":
@@ -73,16 +101,25 @@ def scaler_tile(dtype: DataType) -> int:
     return (DataType.FLOAT32 if dtype is DataType.FLOAT32 else DataType.BFLOAT16).tile_bytes
 
 
-def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRangeSet | None) -> Placed:
+def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRangeSet | None, slices: int) -> Placed:
     """Rows are tilized on the way in, beside a tile of what fills them up, and untilized on the way out."""
     matrices, rows, columns = tiles(spec)
-    units = matrices * (spec.shape[-2] if along == "W" else columns)
+    units = matrices * (spec.shape[-2] if along == "W" else columns * slices)
     cores = dealt(planner, units, along == "W", grid)
     tile, result = spec.dtype.tile_bytes, out.dtype.tile_bytes
     chunk = min(columns if along == "W" else rows, _LONGEST_CHUNK)
     wide = chunk if along == "W" else 1
     sizes = {"rows": 2 * wide * tile, "padding": tile, "result": result, "input": max(2, chunk) * tile}
     return cores, staged(cores, sizes | {"scaler": scaler_tile(spec.dtype), "output": 2 * result})
+
+
+def _slices(planner: Planner, spec: Spec, out: Spec, registers: int, grid: CoreRangeSet | None, slices: int) -> Placed:
+    """A slice of a column a core; tiles are read together, but for float32."""
+    matrices, _, columns = tiles(spec)
+    cores = dealt(planner, matrices * columns * slices, grid=grid)
+    together = 1 if spec.dtype is DataType.FLOAT32 else registers
+    sizes = {"input": 2 * together * spec.dtype.tile_bytes, "scaler": scaler_tile(spec.dtype)}
+    return cores, staged(cores, sizes | {"output": 2 * out.dtype.tile_bytes})
 
 
 def _resident(spec: Spec, out: Spec, along: str) -> bool:
@@ -105,8 +142,8 @@ def _in_place(planner: Planner, x: Slot, out: Slot, negated: bool) -> Placed:
     cores, tile, result = x.spec.shard.grid, x.spec.dtype.tile_bytes, out.spec.dtype.tile_bytes
     sizes = {"staged input": 2 * tile, "scaler": scaler_tile(x.spec.dtype)}
     shards = (
-        replace(borrowed(planner, "src1", tile, x.spec.shard_pages, cores, x, "input"), name="input"),
-        replace(borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output"), name="output"),
+        borrowed(planner, "src1", tile, x.spec.shard_pages, cores, x, "input")._replace(name="input"),
+        borrowed(planner, "out", result, out.spec.shard_pages, cores, out, "output")._replace(name="output"),
     )
     if negated:
         by_rows = x.spec.memory_config.memory_layout is TensorMemoryLayout.HEIGHT_SHARDED

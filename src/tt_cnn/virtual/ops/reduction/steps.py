@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.reduction.reduce_program import FACTORIES, ReduceProgram, place_reduce
 from tt_cnn.virtual.ops.reduction.time import FoldingProgram
-from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
+from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles, usable_l1
 from tt_cnn.virtual.ops.reduction.values import reduction_compute
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.types.enums import DataType, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _MANY = 8
-_LONG_ROW = 24
-"""Tiles from which on a row is kept in L1 for a variance, also where a core has one row only (measured)."""
+_LONG = 24
+"""Tiles from which on a row or column is kept in L1 for a variance, also where a core has one only (measured)."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Options:
     scalar: float
     cores: CoreRangeSet | None
     fast: bool = False
+    layout: Layout | None = None
+    """Of the result, where another one than the tensor's was asked for."""
 
     def settings(self, planner: Planner) -> Compute:
         return self.compute or reduction_compute(planner.card.arch)
@@ -74,11 +76,41 @@ def plan_reduce(
     dtype: DataType,
     options: Options,
     negated: bool = False,
+    layout: Layout | None = None,
 ) -> Slot:
     """One `Reduce` step along W or H, or along both within a single tile."""
-    out = planner.allocate(_reduced(x.spec, along, config, dtype))
+    made = _reduced(x.spec, along, config, dtype).with_(layout=layout or x.spec.layout)
+    return _dispatch_reduce(planner, x, made, along, options, negated)
+
+
+def plan_tall_reduce(
+    planner: Planner,
+    x: Slot,
+    config: MemoryConfig,
+    dtype: DataType,
+    options: Options,
+    slices: int,
+    adds: bool,
+    layout: Layout | None = None,
+) -> Slot:
+    """The height in slices, then the slices. Sums of slices are float32, and only the second step scales."""
+    given = x.spec
+    partial = DataType.FLOAT32 if adds else given.dtype
+    shape = (*tuple(given.shape)[:-2], slices, given.shape[-1])
+    between = Spec(Shape(shape), partial, Layout.ROW_MAJOR, MemoryConfig(buffer_type=config.buffer_type))
+    parts = _dispatch_reduce(planner, x, between, "H", replace(options, scalar=1.0), slices=slices)
+    made = _reduced(given, "H", config, dtype).with_(layout=layout or given.layout)
+    result = _dispatch_reduce(planner, parts, made, "H", options)
+    planner.free(parts)
+    return result
+
+
+def _dispatch_reduce(
+    planner: Planner, x: Slot, made: Spec, along: str, options: Options, negated: bool = False, slices: int = 1
+) -> Slot:
+    out = planner.allocate(made)
     registers = options.settings(planner).registers
-    cores, buffers = place_reduce(planner, x, out, along, registers, negated, options.cores)
+    cores, buffers = place_reduce(planner, x, out, along, registers, negated, options.cores, slices)
     program = ReduceProgram(
         factory=FACTORIES[along],
         cores=cores,
@@ -89,6 +121,7 @@ def plan_reduce(
         scalar=options.scalar,
         fast=options.fast,
         negated=negated,
+        slices=slices,
     )
     planner.dispatch(program, [x], [out])
     return out
@@ -114,12 +147,15 @@ def plan_welford(
     units = matrices * {"W": rows, "H": columns, "HW": 1}[along]
     cores = dealt(planner, units, grid=grid)
     tile = spec.dtype.tile_bytes
-    several = units > (planner.card.cores if grid is None else grid.num_cores())
-    keeps_row = along == "W" and (several or columns >= _LONG_ROW)
-    sizes = {"input": max(_MANY, columns if keeps_row else 0) * tile, "output": 2 * tile}
+    several = units > (planner.card.cores if grid is None else grid.num_cores()) or (along == "HW" and columns > 1)
+    length = columns if along == "W" else rows
+    out = planner.allocate(_reduced(spec, along, config, spec.dtype, shape))
+    sizes = {"input": _MANY * tile, "output": 2 * tile}
     if along == "HW":
         sizes |= {"statistics": 4 * DataType.FLOAT32.tile_bytes, "combined": DataType.FLOAT32.tile_bytes}
-    out = planner.allocate(_reduced(spec, along, config, spec.dtype, shape))
+    kept = sizes | {"input": max(_MANY, length) * tile}
+    if (several or length >= _LONG) and sum(kept.values()) <= usable_l1(planner):
+        sizes = kept
     program = WelfordProgram(
         cores=cores,
         buffers=staged(cores, sizes),

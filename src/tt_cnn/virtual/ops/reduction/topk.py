@@ -12,6 +12,7 @@ from tt_cnn.virtual.arguments.refusals import checked_pair, refuse_unfollowed, w
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.numerics.steady import ordered
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.ops.layout.work_split import dealt_among
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
@@ -257,7 +258,7 @@ class TopK(Operation):
         """Sorted also where that was not asked for; equal elements in the order in which they stand, whether `stable`
         was asked for or not, so that all hosts give the same."""
         value = context.logical(x)
-        values, indices = (part.narrow(dim, 0, k) for part in value.sort(stable=True, dim=dim, descending=largest))
+        values, indices = (part.narrow(dim, 0, k) for part in ordered(value, dim, largest))
         if numbered:
             indices = context.logical(others[0], 1).gather(dim, indices)
         return [

@@ -28,6 +28,15 @@ def dealt(planner: Planner, units: int, row_wise: bool = False, grid: CoreRangeS
     return cores_to_ranges(cores.cores())
 
 
+_L1_SHARE = 0.95
+"""Of the free L1, where an op chooses by it whether rows are kept (measured)."""
+
+
+def usable_l1(planner: Planner) -> float:
+    """Bytes that the buffers of a program with kept rows may take."""
+    return _L1_SHARE * min(planner.program_l1(), planner.memory.l1_region(planner.card).size)
+
+
 def staged(cores: CoreRangeSet, sizes: Mapping[str, int]) -> tuple[CircularBuffer, ...]:
     """Dataflow buffers by name, with their bytes."""
     return tuple(CircularBuffer(size, cores, dataflow=True, name=name) for name, size in sizes.items())

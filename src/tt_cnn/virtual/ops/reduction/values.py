@@ -12,6 +12,7 @@ from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.numerics.packer import pack
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.types.enums import Arch, DataType, MathFidelity
+from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 
 FACE = 16
 
@@ -65,3 +66,17 @@ def sum_columns(
         )
     assert register is not None
     return register.reshape(*x.shape[:-2], 1, x.shape[-1])
+
+
+def sum_slices(
+    engine: Engine, x: Tensor, dtype: DataType, scale: float, compute: Compute, slices: int, *, whole: bool
+) -> Tensor:
+    """Sums over the last but one dimension in slices of whole tiles: each in float32, then their sum, which is scaled
+    and which the vector unit takes where the registers are float32. The last slices may have nothing."""
+    if engine.numerics == "native":
+        return x.sum(-2, keepdim=True) * scale
+    height = div_up(div_up(x.shape[-2], TILE_SIZE), slices) * TILE_SIZE
+    padded = torch.nn.functional.pad(x, (0, 0, 0, slices * height - x.shape[-2]))
+    cut = padded.reshape(*x.shape[:-2], slices, height, x.shape[-1])
+    parts = sum_columns(engine, cut, dtype, 1.0, compute, whole=whole).squeeze(-2)
+    return sum_columns(engine, parts, DataType.FLOAT32, scale, compute, whole=compute.fp32)

@@ -124,8 +124,6 @@ def _rolled_shards(planner: Planner, x: Slot, shift: int, dim: int) -> Slot:
 class Roll(Operation):
     """Shifted along the given dimensions; without any, as one long vector."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

@@ -19,8 +19,6 @@ from tt_cnn.virtual.tensors.tensor import Tensor
 class Stack(Operation):
     """Each tensor gets a dimension of one, along which they are joined."""
 
-    reads_free_memory = True
-
     def arguments(self, tensors: Sequence[Tensor], dim: int) -> Call:
         fatal(len(tensors) > 0, "Stack expects at least one tensor")
         return Call(tensors, dim=int(dim))

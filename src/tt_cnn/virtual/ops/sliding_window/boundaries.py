@@ -13,6 +13,7 @@ import numpy as np
 
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
+from tt_cnn.virtual.types.lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Boundaries:
     input_start: np.ndarray
     input_end: np.ndarray
 
-    @property
+    @lazy
     def most_sticks(self) -> int:
         return int((self.input_end - self.input_start).max()) + 1
 

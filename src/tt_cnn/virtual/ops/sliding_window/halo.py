@@ -7,10 +7,12 @@ halo_device_operation.cpp and untilize_with_halo_program_factory.cpp.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.memory.shard_grid import check_cores
 from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import halo_tables
@@ -84,11 +86,14 @@ def plan_halo(
     fatal(spec.is_sharded, "Halo expects sharded input tensor")
     layout = spec.memory_config.memory_layout
     fatal(layout in (HEIGHT, WIDTH, BLOCK), "Only height, width or block sharded tensors are supported.")
+    check_row_walk(spec.shard.grid, spec.shard.row_wise or layout is not HEIGHT)
     parallel = ParallelConfig.of(spec.memory_config)
     cores_nhw = parallel.cores_nhw
     tiled = spec.layout is Layout.TILE
     output = planner.allocate(halo_spec(spec, window, cores_nhw, snap_to_tile))
     cores = spec.shard.grid
+    if spec.memory_config.is_dram():
+        _refuse_dram(planner, cores, tables_in_dram)
     columns = 0 if layout is BLOCK else cores.bounding_box().grid_size().x
     table_bytes = halo_tables(window, cores_nhw, snap_to_tile, spec.shard.shape[0], tiled, columns)
     stick = round_up(spec.shard.shape[1] * output.spec.dtype.element_bytes, planner.card.l1_alignment)
@@ -118,6 +123,29 @@ def plan_halo(
     return output
 
 
+@lru_cache(maxsize=1024)
+def check_row_walk(grid: CoreRangeSet, row_wise: bool) -> None:
+    """Tables address core i as the i-th of the grid's rows from the origin on: other grids are refused (recorded).
+
+    `row_wise` False: shards are dealt out column by column.
+    """
+    columns = grid.bounding_box().grid_size().x
+    for i, core in enumerate(grid.cores(row_wise)):
+        fatal(
+            core == (i % columns, i // columns),
+            f"Sliding-window shard grid core {i} is {core.x}-{core.y} but the origin-anchored row walk addresses it as "
+            f"{i % columns}-{i // columns}. Only an origin-anchored, row-filled grid is supported; any other grid "
+            "hangs max_pool2d/avg_pool2d or silently returns wrong conv2d results (#60513).",
+        )
+
+
+def _refuse_dram(planner: Planner, cores: CoreRangeSet, tables_in_dram: bool) -> None:
+    """Shards in DRAM: tables cannot be dealt to cores that only DRAM has, and no circular buffer lies there."""
+    if not tables_in_dram:
+        check_cores(planner.card, cores, BufferType.L1)
+    fatal(False, "Only L1 buffers can have an associated circular buffer!")
+
+
 def _source_bytes(spec: Spec, cores_nhw: int, alignment: int) -> int:
     """Of the input as the program sees it: tiled rows are counted by their share of the tensor, not by the shard."""
     if spec.layout is Layout.TILE:
@@ -135,7 +163,7 @@ def plan_table(planner: Planner, size: int, parallel: ParallelConfig, in_dram: b
 
 
 def table_in_l1_small(planner: Planner, size: int, cores: CoreRangeSet) -> AllocateConfig:
-    return planner.config_tensor(round_up(size, planner.card.l1_alignment), cores.num_cores())
+    return planner.config_tensor(round_up(size, planner.card.l1_alignment), cores.num_cores(), row_bytes=size)
 
 
 def table_in_dram(planner: Planner, size: int, cores_nhw: int) -> AllocateConfig:

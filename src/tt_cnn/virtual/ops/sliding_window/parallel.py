@@ -19,6 +19,7 @@ from tt_cnn.virtual.types.geometry import (
     num_cores_to_corerangeset,
     round_up,
 )
+from tt_cnn.virtual.types.kept_hash import kept_hash
 from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.memory_config import MemoryConfig, ShardSpec
 
@@ -49,6 +50,7 @@ def largest_divisor_with_padding(value: int, start: int, multiple: int = 1) -> i
     return divisor
 
 
+@kept_hash
 @dataclass(frozen=True)
 class ParallelConfig:
     """The cores of a sharded tensor and how its rows and channels are dealt to them."""

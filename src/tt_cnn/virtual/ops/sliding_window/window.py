@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tt_cnn.virtual.types.geometry import div_up
+from tt_cnn.virtual.types.kept_hash import kept_hash
 from tt_cnn.virtual.types.lazy import lazy
 
 Pair = tuple[int, int]
@@ -15,6 +16,8 @@ Padding = tuple[int, int, int, int]
 
 def whole(value: object, name: str) -> int:
     """A number as TT-NN's bindings take it: unsigned, of 32 bits."""
+    if type(value) is int and 0 <= value < 2**32:
+        return value
     if not hasattr(value, "__index__") or not 0 <= (number := value.__index__()) < 2**32:
         raise TypeError(f"incompatible function arguments: {name} is {value!r}; it takes 0 to 2**32 - 1")
     return int(number)
@@ -39,6 +42,7 @@ def four_paddings(padding: int | Sequence[int]) -> Padding:
     raise TypeError(f"padding is {values}; it takes two numbers (height, width) or four (top, bottom, left, right)")
 
 
+@kept_hash
 @dataclass(frozen=True)
 class SlidingWindow:
     """What the real library calls SlidingWindowConfig, without its cores."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -29,6 +30,7 @@ _REDUCED_AT_ONCE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class BilinearProgram(Program):
+    suffix: ClassVar[str] = "Operation"
     op: str = "Upsample"
     factory: str = "UpsampleBilinearProgramFactory"
     upsampling: Upsampling
@@ -50,7 +52,6 @@ def bilinear_window(spec: Spec, ups: Upsampling) -> SlidingWindow:
 
 def plan_bilinear(planner: Planner, source: Slot, ups: Upsampling) -> Slot:
     spec = source.spec
-    fatal(min(ups.whole) > 0, "bilinear upsampling needs scale factors of at least 1", "  TT-NN ends the process here")
     fatal(0 not in spec.shape, f"bilinear upsampling of an image without pixels: its shape is {spec.shape}")
     target = ups.memory_config or spec.memory_config
     held = source
@@ -60,6 +61,7 @@ def plan_bilinear(planner: Planner, source: Slot, ups: Upsampling) -> Slot:
     window = bilinear_window(held.spec, ups)
     n, h, w, c = held.spec.shape
     flat = plan_reshape(planner, held, Shape((1, 1, n * h * w, c)))
+    fatal(min(ups.whole) > 0, "bilinear upsampling needs scale factors of at least 1", "  TT-NN ends the process here")
     if held.spec.memory_config.memory_layout is not HEIGHT:
         halo_spec(flat.spec, window, held.spec.shard.num_cores(), False)  # the library counts every core for rows
     halo = plan_halo(planner, flat, window, snap_to_tile=False, compute=compute_key(ups.compute))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
@@ -26,6 +27,7 @@ _FRACTIONAL_PAGES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class NearestProgram(Program):
+    suffix: ClassVar[str] = "Operation"
     op: str = "Upsample"
     upsampling: Upsampling
 
@@ -92,7 +94,13 @@ def _sharded(planner: Planner, source: Slot, output: Slot, ups: Upsampling) -> N
     fatal(cores == others, f"Output tensor should have same number of cores {others} as input tensor {cores}")
     rows = spec.shard.shape[0]
     scale_h, scale_w = ups.whole
-    stick = round_up(spec.shard.shape[1] * spec.dtype.element_bytes, planner.card.l1_alignment)
+    stick = _stick(spec, planner.card.l1_alignment)
+    held = spec.shard_pages * round_up(spec.page_bytes, planner.card.l1_alignment)
+    fatal(
+        rows * stick <= held,
+        f"DFB 'upsample_shard_in' (entry_size {stick} * num_entries {rows} = {rows * stick} bytes) is larger than the "
+        f"per-bank allocation of its borrowed TensorParameter 'upsample_shard_input' ({held} bytes).",
+    )
     busy = _busy(spec)
     n, h, w, _ = spec.padded_shape
     size = sharded_table(n, h, w, scale_h, rows)
@@ -103,6 +111,15 @@ def _sharded(planner: Planner, source: Slot, output: Slot, ups: Upsampling) -> N
         CircularBuffer(size, busy, table, dataflow=True, name="stick positions"),
     ]
     planner.dispatch(_program(Path.WHOLE_SHARDED, busy, buffers, ups), [source], [output], [table])
+
+
+def _stick(spec: Spec, alignment: int) -> int:
+    """Bytes of a pixel on one core. Of block shards it is the channels' share of a column of cores, whatever the
+    orientation, also where shards are wider and some columns stay empty (recorded)."""
+    size = spec.padded_shape[3] * spec.dtype.element_bytes
+    if spec.memory_config.memory_layout is not HEIGHT:
+        size //= spec.shard.grid.ranges()[0].grid_size().x
+    return round_up(size, alignment)
 
 
 def _busy(spec: Spec) -> CoreRangeSet:

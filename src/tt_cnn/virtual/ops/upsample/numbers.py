@@ -43,16 +43,18 @@ def _bilinear(context: Context, x: Tensor, ups: Upsampling) -> Tensor:
     tops, bottoms = _neighbours(h, scale_h, x.device)
     lefts, rights = _neighbours(w, scale_w, x.device)
     fidelity = context.program(BilinearProgram).mixes_at
-    result = x.new_empty(n, h * scale_h, w * scale_w, c)
+    rows = []
     for row in range(scale_h):
+        pixels = []
         for column in range(scale_w):
             top, bottom = x[:, tops[row::scale_h]], x[:, bottoms[row::scale_h]]
             left, right = lefts[column::scale_w], rights[column::scale_w]
             four = torch.stack([top[:, :, left], top[:, :, right], bottom[:, :, left], bottom[:, :, right]])
             weights = torch.tensor([_weights(row, column, scale_h, scale_w)], dtype=torch.float32, device=x.device)
             mixed = matrix_unit.matmul(weights, four.reshape(4, -1), fidelity, exact=context.exact)
-            result[:, row::scale_h, column::scale_w] = mixed.reshape(four.shape[1:])
-    return result
+            pixels.append(mixed.reshape(four.shape[1:]))
+        rows.append(torch.stack(pixels, 3).reshape(n, h, w * scale_w, c))
+    return torch.stack(rows, 2).reshape(n, h * scale_h, w * scale_w, c)
 
 
 def _neighbours(size: int, scale: int, device: torch.device) -> tuple[Tensor, Tensor]:

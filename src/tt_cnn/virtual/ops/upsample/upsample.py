@@ -24,7 +24,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 class Upsample(Operation):
     """Images (N, H, W, C) enlarged by whole or broken factors."""
 
-    reads_free_memory = True
+    freed = "upsample expects an allocated device tensor as input"
 
     def arguments(
         self,

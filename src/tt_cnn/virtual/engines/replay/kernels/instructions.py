@@ -28,7 +28,9 @@ ROUNDINGS = {
     "to_bfloat16": 24, "round_away": 25, "round_even": 26, "nearest_even": 27, "stored": 28, "cut": 29,
     "flush_denormals": 30,
 }  # fmt: skip
-STAGES = ACTIVATIONS | ROUNDINGS
+BOUNDS = {"at_least": 34, "at_most": 35}
+"""In the order of the vector unit."""
+STAGES = ACTIVATIONS | ROUNDINGS | BOUNDS
 BLOCKS = {(DataType.BFLOAT8_B, False): 31, (DataType.BFLOAT8_B, True): 32, (DataType.BFLOAT4_B, False): 33}
 """Block formats, rounded once or twice; numbers as rounding.h has them."""
 BINARIES = {"add": (16, 16), "sub": (17, 18), "mul": (19, 19)}

@@ -47,6 +47,18 @@ static inline Vector flush_denormals(Vector x) {
     return (Vector)((bits & INFINITE) == 0 ? bits & ~MAGNITUDE : bits);
 }
 
+// A whole number that is larger where `x` comes later: -0 before +0, and NaN last.
+static inline Bits rank(Vector x) {
+    const Bits bits = (Bits)x;
+    return x == x ? bits ^ ((bits >> 31) & MAGNITUDE) : Bits{} + MAGNITUDE;
+}
+
+static inline Vector everywhere(float x) {  // -0 too, which a sum would lose
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (Vector)(Bits{} + bits);
+}
+
 static inline Bits largest(Bits x) {  // of all lanes, in all lanes
     const Bits by8 = {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7};
     const Bits by4 = {4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11};
@@ -88,7 +100,8 @@ static inline Vector to_blocks(Vector x) {
 
 enum StageKind {  // after those of `Activation`
     ADD = 16, SUB, FROM, MUL, ADD_ROW, SUB_ROW, FROM_ROW, MUL_ROW,
-    TO_BFLOAT16, ROUND_AWAY, ROUND_EVEN, NEAREST_EVEN, STORED, CUT, FLUSH_DENORMALS, BFLOAT8, BFLOAT8_PRECISE, BFLOAT4
+    TO_BFLOAT16, ROUND_AWAY, ROUND_EVEN, NEAREST_EVEN, STORED, CUT, FLUSH_DENORMALS, BFLOAT8, BFLOAT8_PRECISE, BFLOAT4,
+    AT_LEAST, AT_MOST
 };
 
 struct Stage {
@@ -117,6 +130,7 @@ static __attribute__((noinline)) void run_stages(const Stage* stages, int64_t co
         const Stage& stage = stages[k];
         const Vector row = stage.row ? load(stage.row + channel) : Vector{};
         const int bits = (int)stage.a;
+        const Vector bound = everywhere((float)stage.a);
         switch (stage.kind) {
             case ADD: EACH(x + load(other[i]));
             case SUB: EACH(x - load(other[i]));
@@ -133,6 +147,8 @@ static __attribute__((noinline)) void run_stages(const Stage* stages, int64_t co
             case STORED: EACH(stored(x));
             case CUT: EACH(cut(x, bits));
             case FLUSH_DENORMALS: EACH(flush_denormals(x));
+            case AT_LEAST: EACH(rank(x) < rank(bound) ? bound : x);
+            case AT_MOST: EACH(rank(x) > rank(bound) ? bound : x);
             case BFLOAT8: EACH((to_blocks<6, false, false>(first_lanes(x, lanes))));
             case BFLOAT8_PRECISE: EACH((to_blocks<7, true, false>(first_lanes(x, lanes))));
             case BFLOAT4: EACH((to_blocks<6, false, true>(first_lanes(x, lanes))));

@@ -311,8 +311,6 @@ def _joined_shards(inputs: Sequence[Slot], axis: int) -> MemoryConfig:
 class ConcatOp(Operation):
     """Tensors joined along a dimension; with `groups`, group by group."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         tensors: Sequence[Tensor],

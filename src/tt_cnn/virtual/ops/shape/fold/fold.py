@@ -148,8 +148,6 @@ def _override(
 class Fold(Operation):
     """NHWC space to depth; with `use_transpose_as_fold`, of an NCHW tensor by transposes."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input: Tensor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import PagesProgram
@@ -29,6 +30,7 @@ RESERVED = 160 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class FoldProgram(PagesProgram):
+    suffix: ClassVar[str] = ""
     op: str = "Fold"
     stride: tuple[int, int]
     collapse: bool

@@ -242,8 +242,6 @@ def _pad_tiled(
 class Pad(Operation):
     """A tensor in a larger one: `pad(x, [(before, after), ...], value)` or `pad(x, shape, start, value)`."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

@@ -20,7 +20,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class Permute(Operation):
     """Dimensions in another order."""
 
-    reads_free_memory = True
+    freed = "Input Tensor is not allocated"
 
     def arguments(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, prod
 
 from tt_cnn.virtual.cost.figures import Figures
@@ -60,7 +60,7 @@ class PermuteProgram(MovingProgram):
             return move
         element = element_bytes(source.dtype)
         count = ceil(prod(tuple(output.shape)) * element / (FACE * element))
-        return replace(move, writes=Side(move.writes.dram, FACE * element, count))
+        return move._replace(writes=Side(move.writes.dram, FACE * element, count))
 
 
 def plan_permute_device(planner: Planner, x: Slot, dims: Sequence[int], config: MemoryConfig) -> Slot:

@@ -22,8 +22,6 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class Expand(Operation):
     """Dimensions of one element repeated to a shape."""
 
-    reads_free_memory = True
-
     def arguments(
         self, input_tensor: Tensor, output_shape: Sequence[int], *, memory_config: MemoryConfig | None = None
     ) -> Call:

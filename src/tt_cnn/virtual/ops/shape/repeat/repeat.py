@@ -341,8 +341,6 @@ def _native_rows(planner: Planner, x: Slot, dim: int, times: int, config: Memory
 class Repeat(Operation):
     """The tensor so many times along each dimension."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

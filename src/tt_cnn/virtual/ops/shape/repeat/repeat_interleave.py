@@ -132,8 +132,6 @@ def _through_concat(planner: Planner, x: Slot, times: int, dim: int, config: Mem
 class RepeatInterleave(Operation):
     """Each element of a dimension so many times in a row."""
 
-    reads_free_memory = True
-
     def arguments(
         self, input_tensor: Tensor, repeats: int, dim: int, *, memory_config: MemoryConfig | None = None
     ) -> Call:

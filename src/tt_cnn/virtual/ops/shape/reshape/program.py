@@ -179,4 +179,5 @@ def _pieces(before: tuple[int, ...], width: int, start: int, rows: int, columns:
     page = (ci * high + hi // TILE_SIZE) * wide + wi // TILE_SIZE
     here, there = _face_offset(h, w).ravel(), _face_offset(hi, wi)
     breaks = (np.diff(page) != 0) | (np.diff(here) != 1) | (np.diff(there) != 1)
-    return np.unique(page[np.concatenate(([True], breaks))], return_counts=True)[1]
+    pieces = np.bincount(page[np.concatenate(([True], breaks))] - page.min())
+    return pieces[pieces > 0]

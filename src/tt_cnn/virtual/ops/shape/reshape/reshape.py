@@ -218,8 +218,6 @@ def _equal_parts(extent_: int, most: int, unit: int) -> int:
 class Reshape(Operation):
     """Another shape; one dimension may be -1. With two shapes, the logical and the padded one."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

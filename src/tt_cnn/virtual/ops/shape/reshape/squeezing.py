@@ -68,8 +68,6 @@ def plan_unsqueeze(planner: Planner, x: Slot, dim: int) -> Slot:
 class _Squeezing(Operation):
     """Values stay in their order; the shape is the output's."""
 
-    reads_free_memory = True
-
     def numbers(self, context: Context, x: torch.Tensor, **_: Any) -> list[torch.Tensor]:
         return [context.store(context.logical(x).reshape(tuple(context.outputs[0].shape)))]
 

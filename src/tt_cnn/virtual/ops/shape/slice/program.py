@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from tt_cnn.virtual.cost.ideal_moves import IdealMove
@@ -48,7 +48,7 @@ class SliceProgram(MovingPagesProgram):
 
     def ideal_move(self, step: Step) -> IdealMove:
         """What is read of the input is not what the tensor holds."""
-        return replace(super().ideal_move(step), writes_only=True)
+        return super().ideal_move(step)._replace(writes_only=True)
 
 
 def plan_slice_device(planner: Planner, x: Slot, box: Box, config: MemoryConfig, out: Slot | None = None) -> Slot:

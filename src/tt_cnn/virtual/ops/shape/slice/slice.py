@@ -253,7 +253,7 @@ def _reshards(spec: Spec, target: MemoryConfig) -> bool:
 class Slice(Operation):
     """The elements from begins to ends, each so many steps apart."""
 
-    reads_free_memory = True
+    freed = "Input Tensor is not allocated"
 
     def arguments(
         self,

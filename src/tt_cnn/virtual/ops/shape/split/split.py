@@ -171,7 +171,6 @@ def _part(
 
 class _Cutting(Operation):
     single = False
-    reads_free_memory = True
 
     def numbers(
         self, context: Context, x: torch.Tensor, sizes: tuple[int, ...], dim: int, **_: Any

@@ -17,8 +17,6 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 class Transpose(Operation):
     """Two dimensions exchanged."""
 
-    reads_free_memory = True
-
     def arguments(
         self,
         input_tensor: Tensor,

@@ -1,0 +1,97 @@
+"""`tt-cnn run`: somebody's TT-NN code as it is, on the virtual card."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tt_cnn.cli.console import errors
+
+PLUGIN = "tt_cnn.testing.plugin"
+
+Target = Annotated[
+    list[str], typer.Argument(metavar="SCRIPT|-m MODULE [ARGUMENTS]", help="What Python would be given.")
+]
+Card = Annotated[str | None, typer.Option("--card", help="The card to imitate: n150, n300, p150, ...")]
+Root = Annotated[
+    Path | None, typer.Option("--root", help="The folder that `models` and `tests` are imported from; here by default.")
+]
+Helpers = Annotated[
+    str,
+    typer.Option(
+        "--helpers",
+        help="TT-CNN's modules and test helpers that are ours: `missing` ones, `all`, or `none`.",
+    ),
+]
+
+
+def run(target: Target, card: Card = None, root: Root = None, helpers: Helpers = "missing") -> None:
+    """Run a script or a module whose `import ttnn` is to give the virtual card.
+
+    Nothing in it is changed. Options come first; all that follows the script is its own.
+
+    Examples: tt-cnn run demo.py --batch 8, tt-cnn run --card p150 -m pytest models/demos/vgg/tests/pcc
+    """
+    if helpers not in _HELPERS:
+        errors.print(f"--helpers is {helpers}; it is one of {', '.join(_HELPERS)}", markup=False)
+        raise typer.Exit(2)
+    folder = str((root or Path.cwd()).resolve())
+    if not Path(folder).is_dir():
+        errors.print(f"--root is {folder}, which is no folder", markup=False)
+        raise typer.Exit(2)
+    if card is not None:
+        os.environ["TT_CNN_CARD"] = card
+    os.environ["TT_CNN_RUNTIME"] = "virtual"
+    from tt_cnn import compat
+
+    sys.path.insert(0, folder)
+    compat.install(everything=_HELPERS[helpers])  # type: ignore[arg-type]
+    if target[0] == "-m":
+        _run_module(target[1:], folder)
+    else:
+        _run_script(target)
+
+
+_HELPERS = {"missing": "missing", "all": True, "none": False}
+
+
+def _run_module(arguments: list[str], folder: str) -> None:
+    if not arguments:
+        errors.print("-m needs the name of a module", markup=False)
+        raise typer.Exit(2)
+    module, *rest = arguments
+    if module == "pytest" and not _has_fixtures(Path(folder, "conftest.py")):
+        rest = ["-p", PLUGIN, *rest]  # with the fixtures that TT-NN's tests ask for
+    sys.argv = [module, *rest]
+    _with_traceback(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True))
+
+
+def _has_fixtures(conftest: Path) -> bool:
+    """Whether a folder opens devices itself, as TT-NN's own does: its option and ours would be in each other's way."""
+    return conftest.is_file() and "--device-id" in conftest.read_text(errors="replace")
+
+
+def _run_script(arguments: list[str]) -> None:
+    script = Path(arguments[0])
+    if not script.is_file():
+        errors.print(f"{script} is no file", markup=False)
+        raise typer.Exit(2)
+    sys.path.insert(0, str(script.resolve().parent))
+    sys.argv = list(arguments)
+    _with_traceback(lambda: runpy.run_path(str(script), run_name="__main__"))
+
+
+def _with_traceback(code: Callable[[], object]) -> None:
+    """Errors of the user's code are not ours: they end as Python would end them."""
+    try:
+        code()
+    except Exception:
+        traceback.print_exc()
+        raise typer.Exit(1) from None

@@ -1,0 +1,1 @@
+"""Tensors in files: TT-NN's `.tensorbin`, read and written without running anything that stands in them."""
