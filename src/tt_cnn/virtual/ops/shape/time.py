@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from tt_cnn.virtual.cost.figures import Figures
@@ -70,8 +69,7 @@ def rows_of_faces_cycles(step: Step, figures: Figures, height: int, new_height: 
     crowd = max(crowded_cycles(figures, pad, units))
     padding = max(div_up(units, cores) * writing_cycles(figures, pad), crowd) + write_latency(figures, output)
     dram = output.memory_config.is_dram()
-    return replace(
-        moving,
+    return moving._replace(
         total=moving.total + padding,
         dram=moving.dram + (padding if dram else 0.0),
         noc=moving.noc + (0.0 if dram else padding),
