@@ -37,6 +37,11 @@ class Figures:
     dram_latency_cycles: float
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
+    dram_access_bytes: float
+    """What a bank could have moved in the time that an access costs it beside its bytes."""
+    dram_write_bytes_per_cycle: float
+    network_achieved_bytes_per_cycle: float
+    write_latency_cycles: float
     page_cycles: float
     barrier_cycles: float
     handshake_cycles: float
@@ -58,6 +63,12 @@ class Figures:
     pool_stick_cycles: float
     pool_tile_cycles: float
     tilize_cycles: Table
+    tilize_float32_cycles: float
+    compute_start_cycles: float
+    fill_word_cycles: float
+    fill_row_cycles: float
+    offsets_cycles: float
+    unary_cycles: float
     vector_rows: float
 
     gap_traced_ns: float

@@ -11,6 +11,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import vector_cycles
 from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.ops.eltwise.activations import Activation
+from tt_cnn.virtual.ops.eltwise.binary_time import binary_cycles
 from tt_cnn.virtual.ops.eltwise.kinds import DIV, WIDE, Kind
 from tt_cnn.virtual.ops.eltwise.sharding import (
     adjust_to_shape,
@@ -19,7 +20,6 @@ from tt_cnn.virtual.ops.eltwise.sharding import (
     scaled_memory_config,
     synthesize_shard_spec,
 )
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.eltwise.unary_plan import STAGED_TILES, tile_buffer
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
@@ -67,7 +67,7 @@ class BinaryProgram(Program):
         if step.inputs[0].spec.dtype in _WHOLE_REGISTERS:
             vector += vector_cycles(figures, "recip" if self.kind == DIV.name else "square", False)
             vector += figures.copy_tile_cycles
-        return streamed_cycles(step, figures, vector)
+        return binary_cycles(step, figures, self.in_shards, vector)
 
 
 def _extent(shape: Shape, back: int) -> int:

@@ -8,11 +8,13 @@ from typing import NamedTuple
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import in_l1_shards, page_move_cycles
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.layout.time import core_tiles, latency_cycles
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.geometry import TILE_SIZE
+from tt_cnn.virtual.types.enums import DataType
+from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 TILE_ELEMENTS = TILE_SIZE * TILE_SIZE
@@ -79,9 +81,33 @@ def overlapped_cycles(
     )
 
 
-def chain_cycles(figures: Figures, chain: Iterable[Kernel]) -> float:
+def chain_cycles(figures: Figures, chain: Iterable[Kernel], dtype: DataType) -> float:
     """The vector unit's cycles for a tile that goes through a chain of kernels."""
-    return sum(vector_cycles(figures, kernel.name, kernel.approx) for kernel in chain)
+    return sum(vector_cycles(figures, kernel.name, kernel.approx, dtype) for kernel in chain)
+
+
+def paged_cycles(step: Step, figures: Figures, in_shards: bool, a_tile: float, vector: float = 0.0) -> Cycles:
+    """One tensor page after page: each is read and waited for, computed, and written without a wait but the last.
+
+    `a_tile`: the compute kernel's cycles for a tile, of which `vector` are the vector unit's. Rows go through the core
+    as if they were tiles, each begun anew. A program in shards has all tiles at hand.
+    """
+    source, output = step.inputs[0].spec, step.outputs[0].spec
+    if in_shards:
+        tiles = div_up(source.shard.shape[0] * source.shard.shape[1], TILE_ELEMENTS)
+        return pipeline_cycles(figures, source.shard.num_cores(), tiles, Block(compute=a_tile), vector=vector)
+    share, active = page_share(source.num_pages, step.cores.num_cores())
+    tiles = div_up(source.page_shape[0] * source.page_shape[1], TILE_ELEMENTS)
+    block = Block(
+        [Pages(source, 1, source.page_bytes)], [Pages(output, 1, output.page_bytes)], compute=tiles * a_tile
+    )
+    return pipeline_cycles(figures, active, share, block, vector=tiles * vector)
+
+
+def page_share(pages: int, cores: int) -> tuple[int, int]:
+    """The most pages that a core gets, and the number of cores that get any."""
+    share = div_up(pages, max(1, cores))
+    return share, min(cores, pages)
 
 
 def _moved(tiles: Tiles, cores: int, figures: Figures, read: bool) -> float:

@@ -13,7 +13,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import vector_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.calls import PLACEMENT, positional, require_tensor, with_signature, wrong_types
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.eltwise.time import paged_cycles
 from tt_cnn.virtual.ops.eltwise.unary_plan import tile_buffer
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt
@@ -32,7 +32,9 @@ class TypecastProgram(Program):
     dtype: DataType
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return streamed_cycles(step, figures, vector_cycles(figures, "typecast", False))
+        vector = vector_cycles(figures, "typecast", False)
+        in_shards = self.factory == "TypecastShardedProgramFactory"
+        return paged_cycles(step, figures, in_shards, figures.unary_cycles + vector, vector)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,8 @@ class IntegerPowerProgram(Program):
     def time(self, step: Step, figures: Figures) -> Cycles:
         """A product for each bit of the exponent and one more for each that is set."""
         products = self.exponent.bit_length() + self.exponent.bit_count()
-        return streamed_cycles(step, figures, products * vector_cycles(figures, "mul_int32", False))
+        vector = products * vector_cycles(figures, "mul_int32", False)
+        return paged_cycles(step, figures, False, figures.unary_cycles + vector, vector)
 
 
 def works_on_shards(x: Spec, dtype: DataType, memory_config: MemoryConfig, l1_alignment: int) -> bool:

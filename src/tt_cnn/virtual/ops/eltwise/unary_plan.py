@@ -10,7 +10,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.eltwise.sharding import adjust_to_shape, is_uneven, synthesize_shard_spec
-from tt_cnn.virtual.ops.eltwise.time import TILE_ELEMENTS, chain_cycles, streamed_cycles
+from tt_cnn.virtual.ops.eltwise.time import TILE_ELEMENTS, chain_cycles, paged_cycles
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
@@ -32,7 +32,8 @@ class UnaryProgram(Program):
     in_shards: bool
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return streamed_cycles(step, figures, chain_cycles(figures, self.chain))
+        vector = chain_cycles(figures, self.chain, step.inputs[0].spec.dtype)
+        return paged_cycles(step, figures, self.in_shards, figures.unary_cycles + vector, vector)
 
 
 def output_spec(planner: Planner, x: Spec, dtype: DataType, memory_config: MemoryConfig) -> Spec:
