@@ -42,6 +42,9 @@ class Figures:
     dram_write_bytes_per_cycle: float
     network_achieved_bytes_per_cycle: float
     write_latency_cycles: float
+    dram_read_bytes_per_cycle: float
+    dram_write_access_cycles: float
+    index_cycles: float
     page_cycles: float
     barrier_cycles: float
     handshake_cycles: float

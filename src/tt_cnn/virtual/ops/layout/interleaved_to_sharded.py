@@ -9,9 +9,10 @@ from typing import Any
 from tt_cnn.virtual.arguments.typed import takes
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.streams import stream_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import Relayout, scratchpad, staging
-from tt_cnn.virtual.ops.layout.time import conversion_cycles, core_bytes, moving_parts, through_pages
+from tt_cnn.virtual.ops.layout.time import conversion_cycles, moving_parts
 from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -39,14 +40,17 @@ class InterleavedToShardedProgram(Program):
 
     op: str = "InterleavedToSharded"
     factory: str = "InterleavedToShardedProgramFactory"
+    through_scratch: bool = False
+    """Rows out of DRAM that do not begin at its words, and all on Blackhole: four under way, each copied once more."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         source, output = step.inputs[0].spec, step.outputs[0].spec
-        cores = self.cores.num_cores()
-        size = core_bytes(output, cores) * source.page_bytes / max(1, output.page_bytes)
-        width = max(1, output.shard.shape[1] // source.page_shape[1]) if output.is_sharded else 1
-        at_once = width * (TILE_SIZE if source.layout is Layout.ROW_MAJOR else 1)
-        total = through_pages(source, size, cores, figures, True, at_once)
+        pages, size = _units(source, output.shard), _unit_bytes(source, output.shard, source.dtype)
+        if self.through_scratch:
+            a_page = (figures.dram_latency_cycles + figures.local_latency_cycles + figures.barrier_cycles) / _TRANSACTIONS
+            return moving_parts(pages * a_page + figures.dram_latency_cycles, source)
+        parts = source.num_pages if source.layout is Layout.TILE else source.num_pages * source.page_bytes / size
+        total = stream_cycles(figures, source, pages, size, parts, read=True)
         return moving_parts(total, source, conversion_cycles(step, figures))
 
 
