@@ -32,7 +32,7 @@ class ReshardProgram(MovingProgram):
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         runs = self.core_bytes / self.run_bytes * transaction_cycles(figures, Way.L1_READ, self.run_bytes)
-        crowded = self.core_bytes * self.cores.num_cores() / figures.network_total_bytes_per_cycle
+        crowded = self.core_bytes * self.cores.num_cores() / figures.network_achieved_bytes_per_cycle
         total = max(runs / PROCESSORS, crowded) + figures.l1_latency_cycles
         return moving_parts(total, step.outputs[0].spec, conversion_cycles(step, figures))
 
