@@ -25,6 +25,8 @@ class Pages:
     size: float
     a_wait: float = inf
     """How many of them are under way before the kernel waits; all those of a block unless said otherwise."""
+    lookup: float = 0.0
+    """Cycles to work out where each of them goes, beside the bank of its page."""
 
     @property
     def bytes(self) -> float:
@@ -55,14 +57,17 @@ def _way(spec: Spec, read: bool) -> Way:
 
 
 def _issue(figures: Figures, pages: Pages, read: bool) -> float:
-    extra = 0.0 if in_l1_shards(pages.spec) else figures.page_cycles
+    extra = pages.lookup + (0.0 if in_l1_shards(pages.spec) else figures.page_cycles)
     return pages.number * transaction_cycles(figures, _way(pages.spec, read), pages.size, extra)
 
 
-def _latency(figures: Figures, pages: Pages, read: bool) -> float:
-    if read:
-        return figures.dram_latency_cycles if pages.spec.memory_config.is_dram() else figures.l1_latency_cycles
-    return figures.write_latency_cycles
+def read_latency(figures: Figures, spec: Spec) -> float:
+    return figures.dram_latency_cycles if spec.memory_config.is_dram() else figures.l1_latency_cycles
+
+
+def write_latency(figures: Figures, spec: Spec) -> float:
+    """Until a write is acknowledged."""
+    return figures.dram_write_latency_cycles if spec.memory_config.is_dram() else figures.l1_write_latency_cycles
 
 
 def reading_cycles(figures: Figures, block: Block) -> float:
@@ -70,9 +75,9 @@ def reading_cycles(figures: Figures, block: Block) -> float:
     if not block.reads:
         return block.preparing
     waits = max(pages.waits() for pages in block.reads)
-    latency = max(_latency(figures, pages, True) for pages in block.reads)
+    latency = max(read_latency(figures, pages.spec) for pages in block.reads)
     issued = sum(_issue(figures, pages, True) for pages in block.reads)
-    return block.preparing + issued + waits * latency + figures.barrier_cycles
+    return block.preparing + issued + waits * (latency + figures.handover_cycles)
 
 
 def writing_cycles(figures: Figures, block: Block) -> float:
@@ -82,7 +87,7 @@ def writing_cycles(figures: Figures, block: Block) -> float:
     if not block.waits_for_writes:
         return issued
     waits = max(pages.waits() for pages in block.writes)
-    return issued + waits * figures.write_latency_cycles
+    return issued + waits * max(write_latency(figures, pages.spec) for pages in block.writes)
 
 
 def crowded_cycles(figures: Figures, block: Block, cores: int) -> tuple[float, float]:
@@ -91,10 +96,12 @@ def crowded_cycles(figures: Figures, block: Block, cores: int) -> tuple[float, f
     A bank is busy with each access for longer than its bytes take: rows are opened, and the bus turns between reading
     and writing. Writes alone do not reach the rate of reads.
     """
-    dram = [pages for pages in (*block.reads, *block.writes) if pages.spec.memory_config.is_dram()]
-    written = sum(pages.bytes for pages in block.writes if pages.spec.memory_config.is_dram())
-    busy = sum(pages.bytes + pages.number * figures.dram_access_bytes for pages in dram)
-    banks = max(busy / figures.dram_total_bytes_per_cycle, written / figures.dram_write_bytes_per_cycle)
+    read = [pages for pages in block.reads if pages.spec.memory_config.is_dram()]
+    written = [pages for pages in block.writes if pages.spec.memory_config.is_dram()]
+    busy = sum(pages.number * (pages.size + figures.dram_read_access_bytes) for pages in read)
+    busy += sum(pages.number * (pages.size + figures.dram_write_access_bytes) for pages in written)
+    alone = sum(pages.bytes for pages in written) / figures.dram_write_bytes_per_cycle
+    banks = max(busy / figures.dram_total_bytes_per_cycle, alone)
     crossing = sum(pages.bytes for pages in (*block.reads, *block.writes))
     return cores * banks, cores * crossing / figures.network_achieved_bytes_per_cycle
 
@@ -108,18 +115,25 @@ def pipeline_cycles(
     vector: float = 0.0,
     unpack_pack: float = 0.0,
     start: float = 0.0,
+    mean: float | None = None,
 ) -> Cycles:
-    """`blocks` blocks on each core. `vector`, `unpack_pack`: parts of a block's compute; `start`: before the first."""
+    """`blocks` blocks on the busiest core, `mean` of them on average where cores have more and less to do.
+
+    `vector`, `unpack_pack`: parts of a block's compute; `start`: cycles before the first.
+    """
     reading, writing = reading_cycles(figures, block), writing_cycles(figures, block)
     banks, network = crowded_cycles(figures, block, cores)
-    pace = max(reading, block.compute, writing, banks, network)
-    first = max(reading, banks, network) if block.reads else reading
-    last = writing + (figures.write_latency_cycles if block.writes and not block.waits_for_writes else 0.0)
-    total = first + block.compute + last + (blocks - 1) * pace + start
+    crowd = max(banks, network)
+    first = max(reading, crowd) if block.reads else reading
+    others = max((blocks - 1) * max(reading, block.compute, writing), ((mean or blocks) - 1) * crowd)
+    last = writing
+    if block.writes and not block.waits_for_writes:
+        last += max(write_latency(figures, pages.spec) for pages in block.writes)
+    total = start + first + block.compute + others + last
     if block.compute:
         total += figures.compute_start_cycles
     in_dram = any(pages.spec.memory_config.is_dram() for pages in (*block.reads, *block.writes))
-    moving = max(reading, writing, banks, network)
+    moving = max(reading, writing, crowd)
     return Cycles(
         total,
         vector=blocks * vector,

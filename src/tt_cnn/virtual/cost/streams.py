@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, in_l1_shards, transaction_cycles
+from tt_cnn.virtual.cost.pipeline import read_latency, write_latency
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 NETWORKS = 2
@@ -16,12 +17,8 @@ def stream_cycles(figures: Figures, spec: Spec, pages: float, size: float, all_p
     The core issues them, or the banks and the network deal with those of all cores, whatever takes longer; at the end
     the core waits for the last.
     """
-    if spec.memory_config.is_dram():
-        way, latency = Way.DRAM, figures.dram_latency_cycles if read else figures.write_latency_cycles
-    else:
-        way, latency = (
-            (Way.L1_READ, figures.l1_latency_cycles) if read else (Way.L1_WRITE, figures.write_latency_cycles)
-        )
+    way = Way.DRAM if spec.memory_config.is_dram() else Way.L1_READ if read else Way.L1_WRITE
+    latency = read_latency(figures, spec) if read else write_latency(figures, spec)
     extra = 0.0 if in_l1_shards(spec) else figures.page_cycles
     alone = pages * transaction_cycles(figures, way, size, extra)
     return latency + max(alone, crowd_cycles(figures, spec, all_pages, size, read))

@@ -37,16 +37,20 @@ class Figures:
     dram_latency_cycles: float
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
-    dram_access_bytes: float
-    """What a bank could have moved in the time that an access costs it beside its bytes."""
+    dram_read_access_bytes: float
+    """What the banks could have moved in the time that an access costs them beside its bytes."""
+    dram_write_access_bytes: float
     dram_write_bytes_per_cycle: float
     network_achieved_bytes_per_cycle: float
-    write_latency_cycles: float
+    l1_write_latency_cycles: float
+    dram_write_latency_cycles: float
     dram_read_bytes_per_cycle: float
+    """Of interleaved pages, all cores together over one network."""
     dram_write_access_cycles: float
     index_cycles: float
     page_cycles: float
     barrier_cycles: float
+    handover_cycles: float
     handshake_cycles: float
     stick_cycles: float
 
@@ -62,6 +66,7 @@ class Figures:
     elementwise_cycles: float
     copy_tile_cycles: float
     untilize_cycles: float
+    untilize_row_cycles: float
     transpose_cycles: float
     pool_stick_cycles: float
     pool_tile_cycles: float

@@ -72,5 +72,5 @@ def slice_write_cycles(step: Step, figures: Figures) -> Cycles:
         return pipeline_cycles(figures, cores, max(1.0, source.num_pages / cores / at_once), block)
     pages = source.shard_pages
     each = transaction_cycles(figures, Way.DRAM, size, figures.page_cycles) + figures.index_cycles
-    writing = pages * each + div_up(pages, at_once) * figures.write_latency_cycles
+    writing = pages * each + div_up(pages, at_once) * figures.dram_write_latency_cycles
     return moving_parts(max(writing, crowd_cycles(figures, output, source.num_pages, size, read=False)), output)

@@ -59,6 +59,7 @@ def binary_cycles(step: Step, figures: Figures, in_shards: bool, vector: float) 
         vector=vector,
         unpack_pack=max(unpack, pack),
         start=start if reads or block.writes else 0.0,
+        mean=None if in_shards else output.num_pages / active,
     )
 
 

@@ -98,10 +98,8 @@ def paged_cycles(step: Step, figures: Figures, in_shards: bool, a_tile: float, v
         return pipeline_cycles(figures, source.shard.num_cores(), tiles, Block(compute=a_tile), vector=vector)
     share, active = page_share(source.num_pages, step.cores.num_cores())
     tiles = div_up(source.page_shape[0] * source.page_shape[1], TILE_ELEMENTS)
-    block = Block(
-        [Pages(source, 1, source.page_bytes)], [Pages(output, 1, output.page_bytes)], compute=tiles * a_tile
-    )
-    return pipeline_cycles(figures, active, share, block, vector=tiles * vector)
+    block = Block([Pages(source, 1, source.page_bytes)], [Pages(output, 1, output.page_bytes)], compute=tiles * a_tile)
+    return pipeline_cycles(figures, active, share, block, vector=tiles * vector, mean=source.num_pages / active)
 
 
 def page_share(pages: int, cores: int) -> tuple[int, int]:

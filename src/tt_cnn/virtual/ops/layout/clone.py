@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
+from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment, check_grid, padded_as, staging
+from tt_cnn.virtual.ops.layout.tile_time import copy_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, round_up
@@ -20,11 +24,14 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class CloneProgram(MovingPagesProgram, ComputeProgram):
+class CloneProgram(MovingProgram, ComputeProgram):
     """Page by page, through another dtype where one is wanted."""
 
     op: str = "Clone"
     factory: str = "CloneProgramFactory"
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return copy_cycles(step, figures)
 
 
 def plan_clone(

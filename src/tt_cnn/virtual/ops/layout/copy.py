@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import program_limit
-from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
+from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment, extent, scratchpad, staging
+from tt_cnn.virtual.ops.layout.tile_time import copy_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, div_up, round_up
@@ -24,10 +28,13 @@ _LARGEST_PART = 65536 * 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyProgram(MovingPagesProgram):
+class CopyProgram(MovingProgram):
     """Page by page, or where the two tensors are divided differently, row by row or tile by tile."""
 
     op: str = "Copy"
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return copy_cycles(step, figures)
 
 
 def plan_copy(

@@ -11,7 +11,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import block_width_limit, half_limit, pending_output, row_fits
 from tt_cnn.virtual.ops.layout.relayout import Relayout, extent, padded_as, scratchpad, staging
 from tt_cnn.virtual.ops.layout.squeezing import back_to, to_four
-from tt_cnn.virtual.ops.layout.time import tilize_cycles
+from tt_cnn.virtual.ops.layout.tile_time import tilize_cycles
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.layout.work_split import (
     SINGLE_CORE,
@@ -63,7 +63,7 @@ class TilizeProgram(Program):
     manner: Manner
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return tilize_cycles(step, figures)
+        return tilize_cycles(self, step, figures)
 
 
 def plan_tilize(

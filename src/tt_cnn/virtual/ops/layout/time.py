@@ -1,4 +1,4 @@
-"""Time of steps that move data, as far as several ops share it: pages one by one, rows to tiles and back, tiles turned.
+"""Time of steps that move data, as far as several ops share it: pages one by one.
 
 A step's time on a core is the number of its transactions times what one takes, plus a wait wherever the kernel waits:
 after each page, after each row of tiles, or once.
@@ -13,7 +13,7 @@ from tt_cnn.virtual.cost.network import Way, in_l1_shards, page_move_cycles, tra
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.enums import DataType, Layout
+from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -82,56 +82,8 @@ def one_by_one_cycles(
 ) -> Cycles:
     """`pages` pages of all cores, read and waited for one by one while the page before is written."""
     block = Block(reads=[Pages(source, 1, size)], writes=[Pages(output, 1, size)], preparing=preparing)
-    return pipeline_cycles(figures, cores, pages_a_core(pages, cores), block)
+    return pipeline_cycles(figures, cores, pages_a_core(pages, cores), block, mean=max(1.0, pages / cores))
 
 
 def pages_a_core(pages: float, cores: int) -> int:
     return max(1, ceil(pages / max(1, cores)))
-
-
-def tilize_cycles(step: Step, figures: Figures) -> Cycles:
-    source, output = step.inputs[0].spec, step.outputs[0].spec
-    return _rows_and_tiles(step, figures, core_tiles(step) * figures.tilize(source.dtype, output.dtype, False))
-
-
-def untilize_cycles(step: Step, figures: Figures) -> Cycles:
-    output = step.outputs[0].spec
-    return _rows_and_tiles(step, figures, core_tiles(step) * figures.untilize_cycles * output.dtype.element_bytes / 2)
-
-
-def _rows_and_tiles(step: Step, figures: Figures, compute: float) -> Cycles:
-    """Shards are converted where they are; interleaved pages are read a row of tiles at a time, and written so."""
-    source, output = step.inputs[0].spec, step.outputs[0].spec
-    cores = step.cores.num_cores()
-    moving = [0.0]
-    for spec, read in ((source, True), (output, False)):
-        if not in_l1_shards(spec):
-            at_once = TILE_SIZE if spec.layout is Layout.ROW_MAJOR else max(1, spec.physical[1] // TILE_SIZE)
-            moving.append(through_pages(spec, core_bytes(spec, cores), cores, figures, read, at_once))
-        elif in_l1_shards(source) != in_l1_shards(output) or source.shard.shape != output.shard.shape:
-            pages = core_bytes(spec, cores) / max(1, spec.page_bytes)
-            moving.append(pages * transaction_cycles(figures, Way.LOCAL, spec.page_bytes))
-    in_dram = [spec for spec in (source, output) if spec.memory_config.is_dram()]
-    return moving_parts(max(moving), in_dram[0] if in_dram else output, compute)
-
-
-def turned_cycles(step: Step, figures: Figures) -> Cycles:
-    """Rows and columns change places: tiles are turned by the unpacker; rows are tilized before and untilized after."""
-    source, output = step.inputs[0].spec, step.outputs[0].spec
-    cores = step.cores.num_cores()
-    tiles = core_tiles(step)
-    a_tile = figures.transpose_cycles
-    rows = source.layout is Layout.ROW_MAJOR
-    if rows:
-        a_tile += figures.tilize(source.dtype, DataType.BFLOAT16, False) + figures.untilize_cycles
-    moving = [0.0]
-    for spec, read in ((source, True), (output, False)):
-        if in_l1_shards(spec):
-            continue
-        if rows:  # a tile's rows one by one
-            pages, page = tiles * TILE_SIZE, TILE_SIZE * spec.dtype.element_bytes
-            wait = tiles * latency_cycles(spec, figures)
-            moving.append(page_move_cycles(figures, spec, pages, page, cores, read) + wait)
-        else:
-            moving.append(through_pages(spec, tiles * spec.page_bytes, cores, figures, read, 1))
-    return moving_parts(max(moving), output, tiles * a_tile)

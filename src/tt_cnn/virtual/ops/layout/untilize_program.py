@@ -10,8 +10,8 @@ from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.ideal import element_bytes
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
+from tt_cnn.virtual.ops.layout.tile_time import untilize_cycles
 from tt_cnn.virtual.ops.layout.tilize import Manner
-from tt_cnn.virtual.ops.layout.time import untilize_cycles
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -25,7 +25,7 @@ class UntilizeProgram(MovingProgram):
     manner: Manner
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return untilize_cycles(step, figures)
+        return untilize_cycles(self, step, figures, row_by_row="Block" in self.factory)
 
     def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
         """Upstream's model also counts the untilizing; its "tiles" are the elements over a tile's bytes."""
@@ -43,6 +43,9 @@ class UntilizeWithUnpaddingProgram(UntilizeProgram):
     memory_config: MemoryConfig
     """The one asked for: the output's shards follow from the input's."""
 
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return untilize_cycles(self, step, figures, row_by_row=True)
+
 
 @dataclass(frozen=True, kw_only=True)
 class UntilizeCodegenProgram(Program):
@@ -54,4 +57,4 @@ class UntilizeCodegenProgram(Program):
     """Tiles in the input's and the output's buffer."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return untilize_cycles(step, figures)
+        return untilize_cycles(self, step, figures, row_by_row=False)

@@ -13,10 +13,11 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import staging
-from tt_cnn.virtual.ops.layout.time import pages_cycles, turned_cycles
+from tt_cnn.virtual.ops.layout.tile_time import copy_cycles
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, alignment, cores_for
 from tt_cnn.virtual.ops.shape.reshape.viewing import tile_padded
 from tt_cnn.virtual.ops.shape.shards import lacks_shards, shards_after
+from tt_cnn.virtual.ops.shape.time import blocks_cycles, rows_of_faces_cycles, turned_tiles_cycles
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import Layout
@@ -35,7 +36,20 @@ class PermuteProgram(MovingProgram):
     """The last dimension of rows changes: blocks of them are tilized, transposed and untilized."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return turned_cycles(step, figures) if self.turns_blocks else pages_cycles(step, figures)
+        spec = step.inputs[0].spec
+        shape, last = tuple(spec.shape), len(self.dims) - 1
+        if self.factory == "MultiCoreTileInvariant" and self.dims[-1] != last:
+            return turned_tiles_cycles(step, figures)
+        if self.factory == "MultiCoreTileRowInvariant":
+            turned = self.dims[-1] != last
+            height, new = (shape[-1], step.outputs[0].spec.shape[-1]) if turned else (shape[-2], shape[self.dims[-2]])
+            return rows_of_faces_cycles(step, figures, height, new, turned)
+        if self.factory in ("MultiCoreBlockedGeneric", "MultiCoreTiledGeneric"):
+            across, along = shape[self.dims[-1]], shape[-1]
+            others = prod(shape) // (across * along)
+            blocks = others * div_up(across, TILE_SIZE) * div_up(along, TILE_SIZE)
+            return blocks_cycles(step, figures, blocks, across, along)
+        return copy_cycles(step, figures)
 
     def ideal_move(self, step: Step) -> IdealMove:
         """Tiles of another height are written a row of a face at a time."""

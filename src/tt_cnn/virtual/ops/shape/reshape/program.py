@@ -12,10 +12,9 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import padded_as, scratchpad, staging
-from tt_cnn.virtual.ops.layout.time import core_tiles, latency_cycles, moving_parts
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, workers_for
+from tt_cnn.virtual.ops.shape.reshape.time import cut_rows_cycles, gathered_tiles_cycles
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import DataType, Layout
@@ -28,31 +27,39 @@ _NOC_WORD = 16
 _WRITE_SLOTS = 8
 _WORDS_A_SEGMENT = 4
 """A piece of a tile in the map: page, offset there, offset here, length."""
-_FACE_ROWS = 64
-"""Rows of 16 elements in a tile."""
-_COPY_CYCLES = 40
-"""A processor's own copy of 32 bytes in L1: eight loads and stores."""
+_SAMPLES = 64
+"""Kinds of output tiles that are looked at for the number of pieces."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReshapeRowsProgram(PagesProgram):
+class ReshapeRowsProgram(Program):
     """Rows are cut anew."""
 
     op: str = "ReshapeView"
     factory: str = "ReshapeViewRMProgramFactory"
 
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return cut_rows_cycles(step, figures, processors=len(self.buffers) // 2)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReshapeTilesProgram(Program):
-    """A processor puts tiles together from rows of faces, which it copies itself."""
+    """Tiles are put together from pieces of others, as a map says."""
 
     op: str = "ReshapeView"
     factory: str = "ReshapeViewTiledProgramFactory"
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        output = step.outputs[0].spec
-        waiting = 2 * latency_cycles(output, figures)
-        return moving_parts(core_tiles(step) * (_FACE_ROWS * _COPY_CYCLES + waiting), output)
+        before, after = (tuple(slot.spec.shape) for slot in (step.inputs[0], step.outputs[0]))
+        pages, pieces = mean_pieces(before, after)
+        words = self.buffers[0].bytes // 4
+        tiles = step.outputs[0].spec.num_pages
+        return gathered_tiles_cycles(step, figures, map_spec(tiles, words), pages, pieces)
+
+
+def map_spec(tiles: int, words: int) -> Spec:
+    """The map is a tensor in DRAM, a row for each output tile."""
+    return Spec(Shape([tiles, words]), DataType.UINT32, Layout.ROW_MAJOR, DRAM_MEMORY_CONFIG)
 
 
 def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape, config: MemoryConfig) -> Slot:
@@ -71,8 +78,7 @@ def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape
     segments = map_segments(planner.card, tuple(spec.shape), tuple(logical))
     tiles = output.spec.volume // TILE_SIZE**2
     words = _WORDS_A_SEGMENT * segments
-    table = Spec(Shape([tiles, words]), DataType.UINT32, Layout.ROW_MAJOR, DRAM_MEMORY_CONFIG)
-    mapping = planner.allocate(table)
+    mapping = planner.allocate(map_spec(tiles, words))
     cores = workers_for(planner, tiles)
     tile = spec.dtype.tile_bytes
     buffers = (staging(words * 4, cores, name="map"), staging(tile, cores, name="input"), scratchpad(tile, cores))
@@ -119,13 +125,27 @@ def map_segments(card: Card, before: tuple[int, ...], after: tuple[int, ...]) ->
     many pieces of an input tile as the one with most, times the input tiles it has; over all output tiles the largest
     number counts, enlarged by its rest modulo the L1 alignment.
     """
-    width = after[-1]
+    counts = (_pieces(before, after[-1], *tile) for tile in _kinds_of_tiles(before, after))
+    most = max(int(pieces.size * pieces.max()) for pieces in counts)
+    return most + most % card.l1_alignment
+
+
+@lru_cache(maxsize=256)
+def mean_pieces(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[float, float]:
+    """Input tiles of an output tile, and pieces that it is made of, on average over the kinds of output tiles."""
+    kinds = _kinds_of_tiles(before, after)
+    chosen = kinds[:: max(1, len(kinds) // _SAMPLES)]
+    counts = [_pieces(before, after[-1], *tile) for tile in chosen]
+    return sum(c.size for c in counts) / len(counts), sum(float(c.sum()) for c in counts) / len(counts)
+
+
+def _kinds_of_tiles(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """Output tiles that begin alike in the input have alike pieces."""
     period = before[2] * (TILE_SIZE if before[1] % TILE_SIZE == 0 else before[1])
     seen: dict[tuple[int, int, int], None] = {}
-    for start, rows, columns in _tiles(after, columns_alike=width == before[2]):
-        seen.setdefault((start % period, rows, columns))  # tiles that begin alike in the input have alike pieces
-    most = max(_pieces(before, width, *tile) for tile in seen)
-    return most + most % card.l1_alignment
+    for start, rows, columns in _tiles(after, columns_alike=after[-1] == before[2]):
+        seen.setdefault((start % period, rows, columns))
+    return list(seen)
 
 
 def _tiles(shape: tuple[int, ...], columns_alike: bool) -> Iterator[tuple[int, int, int]]:
@@ -149,8 +169,8 @@ def _face_offset(h: np.ndarray, w: np.ndarray) -> np.ndarray:
     return (h // 16 * 2 + w // 16) * 256 + h % 16 * 16 + w % 16
 
 
-def _pieces(before: tuple[int, ...], width: int, start: int, rows: int, columns: int) -> int:
-    """Input tiles of an output tile, times the pieces of the one with most."""
+def _pieces(before: tuple[int, ...], width: int, start: int, rows: int, columns: int) -> np.ndarray:
+    """Of each input tile that an output tile has pieces of, their number."""
     h, w = np.arange(rows)[:, None], np.arange(columns)[None, :]
     flat = (start + h * width + w).ravel()
     ci, rest = np.divmod(flat, before[1] * before[2])
@@ -159,5 +179,4 @@ def _pieces(before: tuple[int, ...], width: int, start: int, rows: int, columns:
     page = (ci * high + hi // TILE_SIZE) * wide + wi // TILE_SIZE
     here, there = _face_offset(h, w).ravel(), _face_offset(hi, wi)
     breaks = (np.diff(page) != 0) | (np.diff(here) != 1) | (np.diff(there) != 1)
-    pages, pieces = np.unique(page[np.concatenate(([True], breaks))], return_counts=True)
-    return int(pages.size * pieces.max())
+    return np.unique(page[np.concatenate(([True], breaks))], return_counts=True)[1]

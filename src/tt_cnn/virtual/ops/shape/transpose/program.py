@@ -10,10 +10,16 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import padded_as, staging
-from tt_cnn.virtual.ops.layout.time import pages_cycles, turned_cycles
+from tt_cnn.virtual.ops.layout.tile_time import copy_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, borrowed, circular, cores_for
 from tt_cnn.virtual.ops.shape.shards import lacks_shards, shards_after
+from tt_cnn.virtual.ops.shape.time import (
+    all_rows_cycles,
+    blocks_cycles,
+    rows_of_faces_cycles,
+    turned_tiles_cycles,
+)
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import BLOCK, BufferType, Layout
@@ -33,7 +39,16 @@ class TransposeProgram(MovingProgram):
     pad_value: float
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return turned_cycles(step, figures) if self.dim == "WH" else pages_cycles(step, figures)
+        spec = step.inputs[0].spec
+        rows = spec.layout is Layout.ROW_MAJOR
+        n, c, h, w = spec.shape
+        if self.dim == "CN":
+            return copy_cycles(step, figures)
+        if self.dim == "HC":
+            return all_rows_cycles(step, figures) if rows else rows_of_faces_cycles(step, figures, h, c)
+        if not rows:
+            return turned_tiles_cycles(step, figures)
+        return blocks_cycles(step, figures, n * c * div_up(h, TILE_SIZE) * div_up(w, TILE_SIZE), h, w)
 
 
 def _native_side(config: MemoryConfig, layout: Layout) -> bool:
