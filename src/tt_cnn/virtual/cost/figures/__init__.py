@@ -48,6 +48,9 @@ class Figures:
     """Of interleaved pages, all cores together over one network."""
     dram_write_access_cycles: float
     index_cycles: float
+    neighbours_bytes_per_cycle: float
+    """Of cores that all send to those next to them, together."""
+    loopback_latency_cycles: float
     page_cycles: float
     barrier_cycles: float
     handover_cycles: float
