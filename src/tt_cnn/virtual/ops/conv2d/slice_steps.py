@@ -98,7 +98,9 @@ def _row_buffers(planner: Planner, source: Spec, output: Slot) -> list[CircularB
         buffers.append(CircularBuffer(stick, cores, name="padding"))
     alignment = planner.card.dram_alignment
     if stick % alignment:
-        buffers.append(CircularBuffer(_UNALIGNED_ROWS * (round_up(row, alignment) + alignment), cores, name="unaligned rows"))
+        buffers.append(
+            CircularBuffer(_UNALIGNED_ROWS * (round_up(row, alignment) + alignment), cores, name="unaligned rows")
+        )
     return buffers
 
 

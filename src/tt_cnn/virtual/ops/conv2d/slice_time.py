@@ -1,7 +1,7 @@
 """The time of `padded_slice` and `slice_write`: rows or tiles of a part of a DRAM tensor, to shards and back.
 
-Their kernels keep the place in the tensor as four indices in L1 and move them on after each page, which takes a processor
-longer than the transaction.
+Their kernels keep the place in the tensor as four indices in L1 and move them on after each page, which takes longer
+than the transaction.
 """
 
 from __future__ import annotations

@@ -44,7 +44,6 @@ class MoveProgram(MovingProgram):
         size = core_bytes(spec, self.cores.num_cores())
         return moving_parts(size / figures.local_bytes_per_cycle + figures.local_latency_cycles, spec)
 
-
     def _pages(self, spec: Spec, out: Spec, figures: Figures) -> Cycles:
         cores = self.cores.num_cores()
         if self.factory != OVERLAP:

@@ -50,9 +50,7 @@ class Gathering:
 
 
 @lru_cache(maxsize=2048)
-def gathering(
-    window: SlidingWindow, cores_nhw: int, halo_sticks: int, shard_height: int, tiled: bool
-) -> Gathering:
+def gathering(window: SlidingWindow, cores_nhw: int, halo_sticks: int, shard_height: int, tiled: bool) -> Gathering:
     """`halo_sticks`: of the output's shard; they tell whether cores make whole tiles."""
     snapped = shard_boundaries(window, cores_nhw, True)
     bounds = snapped if snapped.most_sticks == halo_sticks else shard_boundaries(window, cores_nhw, False)
