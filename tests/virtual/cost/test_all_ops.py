@@ -18,6 +18,8 @@ from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.planning.plan import Planner, Step
 
 DATA = Path(__file__).parents[2] / "golden" / "data"
+LEAST_NS = 340
+"""The launch. The shortest published kernel takes 390 ns."""
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_every_recorded_step_has_a_time(corpus: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Planner, "dispatch", timed)
     list(replay(read_corpus(DATA / corpus), Tally()))
     assert len(costs) > 5
-    assert all(min(times) > 900 and max(times) < 1e8 for times in costs.values())
+    assert all(min(times) > LEAST_NS and max(times) < 1e8 for times in costs.values())
 
 
 def test_nothing_to_do_takes_a_launch() -> None:

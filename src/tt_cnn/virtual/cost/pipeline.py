@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, in_l1_shards, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.types.geometry import div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
@@ -48,6 +50,27 @@ class Block:
     """Cycles of the reader beside its reads: filling padding, spreading values."""
     waits_for_writes: bool = False
     """The writer waits until its writes have arrived; otherwise until they have left."""
+
+
+class Share(NamedTuple):
+    """How blocks are dealt to cores."""
+
+    blocks: float
+    """Of the busiest core."""
+    cores: int
+    """That have any."""
+    mean: float
+    """Blocks of a core on average, which is what a crowd waits for."""
+
+    @classmethod
+    def of(cls, blocks: int, cores: int) -> Share:
+        active = max(1, min(cores, blocks))
+        return cls(div_up(blocks, active), active, blocks / active)
+
+    @classmethod
+    def each(cls, blocks: float, cores: int) -> Share:
+        """So many on every core."""
+        return cls(blocks, cores, blocks)
 
 
 def _way(spec: Spec, read: bool) -> Way:
@@ -108,24 +131,22 @@ def crowded_cycles(figures: Figures, block: Block, cores: int) -> tuple[float, f
 
 def pipeline_cycles(
     figures: Figures,
-    cores: int,
-    blocks: float,
+    share: Share,
     block: Block,
     *,
     vector: float = 0.0,
     unpack_pack: float = 0.0,
     start: float = 0.0,
-    mean: float | None = None,
 ) -> Cycles:
-    """`blocks` blocks on the busiest core, `mean` of them on average where cores have more and less to do.
-
-    `vector`, `unpack_pack`: parts of a block's compute; `start`: cycles before the first.
-    """
+    """`vector`, `unpack_pack`: parts of a block's compute; `start`: cycles before the first block."""
+    blocks = share.blocks
+    if not blocks:
+        return Cycles(0.0)
     reading, writing = reading_cycles(figures, block), writing_cycles(figures, block)
-    banks, network = crowded_cycles(figures, block, cores)
+    banks, network = crowded_cycles(figures, block, share.cores)
     crowd = max(banks, network)
     first = max(reading, crowd) if block.reads else reading
-    others = max((blocks - 1) * max(reading, block.compute, writing), ((mean or blocks) - 1) * crowd)
+    others = max((blocks - 1) * max(reading, block.compute, writing), (share.mean - 1) * crowd)
     last = writing
     if block.writes and not block.waits_for_writes:
         last += max(write_latency(figures, pages.spec) for pages in block.writes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles
-from tt_cnn.virtual.ops.eltwise.time import TILE_ELEMENTS, page_share
+from tt_cnn.virtual.ops.eltwise.time import TILE_ELEMENTS
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -27,16 +27,17 @@ def binary_cycles(step: Step, figures: Figures, in_shards: bool, vector: float) 
     output = step.outputs[0].spec
     unpack = sum(unpack_cycles(figures, slot.spec.dtype) for slot in step.inputs)
     pack = pack_cycles(figures, output.dtype)
-    compute = max(figures.elementwise_cycles, unpack, pack) + vector
+    tiles = div_up(output.page_shape[0] * output.page_shape[1], TILE_ELEMENTS)  # of a page: a row may have several
+    compute = tiles * (max(figures.elementwise_cycles, unpack, pack) + vector)
     cores = step.cores.num_cores()
     if in_shards:
-        tiles, active = div_up(output.shard.shape[0] * output.shard.shape[1], TILE_ELEMENTS), cores
+        share = Share.each(div_up(output.shard.shape[0] * output.shard.shape[1], tiles * TILE_ELEMENTS), cores)
     else:
-        tiles, active = page_share(output.num_pages, cores)
+        share = Share.of(output.num_pages, cores)
     reads, spreading = [], 0.0
     for slot in step.inputs:
         tiles_apart, cycles = _spreading(figures, slot.spec, output)
-        tiles_apart = min(tiles_apart, tiles)
+        tiles_apart = min(tiles_apart, max(1, share.blocks))
         spreading += cycles / tiles_apart
         if not (in_shards and slot.spec.is_sharded):
             reads.append(Pages(slot.spec, 1 / tiles_apart, slot.spec.page_bytes))
@@ -53,13 +54,11 @@ def binary_cycles(step: Step, figures: Figures, in_shards: bool, vector: float) 
     )
     return pipeline_cycles(
         figures,
-        active,
-        tiles,
+        share,
         block,
-        vector=vector,
-        unpack_pack=max(unpack, pack),
+        vector=tiles * vector,
+        unpack_pack=tiles * max(unpack, pack),
         start=start if reads or block.writes else 0.0,
-        mean=None if in_shards else output.num_pages / active,
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import in_l1_shards, page_move_cycles
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
 from tt_cnn.virtual.ops.eltwise.activations import Kernel
 from tt_cnn.virtual.ops.layout.time import core_tiles, latency_cycles
@@ -95,17 +95,11 @@ def paged_cycles(step: Step, figures: Figures, in_shards: bool, a_tile: float, v
     source, output = step.inputs[0].spec, step.outputs[0].spec
     if in_shards:
         tiles = div_up(source.shard.shape[0] * source.shard.shape[1], TILE_ELEMENTS)
-        return pipeline_cycles(figures, source.shard.num_cores(), tiles, Block(compute=a_tile), vector=vector)
-    share, active = page_share(source.num_pages, step.cores.num_cores())
+        return pipeline_cycles(figures, Share.each(tiles, 1), Block(compute=a_tile), vector=vector)
+    share = Share.of(source.num_pages, step.cores.num_cores())
     tiles = div_up(source.page_shape[0] * source.page_shape[1], TILE_ELEMENTS)
     block = Block([Pages(source, 1, source.page_bytes)], [Pages(output, 1, output.page_bytes)], compute=tiles * a_tile)
-    return pipeline_cycles(figures, active, share, block, vector=tiles * vector, mean=source.num_pages / active)
-
-
-def page_share(pages: int, cores: int) -> tuple[int, int]:
-    """The most pages that a core gets, and the number of cores that get any."""
-    share = div_up(pages, max(1, cores))
-    return share, min(cores, pages)
+    return pipeline_cycles(figures, share, block, vector=tiles * vector)
 
 
 def _moved(tiles: Tiles, cores: int, figures: Figures, read: bool) -> float:

@@ -8,7 +8,15 @@ from math import prod
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import in_l1_shards
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, crowded_cycles, pipeline_cycles, write_latency, writing_cycles
+from tt_cnn.virtual.cost.pipeline import (
+    Block,
+    Pages,
+    Share,
+    crowded_cycles,
+    pipeline_cycles,
+    write_latency,
+    writing_cycles,
+)
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
@@ -30,14 +38,11 @@ def turned_tiles_cycles(step: Step, figures: Figures) -> Cycles:
     source, output = step.inputs[0].spec, step.outputs[0].spec
     cores = step.cores.num_cores()
     if in_l1_shards(source) and in_l1_shards(output):
-        tiles = source.shard_pages
-        return pipeline_cycles(figures, cores, tiles, Block(compute=figures.transpose_cycles))
-    tiles = div_up(source.num_pages, cores)
+        return pipeline_cycles(figures, Share.each(source.shard_pages, 1), Block(compute=figures.transpose_cycles))
     block = Block(
         [Pages(source, 1, source.page_bytes)], [Pages(output, 1, output.page_bytes)], compute=figures.transpose_cycles
     )
-    active = min(cores, source.num_pages)
-    return pipeline_cycles(figures, active, tiles, block, mean=source.num_pages / active)
+    return pipeline_cycles(figures, Share.of(source.num_pages, cores), block)
 
 
 def rows_of_faces_cycles(step: Step, figures: Figures, height: int, new_height: int, turned: bool = False) -> Cycles:
@@ -55,8 +60,7 @@ def rows_of_faces_cycles(step: Step, figures: Figures, height: int, new_height: 
         compute=figures.transpose_cycles if turned else 0.0,
         waits_for_writes=True,
     )
-    tiles, active = source.num_pages, min(cores, source.num_pages)
-    moving = pipeline_cycles(figures, active, div_up(tiles, cores), block, mean=tiles / active)
+    moving = pipeline_cycles(figures, Share.of(source.num_pages, cores), block)
     empty = -new_height % TILE_SIZE
     if not empty:
         return moving
@@ -97,8 +101,7 @@ def blocks_cycles(step: Step, figures: Figures, blocks: int, across: int, along:
         compute=compute,
         waits_for_writes=True,
     )
-    active = min(cores, blocks)
-    return pipeline_cycles(figures, active, div_up(blocks, cores), block, mean=blocks / active)
+    return pipeline_cycles(figures, Share.of(blocks, cores), block)
 
 
 def all_rows_cycles(step: Step, figures: Figures) -> Cycles:
@@ -107,4 +110,4 @@ def all_rows_cycles(step: Step, figures: Figures) -> Cycles:
     cores = step.cores.num_cores()
     rows = div_up(source.num_pages, cores)
     block = Block([Pages(source, rows, source.page_bytes)], [Pages(output, rows, source.page_bytes)])
-    return pipeline_cycles(figures, min(cores, source.num_pages), 1, block)
+    return pipeline_cycles(figures, Share.each(1, min(cores, source.num_pages)), block)
