@@ -9,7 +9,7 @@ from __future__ import annotations
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.cost.streams import crowd_cycles
 from tt_cnn.virtual.ops.layout.time import moving_parts
 from tt_cnn.virtual.planning.program import Step
@@ -53,7 +53,7 @@ def _from_tiles(source: Spec, output: Spec, cores: int, figures: Figures) -> Cyc
         compute=max(untilizing, copying),
         preparing=tiles * figures.index_cycles,
     )
-    return pipeline_cycles(figures, cores, div_up(height, TILE_SIZE), block, unpack_pack=untilizing)
+    return pipeline_cycles(figures, Share.each(div_up(height, TILE_SIZE), cores), block, unpack_pack=untilizing)
 
 
 def slice_write_cycles(step: Step, figures: Figures) -> Cycles:
@@ -69,7 +69,7 @@ def slice_write_cycles(step: Step, figures: Figures) -> Cycles:
             preparing=at_once * figures.index_cycles,
             waits_for_writes=True,
         )
-        return pipeline_cycles(figures, cores, max(1.0, source.num_pages / cores / at_once), block)
+        return pipeline_cycles(figures, Share.of(div_up(source.num_pages, at_once), cores), block)
     pages = source.shard_pages
     each = transaction_cycles(figures, Way.DRAM, size, figures.page_cycles) + figures.index_cycles
     writing = pages * each + div_up(pages, at_once) * figures.dram_write_latency_cycles

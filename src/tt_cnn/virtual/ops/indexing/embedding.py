@@ -9,7 +9,7 @@ import torch
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles, reading_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles, reading_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.indexing.indices import checked_indices
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
@@ -52,7 +52,7 @@ class EmbeddingProgram(Program):
         )
         fetched = Block(reads=[Pages(indices, 1, min(indices.page_bytes, _INDICES))])
         start = div_up(rows, TILE_SIZE) * reading_cycles(figures, fetched)
-        return pipeline_cycles(figures, cores, div_up(rows, at_once), block, start=start)
+        return pipeline_cycles(figures, Share.of(div_up(indices.volume, at_once), cores), block, start=start)
 
     def dram_bytes(self, step: Step) -> int:
         """Without the table, of which a few rows are read."""

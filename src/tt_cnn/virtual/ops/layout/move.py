@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.ops.layout.copy import same_memory_program
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment
-from tt_cnn.virtual.ops.layout.time import core_bytes, moving_parts, one_by_one_cycles, pages_a_core
+from tt_cnn.virtual.ops.layout.time import core_bytes, moving_parts, one_by_one_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -48,10 +48,10 @@ class MoveProgram(MovingProgram):
         cores = self.cores.num_cores()
         if self.factory != OVERLAP:
             return one_by_one_cycles(figures, spec, out, spec.num_pages, spec.page_bytes, cores)
-        pages = pages_a_core(spec.num_pages, cores)
-        read = pipeline_cycles(figures, cores, pages, Block(reads=[Pages(spec, 1, spec.page_bytes)]))
+        share = Share.of(spec.num_pages, cores)
+        read = pipeline_cycles(figures, share, Block(reads=[Pages(spec, 1, spec.page_bytes)]))
         writes = Block(writes=[Pages(out, 1, spec.page_bytes)], waits_for_writes=True)
-        written = pipeline_cycles(figures, cores, pages, writes)
+        written = pipeline_cycles(figures, share, writes)
         return moving_parts(read.total + figures.handshake_cycles + written.total, spec)
 
 

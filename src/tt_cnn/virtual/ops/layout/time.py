@@ -11,7 +11,7 @@ from math import ceil
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, in_l1_shards, page_move_cycles, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
@@ -82,8 +82,4 @@ def one_by_one_cycles(
 ) -> Cycles:
     """`pages` pages of all cores, read and waited for one by one while the page before is written."""
     block = Block(reads=[Pages(source, 1, size)], writes=[Pages(output, 1, size)], preparing=preparing)
-    return pipeline_cycles(figures, cores, pages_a_core(pages, cores), block, mean=max(1.0, pages / cores))
-
-
-def pages_a_core(pages: float, cores: int) -> int:
-    return max(1, ceil(pages / max(1, cores)))
+    return pipeline_cycles(figures, Share.of(ceil(pages), cores), block)

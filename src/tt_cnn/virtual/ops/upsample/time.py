@@ -5,7 +5,7 @@ from __future__ import annotations
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, pipeline_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.ops.sliding_window.time import PROCESSORS, TABLE_CYCLES
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import Layout
@@ -23,7 +23,7 @@ def nearest_cycles(step: Step, figures: Figures) -> Cycles:
             writes=[Pages(output, output.num_pages / source.num_pages, output.page_bytes)],
             waits_for_writes=True,
         )
-        return pipeline_cycles(figures, cores, div_up(source.num_pages, cores), block)
+        return pipeline_cycles(figures, Share.of(source.num_pages, cores), block)
     moving = _reading(step, figures)
     return Cycles(moving, noc=moving)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.ideal_moves import IdealMove
+from tt_cnn.virtual.cost.network import in_l1_shards
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
+from tt_cnn.virtual.ops.layout.time import one_by_one_cycles
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.ops.shape.shards import derived, lacks_shards, rescaled, tile_sized
 from tt_cnn.virtual.planning.plan import Planner, Slot
@@ -45,6 +49,15 @@ class SliceProgram(MovingPagesProgram):
     op: str = "Slice"
     box: Box
     memory_config: MemoryConfig
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Page after page, with a step of the indices of all dimensions after each."""
+        source, output = step.inputs[0].spec, step.outputs[0].spec
+        if in_l1_shards(output):
+            return super().time(step, figures)
+        page = min(source.page_bytes, output.page_bytes)
+        pages = output.num_pages * output.page_bytes / page
+        return one_by_one_cycles(figures, source, output, pages, page, self.cores.num_cores(), figures.index_cycles)
 
     def ideal_move(self, step: Step) -> IdealMove:
         """What is read of the input is not what the tensor holds."""
