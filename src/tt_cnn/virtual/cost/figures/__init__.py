@@ -35,6 +35,7 @@ class Figures:
     local_latency_cycles: float
     l1_latency_cycles: float
     dram_latency_cycles: float
+    dram_banks: int
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
     dram_read_access_bytes: float

@@ -78,8 +78,15 @@ def pages_cycles(step: Step, figures: Figures) -> Cycles:
 
 
 def one_by_one_cycles(
-    figures: Figures, source: Spec, output: Spec, pages: float, size: float, cores: int, preparing: float = 0.0
+    figures: Figures,
+    source: Spec,
+    output: Spec,
+    pages: float,
+    size: float,
+    cores: int,
+    preparing: float = 0.0,
+    uneven: float = 1.0,
 ) -> Cycles:
     """`pages` pages of all cores, read and waited for one by one while the page before is written."""
-    block = Block(reads=[Pages(source, 1, size)], writes=[Pages(output, 1, size)], preparing=preparing)
+    block = Block(reads=[Pages(source, 1, size, uneven=uneven)], writes=[Pages(output, 1, size)], preparing=preparing)
     return pipeline_cycles(figures, Share.of(ceil(pages), cores), block)
