@@ -21,7 +21,9 @@ class Figures:
 
     clock_ghz: float
     launch_ns: float
-    """From a kernel's start to its first work, and from the last to its end."""
+    """From a kernel's start to its first work, and from the last to its end; cores do not start at the same time."""
+    launch_alone_ns: float
+    """The same on one core."""
 
     local_issue_cycles: float
     local_bytes_per_cycle: float
