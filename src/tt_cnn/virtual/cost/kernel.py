@@ -23,14 +23,15 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
     cycles = step.program.time(step, figures)
     ideal = ideal_of(step, card, figures)
     ns = figures.ns
+    launch = figures.launch_ns if step.cores.num_cores() > 1 else figures.launch_alone_ns
     return KernelCost(
-        ns=figures.launch_ns + ns(cycles.total),
+        ns=launch + ns(cycles.total),
         matrix_ns=ns(cycles.matrix),
         vector_ns=ns(cycles.vector),
         unpack_pack_ns=ns(cycles.unpack_pack),
         dram_ns=ns(cycles.dram),
         noc_ns=ns(cycles.noc),
-        launch_ns=figures.launch_ns,
+        launch_ns=launch,
         pm_ideal_ns=ideal.ideal_ns,
         pm_compute_ns=ideal.compute_ns,
         pm_bandwidth_ns=ideal.bandwidth_ns,

@@ -29,6 +29,8 @@ class Pages:
     """How many of them are under way before the kernel waits; all those of a block unless said otherwise."""
     lookup: float = 0.0
     """Cycles to work out where each of them goes, beside the bank of its page."""
+    uneven: float = 1.0
+    """How many more the fullest DRAM bank has of them than banks have on average."""
 
     @property
     def bytes(self) -> float:
@@ -121,7 +123,7 @@ def crowded_cycles(figures: Figures, block: Block, cores: int) -> tuple[float, f
     """
     read = [pages for pages in block.reads if pages.spec.memory_config.is_dram()]
     written = [pages for pages in block.writes if pages.spec.memory_config.is_dram()]
-    busy = sum(pages.number * (pages.size + figures.dram_read_access_bytes) for pages in read)
+    busy = sum(pages.uneven * pages.number * (pages.size + figures.dram_read_access_bytes) for pages in read)
     busy += sum(pages.number * (pages.size + figures.dram_write_access_bytes) for pages in written)
     alone = sum(pages.bytes for pages in written) / figures.dram_write_bytes_per_cycle
     banks = max(busy / figures.dram_total_bytes_per_cycle, alone)

@@ -21,7 +21,9 @@ class Figures:
 
     clock_ghz: float
     launch_ns: float
-    """From a kernel's start to its first work, and from the last to its end."""
+    """From a kernel's start to its first work, and from the last to its end; cores do not start at the same time."""
+    launch_alone_ns: float
+    """The same on one core."""
 
     local_issue_cycles: float
     local_bytes_per_cycle: float
@@ -35,6 +37,7 @@ class Figures:
     local_latency_cycles: float
     l1_latency_cycles: float
     dram_latency_cycles: float
+    dram_banks: int
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
     dram_read_access_bytes: float
@@ -44,6 +47,13 @@ class Figures:
     network_achieved_bytes_per_cycle: float
     l1_write_latency_cycles: float
     dram_write_latency_cycles: float
+    dram_read_bytes_per_cycle: float
+    """Of interleaved pages, all cores together over one network."""
+    dram_write_access_cycles: float
+    index_cycles: float
+    neighbours_bytes_per_cycle: float
+    """Of cores that all send to those next to them, together."""
+    loopback_latency_cycles: float
     page_cycles: float
     barrier_cycles: float
     handover_cycles: float

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.ops.conv2d.slice_time import LARGEST_READ, padded_slice_cycles, slice_write_cycles
 from tt_cnn.virtual.ops.conv2d.slices import Part
-from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.sliding_window.parallel import HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
-from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -16,13 +18,18 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _ROWS_OF_TILES = 4
 """Rows of tiles that the tiled program has in flight."""
-_LARGEST_READ = 4096
+_UNALIGNED_ROWS = 2
+"""Rows under way that are no whole memory words."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaddedSliceProgram(PagesProgram):
+class PaddedSliceProgram(Program):
     op: str = "PaddedSlice"
     part: Part
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        scratch = any(buffer.name == "unaligned rows" for buffer in self.buffers)
+        return padded_slice_cycles(step, figures, _UNALIGNED_ROWS if scratch else 0)
 
     def dram_bytes(self, step: Step) -> int:
         """Of the shards alone: the input is the whole image."""
@@ -30,9 +37,12 @@ class PaddedSliceProgram(PagesProgram):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SliceWriteProgram(PagesProgram):
+class SliceWriteProgram(Program):
     op: str = "SliceWrite"
     part: Part
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return slice_write_cycles(step, figures)
 
     def dram_bytes(self, step: Step) -> int:
         """Of the part alone: the output is the whole image."""
@@ -88,7 +98,9 @@ def _row_buffers(planner: Planner, source: Spec, output: Slot) -> list[CircularB
         buffers.append(CircularBuffer(stick, cores, name="padding"))
     alignment = planner.card.dram_alignment
     if stick % alignment:
-        buffers.append(CircularBuffer(2 * (round_up(row, alignment) + alignment), cores, name="unaligned rows"))
+        buffers.append(
+            CircularBuffer(_UNALIGNED_ROWS * (round_up(row, alignment) + alignment), cores, name="unaligned rows")
+        )
     return buffers
 
 
@@ -116,5 +128,5 @@ def _interleaved_buffers(planner: Planner, spec: Spec, cores: CoreRangeSet) -> l
     page = round_up(row, planner.card.dram_alignment)
     most = div_up(spec.physical[0], min(spec.physical[0], planner.card.cores))
     sticks = round_up(most, TILE_SIZE)
-    at_once = max((n for n in range(1, _LARGEST_READ // page + 1) if sticks % n == 0), default=1)
+    at_once = max((n for n in range(1, LARGEST_READ // page + 1) if sticks % n == 0), default=1)
     return [CircularBuffer(2 * at_once * page, cores, name="rows")]

@@ -7,17 +7,19 @@ from typing import Any
 
 import torch
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles, reading_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.indexing.indices import checked_indices
-from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, tiles
 from tt_cnn.virtual.planning.plan import Planner, Slot
-from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, EmbeddingsType, Layout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -28,12 +30,29 @@ _ROWS_KEPT = {EmbeddingsType.GENERIC: 0, EmbeddingsType.PADDED: 1, EmbeddingsTyp
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingProgram(PagesProgram):
+class EmbeddingProgram(Program):
     """Row by row of the table; rows become tiles on the way where tiles are wanted."""
 
     op: str = "Embeddings"
     kind: EmbeddingsType
     token: int | None
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """A block of indices, then the rows that they name: 32 before a wait where they become tiles, else one."""
+        indices, table, output = step.inputs[0].spec, step.inputs[1].spec, step.outputs[0].spec
+        cores = self.cores.num_cores()
+        rows = max(1, div_up(indices.volume, cores))
+        tiled = output.layout is Layout.TILE
+        at_once = TILE_SIZE if tiled else 1
+        tiles = div_up(table.page_bytes, TILE_SIZE * table.dtype.element_bytes)
+        block = Block(
+            reads=[Pages(table, at_once, table.page_bytes)],
+            writes=[Pages(output, tiles if tiled else 1, output.page_bytes)],
+            compute=tiles * figures.tilize(table.dtype, output.dtype, False) if tiled else 0.0,
+        )
+        fetched = Block(reads=[Pages(indices, 1, min(indices.page_bytes, _INDICES))])
+        start = div_up(rows, TILE_SIZE) * reading_cycles(figures, fetched)
+        return pipeline_cycles(figures, Share.of(div_up(indices.volume, at_once), cores), block, start=start)
 
     def dram_bytes(self, step: Step) -> int:
         """Without the table, of which a few rows are read."""

@@ -9,15 +9,16 @@ from typing import Any
 from tt_cnn.virtual.arguments.typed import takes
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.streams import stream_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import Relayout, scratchpad, staging
-from tt_cnn.virtual.ops.layout.time import conversion_cycles, core_bytes, moving_parts, through_pages
+from tt_cnn.virtual.ops.layout.time import conversion_cycles, latency_cycles, moving_parts
 from tt_cnn.virtual.ops.layout.workers import workers_of
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, ShardOrientation, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import Arch, BufferType, DataType, Layout, ShardOrientation, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
     CoreCoord,
@@ -39,14 +40,17 @@ class InterleavedToShardedProgram(Program):
 
     op: str = "InterleavedToSharded"
     factory: str = "InterleavedToShardedProgramFactory"
+    through_scratch: bool = False
+    """Rows out of DRAM that do not begin at its words, and all on Blackhole: four under way, each copied once more."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         source, output = step.inputs[0].spec, step.outputs[0].spec
-        cores = self.cores.num_cores()
-        size = core_bytes(output, cores) * source.page_bytes / max(1, output.page_bytes)
-        width = max(1, output.shard.shape[1] // source.page_shape[1]) if output.is_sharded else 1
-        at_once = width * (TILE_SIZE if source.layout is Layout.ROW_MAJOR else 1)
-        total = through_pages(source, size, cores, figures, True, at_once)
+        pages, size = _units(source, output.shard), _unit_bytes(source, output.shard, source.dtype)
+        if self.through_scratch:
+            way = latency_cycles(source, figures) + figures.local_latency_cycles + figures.barrier_cycles
+            return moving_parts(div_up(pages, _TRANSACTIONS) * way, source)
+        parts = source.num_pages if source.layout is Layout.TILE else source.num_pages * source.page_bytes / size
+        total = stream_cycles(figures, source, pages, size, parts, read=True)
         return moving_parts(total, source, conversion_cycles(step, figures))
 
 
@@ -116,9 +120,21 @@ def plan_interleaved_to_sharded(
     problem = refusal(planner, spec, memory_config, dtype, out.spec if out else None)
     fatal(problem is None, problem or "")
     cores = workers_of(planner.card, result.spec)
-    program = InterleavedToShardedProgram(cores=cores, buffers=_buffers(planner, x, result, cores))
+    program = InterleavedToShardedProgram(
+        cores=cores,
+        buffers=_buffers(planner, x, result, cores),
+        through_scratch=_through_scratch(planner, spec, memory_config),
+    )
     planner.dispatch(program, [x], [result])
     return result
+
+
+def _through_scratch(planner: Planner, spec: Spec, config: MemoryConfig) -> bool:
+    if spec.layout is not Layout.ROW_MAJOR:
+        return False
+    assert config.shard_spec is not None
+    word = config.shard_spec.shape[1] * spec.dtype.element_bytes % planner.card.dram_alignment
+    return planner.card.arch is Arch.BLACKHOLE or (spec.memory_config.is_dram() and word != 0)
 
 
 def _buffers(planner: Planner, x: Slot, out: Slot, cores: CoreRangeSet) -> tuple[CircularBuffer, ...]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.ops.layout.copy import same_memory_program
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import Relayout, alignment
-from tt_cnn.virtual.ops.layout.time import core_bytes, moving_parts
+from tt_cnn.virtual.ops.layout.time import core_bytes, moving_parts, one_by_one_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -31,14 +32,27 @@ OVERLAP, APART = "MoveOverlapProgramFactory", "MoveProgramFactory"
 
 @dataclass(frozen=True, kw_only=True)
 class MoveProgram(MovingProgram):
-    """Each core copies its part within its own memory."""
+    """Shards are copied within a core's own memory; pages one by one, and where the new memory overlaps the old all are
+    read, and all cores have said so, before the first is written."""
 
     op: str = "Move"
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         spec = step.inputs[0].spec
+        if not spec.is_sharded:
+            return self._pages(spec, step.outputs[0].spec, figures)
         size = core_bytes(spec, self.cores.num_cores())
         return moving_parts(size / figures.local_bytes_per_cycle + figures.local_latency_cycles, spec)
+
+    def _pages(self, spec: Spec, out: Spec, figures: Figures) -> Cycles:
+        cores = self.cores.num_cores()
+        if self.factory != OVERLAP:
+            return one_by_one_cycles(figures, spec, out, spec.num_pages, spec.page_bytes, cores)
+        share = Share.of(spec.num_pages, cores)
+        read = pipeline_cycles(figures, share, Block(reads=[Pages(spec, 1, spec.page_bytes)]))
+        writes = Block(writes=[Pages(out, 1, spec.page_bytes)], waits_for_writes=True)
+        written = pipeline_cycles(figures, share, writes)
+        return moving_parts(read.total + figures.handshake_cycles + written.total, spec)
 
 
 def moved_spec(spec: Spec, config: MemoryConfig | None) -> Spec:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.streams import crowd_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import Relayout, staging
@@ -31,10 +32,18 @@ class ReshardProgram(MovingProgram):
     run_bytes: float
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        runs = self.core_bytes / self.run_bytes * transaction_cycles(figures, Way.L1_READ, self.run_bytes)
-        crowded = self.core_bytes * self.cores.num_cores() / figures.network_total_bytes_per_cycle
-        total = max(runs / PROCESSORS, crowded) + figures.l1_latency_cycles
-        return moving_parts(total, step.outputs[0].spec, conversion_cycles(step, figures))
+        source, output = step.inputs[0].spec, step.outputs[0].spec
+        runs = self.core_bytes / self.run_bytes
+        all_runs = runs * self.cores.num_cores()
+        way, latency = Way.L1_READ, figures.l1_latency_cycles
+        crowded = all_runs * self.run_bytes / figures.network_achieved_bytes_per_cycle
+        for spec, read in ((source, True), (output, False)):
+            if spec.memory_config.is_dram():
+                way, latency = Way.DRAM, figures.dram_latency_cycles
+                crowded = max(crowded, crowd_cycles(figures, spec, all_runs, self.run_bytes, read))
+        issued = runs * transaction_cycles(figures, way, self.run_bytes)
+        total = max(issued / PROCESSORS, crowded) + latency
+        return moving_parts(total, output, conversion_cycles(step, figures))
 
 
 def _moves_shards(spec: Spec, config: MemoryConfig) -> bool:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.streams import stream_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import Relayout, padded_as, staging
-from tt_cnn.virtual.ops.layout.time import conversion_cycles, core_bytes, moving_parts, through_pages
+from tt_cnn.virtual.ops.layout.time import conversion_cycles, moving_parts
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
@@ -37,9 +38,13 @@ class ShardedToInterleavedProgram(MovingProgram):
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         source, output = step.inputs[0].spec, step.outputs[0].spec
-        cores = self.cores.num_cores()
-        size = core_bytes(source, cores) * output.page_bytes / max(1, source.page_bytes)
-        total = through_pages(output, size, cores, figures, False, max(1, size / max(1, output.page_bytes)))
+        height, width = source.shard.shape
+        if source.layout is Layout.TILE:
+            pages, size, parts = height * width // TILE_SIZE**2, output.page_bytes, float(output.num_pages)
+        else:
+            pages, size = height, min(width * output.dtype.element_bytes, output.page_bytes)
+            parts = output.num_pages * output.page_bytes / size
+        total = stream_cycles(figures, output, pages, size, parts, read=False)
         return moving_parts(total, output, conversion_cycles(step, figures))
 
 

@@ -6,9 +6,12 @@ after each page, after each row of tiles, or once.
 
 from __future__ import annotations
 
+from math import ceil
+
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, in_l1_shards, page_move_cycles, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
@@ -61,7 +64,7 @@ def conversion_cycles(step: Step, figures: Figures) -> float:
 
 
 def pages_cycles(step: Step, figures: Figures) -> Cycles:
-    """Page after page, each read, waited for and written."""
+    """Page after page, each read, waited for and written; the writer waits for the last of its writes alone."""
     source, output = step.inputs[0].spec, step.outputs[0].spec
     cores = step.cores.num_cores()
     size = core_bytes(output, cores)
@@ -70,7 +73,20 @@ def pages_cycles(step: Step, figures: Figures) -> Cycles:
         read = size / run * transaction_cycles(figures, Way.L1_READ, run) / PROCESSORS
         crowded = size * cores / figures.network_total_bytes_per_cycle
         return moving_parts(max(read, crowded) + figures.l1_latency_cycles, output)
-    small = source if source.page_bytes < output.page_bytes else output
-    read = through_pages(small, size, cores, figures, True, 1)
-    write = through_pages(small, size, cores, figures, False, 1)
-    return moving_parts(max(read, write), output)
+    page = min(source.page_bytes, output.page_bytes)
+    return one_by_one_cycles(figures, source, output, output.num_pages * output.page_bytes / page, page, cores)
+
+
+def one_by_one_cycles(
+    figures: Figures,
+    source: Spec,
+    output: Spec,
+    pages: float,
+    size: float,
+    cores: int,
+    preparing: float = 0.0,
+    uneven: float = 1.0,
+) -> Cycles:
+    """`pages` pages of all cores, read and waited for one by one while the page before is written."""
+    block = Block(reads=[Pages(source, 1, size, uneven=uneven)], writes=[Pages(output, 1, size)], preparing=preparing)
+    return pipeline_cycles(figures, Share.of(ceil(pages), cores), block)

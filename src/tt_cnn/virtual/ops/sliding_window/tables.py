@@ -6,6 +6,7 @@ movement processors; every core's table has the length of the longest. Entries a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -35,6 +36,38 @@ def halo_tables(
     transfers = _transfers(bounds, starts, ends, pixels, shard_height, cores_nhw)
     gather = (_blocked if tiled else _alternating)(transfers, columns)
     return _ENTRY * 2 * (first + 1), _ENTRY * 2 * (second + 1), gather[0], gather[1]
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """What the busiest core's busier processor copies, and what cores send to each other."""
+
+    transfers: int
+    sticks: int
+    remote_sticks: int
+    """Of all cores together."""
+    pad_runs: int
+
+
+@lru_cache(maxsize=2048)
+def gathering(window: SlidingWindow, cores_nhw: int, halo_sticks: int, shard_height: int, tiled: bool) -> Gathering:
+    """`halo_sticks`: of the output's shard; they tell whether cores make whole tiles."""
+    snapped = shard_boundaries(window, cores_nhw, True)
+    bounds = snapped if snapped.most_sticks == halo_sticks else shard_boundaries(window, cores_nhw, False)
+    starts, ends, pixels = _runs(window)
+    core, target, source, length = _transfers(bounds, starts, ends, pixels, shard_height, cores_nhw)
+    remote = int(length[target != core].sum())
+    if tiled:
+        block, of, _, length = _split(source, length, TILE_SIZE, np.arange(core.size))
+        core, odd = core[of], block % 2
+    else:
+        order = np.argsort(core, kind="stable")
+        core, length = core[order], length[order]
+        odd = (np.arange(core.size) - np.searchsorted(core, core)) % 2
+    processor = 2 * core + odd
+    most = np.bincount(processor, minlength=1), np.bincount(processor, weights=length, minlength=1)
+    pads = int(_pad_runs(bounds, starts, ends).max())
+    return Gathering(int(most[0].max()), int(most[1].max()), remote, pads)
 
 
 @lru_cache(maxsize=1024)

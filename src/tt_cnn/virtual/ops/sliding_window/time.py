@@ -5,6 +5,8 @@ from __future__ import annotations
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.ops.sliding_window.parallel import ParallelConfig
+from tt_cnn.virtual.ops.sliding_window.tables import gathering
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import Layout
@@ -19,27 +21,30 @@ _ZEROS_BYTES = 512
 
 
 def halo_cycles(window: SlidingWindow, step: Step, figures: Figures) -> Cycles:
-    """Rows of the image are copied run by run to where windows need them, after untilizing where they are tiles."""
+    """Padding is filled, then runs of sticks are written to the cores that need them.
+
+    Tiles are untilized a row of tiles at a time, for both processors in turn; each waits for its writes before it takes
+    its next row. All cores send to their neighbours at the same time.
+    """
     source, output = step.inputs[0].spec, step.outputs[0].spec
-    stick = output.shard.shape[1] * output.dtype.element_bytes
-    sticks = source.shard.shape[0]
-    width = window.input_hw[1]
-    padded_height, padded_width = window.padded_hw
-    run = 1.0 if window.transposed else float(min(width, sticks))
+    parallel = ParallelConfig.of(source.memory_config)
     tiled = source.layout is Layout.TILE
-    if tiled:
-        run = min(run, TILE_SIZE)
-    halo_sticks = output.shard.shape[0]
-    padded_pixels = window.batch * padded_height * padded_width
-    real = min(float(halo_sticks), halo_sticks * window.input_pixels / padded_pixels)
-    transfers = real / run * (1 + (run > 1) * width % TILE_SIZE / width if tiled else 1)
-    each = transaction_cycles(figures, Way.L1_WRITE, run * stick, TABLE_CYCLES)
-    empty = halo_sticks - real
-    runs_of_padding = max(halo_sticks / padded_width, real if window.transposed else 0.0) if empty > 0 else 0.0
-    pad_reads = max(runs_of_padding, empty * stick / _ZEROS_BYTES)
-    moved = transfers * each + pad_reads * transaction_cycles(figures, Way.LOCAL, min(_ZEROS_BYTES, stick * run))
-    blocks = div_up(sticks, TILE_SIZE) if tiled else 1
-    moving = moved / PROCESSORS + blocks / PROCESSORS * figures.l1_latency_cycles + figures.barrier_cycles
-    a_tile = figures.untilize_cycles * output.dtype.element_bytes / 2
-    untilize = source.shard_pages * a_tile if tiled else 0.0
-    return Cycles(max(moving, untilize) + figures.l1_latency_cycles, unpack_pack=untilize, noc=moving)
+    halo_sticks, stick = output.shard.shape[0], output.shard.shape[1] * output.dtype.element_bytes
+    work = gathering(window, parallel.cores_nhw, halo_sticks, source.shard.shape[0], tiled)
+    run = work.sticks * stick / max(1, work.transfers)
+    writing = work.transfers * transaction_cycles(figures, Way.L1_WRITE, run, TABLE_CYCLES)
+    padded_height, padded_width = window.padded_hw
+    pixels = min(1.0, window.input_pixels / (window.batch * padded_height * padded_width))
+    empty = halo_sticks * (1 - pixels)
+    fills = max(work.pad_runs, empty * stick / _ZEROS_BYTES) / PROCESSORS
+    filling = fills * transaction_cycles(figures, Way.LOCAL, min(_ZEROS_BYTES, stick * run))
+    crowd = work.remote_sticks * stick * parallel.cores_c / figures.neighbours_bytes_per_cycle
+    moving = filling + writing + crowd + figures.barrier_cycles
+    if not tiled:
+        return Cycles(moving + figures.l1_latency_cycles, noc=moving)
+    rows = div_up(source.shard.shape[0], TILE_SIZE)
+    moving += div_up(rows, PROCESSORS) * figures.loopback_latency_cycles
+    tiles = source.shard_pages
+    untilize = tiles * figures.untilize_cycles * output.dtype.element_bytes / 2 + rows * figures.untilize_row_cycles
+    total = figures.compute_start_cycles + max(untilize / rows + moving, untilize + crowd)
+    return Cycles(total, unpack_pack=untilize, noc=moving)

@@ -5,13 +5,25 @@ from __future__ import annotations
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
 from tt_cnn.virtual.ops.sliding_window.time import PROCESSORS, TABLE_CYCLES
 from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.types.enums import Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 
 
 def nearest_cycles(step: Step, figures: Figures) -> Cycles:
-    """Every stick is read once for each copy in a row, rows are copied."""
+    """In shards every stick is read once for each copy in a row, and rows are copied. An interleaved stick is read and
+    waited for; its copies are written and waited for together."""
+    source, output = step.inputs[0].spec, step.outputs[0].spec
+    if not output.is_sharded and source.layout is Layout.ROW_MAJOR:
+        cores = step.cores.num_cores()
+        block = Block(
+            reads=[Pages(source, 1, source.page_bytes)],
+            writes=[Pages(output, output.num_pages / source.num_pages, output.page_bytes)],
+            waits_for_writes=True,
+        )
+        return pipeline_cycles(figures, Share.of(source.num_pages, cores), block)
     moving = _reading(step, figures)
     return Cycles(moving, noc=moving)
 

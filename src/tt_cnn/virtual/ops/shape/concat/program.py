@@ -11,7 +11,7 @@ from tt_cnn.virtual.cost.network import Way, in_l1_shards, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
-from tt_cnn.virtual.ops.layout.time import PROCESSORS, core_bytes, moving_parts, through_pages
+from tt_cnn.virtual.ops.layout.time import PROCESSORS, moving_parts, one_by_one_cycles
 from tt_cnn.virtual.ops.shape.concat import programs
 from tt_cnn.virtual.ops.shape.concat.shared import Concat, height_concat, width_concat
 from tt_cnn.virtual.ops.shape.concat.unaligned import takes_unaligned_tiles, unaligned_tiles
@@ -45,9 +45,9 @@ class ConcatProgram(MovingProgram):
         output = step.outputs[0].spec
         cores = self.cores.num_cores()
         if not in_l1_shards(output):
-            size = core_bytes(output, cores)
-            read = through_pages(step.inputs[0].spec, size, cores, figures, True, 1)
-            return moving_parts(max(read, through_pages(output, size, cores, figures, False, 1)), output)
+            source = step.inputs[0].spec
+            page = min(source.page_bytes, output.page_bytes)
+            return one_by_one_cycles(figures, source, output, output.num_pages * output.page_bytes / page, page, cores)
         way = Way.L1_READ if self.fetches else Way.LOCAL
         copying = 0.0
         for spec in (slot.spec for slot in step.inputs):

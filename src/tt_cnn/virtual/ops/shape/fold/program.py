@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.network import Way, in_l1_shards, transaction_cycles
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import PagesProgram
 from tt_cnn.virtual.ops.layout.relayout import staging
+from tt_cnn.virtual.ops.layout.time import PROCESSORS, moving_parts
 from tt_cnn.virtual.ops.layout.work_split import split_blocks
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, borrowed
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import HEIGHT, DataType, Layout
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
@@ -34,6 +39,15 @@ class FoldProgram(PagesProgram):
     op: str = "Fold"
     stride: tuple[int, int]
     collapse: bool
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """On cores with height shards a processor reads the pixels of a patch that follow each other at once."""
+        source, output = step.inputs[0].spec, step.outputs[0].spec
+        if not (on_cores(source) and in_l1_shards(output)):
+            return super().time(step, figures)
+        reads = output.shard_pages * self.stride[0]
+        a_read = transaction_cycles(figures, Way.LOCAL, self.stride[1] * source.page_bytes)
+        return moving_parts(reads / PROCESSORS * a_read + figures.local_latency_cycles, source)
 
 
 def folded_dtype(dtype: DataType) -> DataType:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
+import numpy as np
+
+from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.ideal_moves import IdealMove
+from tt_cnn.virtual.cost.network import in_l1_shards
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
+from tt_cnn.virtual.ops.layout.time import one_by_one_cycles
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.ops.shape.shards import derived, lacks_shards, rescaled, tile_sized
 from tt_cnn.virtual.planning.plan import Planner, Slot
@@ -40,11 +47,43 @@ class Box:
         return Shape([max(-((b - e) // s), 0) for b, e, s in zip(self.begins, self.ends, self.steps, strict=True)])
 
 
+@lru_cache(maxsize=1024)
+def unevenness(box: Box, padded: tuple[int, ...], banks: int) -> float:
+    """Tiles of the box in the fullest bank, over those of a bank on average.
+
+    Tiles follow one another from bank to bank, and a box takes the same part of every row.
+    """
+    *outer, rows, columns = padded
+    begins, ends = box.begins, box.ends
+    places = np.zeros(1, dtype=np.int64)
+    extents = [*outer, rows // TILE_SIZE]
+    spans = [*zip(begins[:-2], ends[:-2], strict=True), (begins[-2] // TILE_SIZE, div_up(ends[-2], TILE_SIZE))]
+    for extent, (begin, end) in zip(extents, spans, strict=True):
+        places = (places[:, None] * extent + np.arange(begin, end)).reshape(-1)
+    first, width = begins[-1] // TILE_SIZE, div_up(ends[-1], TILE_SIZE) - begins[-1] // TILE_SIZE
+    starts = np.bincount((places * (columns // TILE_SIZE) + first) % banks, minlength=banks)
+    counts = width // banks * places.size + sum(np.roll(starts, i) for i in range(width % banks))
+    return float(np.max(counts) * banks / (places.size * width)) if places.size * width > banks else 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class SliceProgram(MovingPagesProgram):
     op: str = "Slice"
     box: Box
     memory_config: MemoryConfig
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Page after page, with a step of the indices of all dimensions after each."""
+        source, output = step.inputs[0].spec, step.outputs[0].spec
+        if in_l1_shards(output):
+            return super().time(step, figures)
+        page = min(source.page_bytes, output.page_bytes)
+        pages = output.num_pages * output.page_bytes / page
+        uneven = 1.0
+        if source.layout is Layout.TILE and source.memory_config.is_dram():
+            uneven = unevenness(self.box, tuple(source.padded_shape), figures.dram_banks)
+        cores = self.cores.num_cores()
+        return one_by_one_cycles(figures, source, output, pages, page, cores, figures.index_cycles, uneven)
 
     def ideal_move(self, step: Step) -> IdealMove:
         """What is read of the input is not what the tensor holds."""

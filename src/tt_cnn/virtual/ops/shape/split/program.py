@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.ideal_moves import IdealMove
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import staging
+from tt_cnn.virtual.ops.layout.time import one_by_one_cycles
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape
@@ -19,6 +22,11 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 class SplitProgram(MovingPagesProgram):
     op: str = "Split"
     factory: str = "SplitProgramFactory"
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Tile by tile, each core for one of the parts."""
+        source, cores = step.inputs[0].spec, self.cores.num_cores()
+        return one_by_one_cycles(figures, source, step.outputs[0].spec, source.num_pages, source.page_bytes, cores)
 
     def ideal_move(self, step: Step) -> IdealMove:
         """All parts together are written as the tensor is read."""
