@@ -86,11 +86,12 @@ class BlockProduct:
         return max(1, self.height // self.sub_h) * max(1, self.width // self.sub_w)
 
     def multiply_cycles(self, figures: Figures) -> float:
-        """The math thread's part, or the unpacker's where tiles do not come quickly enough."""
-        streamed = self.left if self.sub_h > self.sub_w else self.right
-        product = max(figures.product_cycles * PHASES[self.fidelity], unpack_cycles(figures, streamed))
-        kept = max(1, min(self.sub_h, self.sub_w))
-        step = self.sub_h * self.sub_w * product + kept * figures.block_step_cycles + figures.block_call_cycles
+        """The math thread's part, or the unpackers' where tiles do not come quickly enough."""
+        left_streams = self.sub_h > self.sub_w
+        unpacked = (self.left if left_streams else self.right).tile_bytes
+        rate = figures.stream_left_bytes_per_cycle if left_streams else figures.stream_right_bytes_per_cycle
+        product = max((figures.product_cycles + figures.phase_cycles) * PHASES[self.fidelity], unpacked / rate)
+        step = self.sub_h * self.sub_w * product + figures.block_call_cycles
         return self.subblocks() * self.inner * step
 
     def pack_cycles(self, figures: Figures) -> float:

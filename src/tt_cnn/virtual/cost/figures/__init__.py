@@ -44,7 +44,9 @@ class Figures:
 
     product_cycles: float
     unpack_bytes_per_cycle: float
-    block_step_cycles: float
+    phase_cycles: float
+    stream_left_bytes_per_cycle: float
+    stream_right_bytes_per_cycle: float
     block_call_cycles: float
     pack_bytes_per_cycle: float
     pack_tile_cycles: float
