@@ -44,11 +44,15 @@ def stick_read_cycles(figures: Figures, size: float) -> float:
     return max(figures.stick_cycles, size / figures.local_bytes_per_cycle)
 
 
-def multicast_cycles(figures: Figures, size: float, receivers: int) -> float:
-    """A block sent to others at once: all say that they have room, the data crosses, all are told."""
+def multicast_cycles(figures: Figures, size: float, receivers: int, loopback: bool = False) -> float:
+    """A block sent to others at once: all say that they have room, the data crosses, all are told.
+
+    `loopback`: the sender is among those who get it.
+    """
     if receivers <= 0:
         return 0.0
-    return figures.handshake_cycles + size / figures.multicast_bytes_per_cycle
+    rate = figures.loopback_bytes_per_cycle if loopback else figures.multicast_bytes_per_cycle
+    return figures.handshake_cycles + size / rate
 
 
 def dram_fetch_cycles(figures: Figures, pages: float, page_bytes: int, readers: int = 1) -> float:

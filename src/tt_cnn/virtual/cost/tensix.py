@@ -81,6 +81,8 @@ class BlockProduct:
     target: DataType
     fidelity: MathFidelity
     accumulates: bool = False
+    undisturbed: bool = False
+    """No operands arrive in L1 meanwhile: the unpackers have it for themselves."""
 
     def subblocks(self) -> int:
         return max(1, self.height // self.sub_h) * max(1, self.width // self.sub_w)
@@ -90,6 +92,8 @@ class BlockProduct:
         left_streams = self.sub_h > self.sub_w
         unpacked = (self.left if left_streams else self.right).tile_bytes
         rate = figures.stream_left_bytes_per_cycle if left_streams else figures.stream_right_bytes_per_cycle
+        if self.undisturbed:
+            rate = max(rate, figures.unpack_bytes_per_cycle)
         product = max((figures.product_cycles + figures.phase_cycles) * PHASES[self.fidelity], unpacked / rate)
         step = self.sub_h * self.sub_w * product + figures.block_call_cycles
         return self.subblocks() * self.inner * step

@@ -32,6 +32,8 @@ class Figures:
     dram_issue_cycles: float
     dram_bytes_per_cycle: float
     multicast_bytes_per_cycle: float
+    loopback_bytes_per_cycle: float
+    """Of a multicast that its sender takes part in."""
     local_latency_cycles: float
     l1_latency_cycles: float
     dram_latency_cycles: float
