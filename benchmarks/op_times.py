@@ -84,7 +84,7 @@ def outcome_of(row: Row) -> Outcome:
         return Outcome(row, reason=str(error))
     costs = [kernel_cost(step, bench.lab.card) for step in steps]
     if row.measure == MATH_THREAD:
-        times = [max(cost.ns - cost.launch_ns, cost.matrix_ns) for cost in costs]
+        times = [cost.compute_ns for cost in costs]
     else:
         times = [cost.ns for cost in costs]
     predicted = sum(times) if row.op in TOGETHER else statistics.fmean(times)

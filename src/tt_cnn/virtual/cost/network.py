@@ -55,11 +55,16 @@ def multicast_cycles(figures: Figures, size: float, receivers: int, loopback: bo
     return figures.handshake_cycles + size / rate
 
 
-def dram_fetch_cycles(figures: Figures, pages: float, page_bytes: int, readers: int = 1) -> float:
-    """Pages of an interleaved tensor in DRAM read by one core, while `readers` cores do the same."""
+def dram_fetch_cycles(
+    figures: Figures, pages: float, page_bytes: int, readers: int = 1, against: bool = False
+) -> float:
+    """Pages of an interleaved tensor in DRAM read by one core up to a barrier, while `readers` cores do the same.
+
+    `against`: over the network whose direction suits writing, where many answers meet on the same links.
+    """
     alone = pages * transaction_cycles(figures, Way.DRAM, page_bytes, figures.page_cycles)
-    shared = pages * page_bytes * readers / figures.dram_total_bytes_per_cycle
-    return figures.dram_latency_cycles + max(alone, shared)
+    total = figures.dram_read_against_bytes_per_cycle if against else figures.dram_read_bytes_per_cycle
+    return max(figures.dram_latency_cycles + alone, pages * page_bytes * readers / total)
 
 
 def page_move_cycles(figures: Figures, spec: Spec, pages: float, page_bytes: float, cores: int, read: bool) -> float:

@@ -38,11 +38,17 @@ class Figures:
     l1_latency_cycles: float
     dram_latency_cycles: float
     dram_total_bytes_per_cycle: float
+    dram_read_bytes_per_cycle: float
+    """Of interleaved pages, all cores together over one network."""
+    dram_read_against_bytes_per_cycle: float
+    dram_write_against_bytes_per_cycle: float
+    """The same over the network that suits the other direction."""
     network_total_bytes_per_cycle: float
     page_cycles: float
     barrier_cycles: float
     handshake_cycles: float
     stick_cycles: float
+    element_store_cycles: float
 
     product_cycles: float
     unpack_bytes_per_cycle: float
