@@ -43,6 +43,8 @@ class Figures:
     dram_read_against_bytes_per_cycle: float
     dram_write_against_bytes_per_cycle: float
     """The same over the network that suits the other direction."""
+    dram_queue_share: float
+    """Of what other cores have asked for, how much is served before a further read."""
     network_total_bytes_per_cycle: float
     page_cycles: float
     barrier_cycles: float

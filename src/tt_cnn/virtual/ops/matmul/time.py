@@ -49,19 +49,25 @@ def block_by_block(program: MatmulProgram, step: Step, figures: Figures) -> Cycl
         left_route = replace(left_route, readers=0)
     if in_l1_shards(right):
         right_route = Route(0)
-    left_in, left_dram = _arrives(left, config.block_h * config.block_k, left_route, figures, against=config.is_mcast)
-    right_in, right_dram = _arrives(right, config.block_w * config.block_k, right_route, figures)
+    left_tiles, right_tiles = config.block_h * config.block_k, config.block_w * config.block_k
+    against = config.is_mcast and not left_route.receivers
+    left_behind = _waiting_cycles(right, right_tiles, right_route, figures)
+    right_behind = _waiting_cycles(left, left_tiles, left_route, figures)
+    left_in, left_dram = _arrives(left, left_tiles, left_route, figures, left_behind, against)
+    right_in, right_dram = _arrives(right, right_tiles, right_route, figures, right_behind)
     pace = max(multiply + figures.barrier_cycles, left_in, right_in)
     activation = None if program.activation is None else program.activation[0].name
     finish, vector = finish_cycles(figures, tiles, partial, output.dtype, program.adds_bias, activation, compute.approx)
     store = 0.0 if output.is_sharded else _store_cycles(program, output, figures)
+    drain = _drain_cycles(program, store, finish + vector if program.adds_bias else multiply)
+    padding = _padding_cycles(program, left, figures)
+    # Who writes also brings the right matrix: for the next block of the output when this one is written.
+    writing = drain + right_in if store else 0.0
+    a_block = max(passes * pace + finish + vector + writing, passes * left_in + padding)
+    last = max(left_in, right_in) + (passes - 1) * pace + padding + multiply + finish + vector
     rounds = blocks * passes
-    padding = config.block_h * _padding_cycles(left, program.transpose_a, figures)
-    computing = max(left_in, right_in) + (rounds - 1) * pace + multiply + blocks * (finish + vector + padding)
-    drain = max(0.0, store - finish - vector)
-    total = max(computing + drain, blocks * (passes * right_in + store))  # who writes also brings the right matrix
     return Cycles(
-        total,
+        (blocks - 1) * a_block + last + drain,
         matrix=rounds * product.multiply_cycles(figures),
         vector=blocks * vector,
         unpack_pack=rounds * (multiply - product.multiply_cycles(figures)) + blocks * finish,
@@ -75,21 +81,31 @@ def _store_cycles(program: MatmulProgram, output: Spec, figures: Figures) -> flo
     """A block of the output written, with a barrier after every sub-block."""
     config, size, cores = program.config, output.dtype.tile_bytes, program.cores.num_cores()
     tiles = config.block_h * config.block_w
-    subblocks = div_up(tiles, config.subblock_h * config.subblock_w)
+    barriers = _subblocks(program) * _latency(output, figures)
     if not output.memory_config.is_dram():
-        moved = page_move_cycles(figures, output, tiles, size, cores, read=False)
-        return moved + subblocks * figures.l1_latency_cycles
+        return page_move_cycles(figures, output, tiles, size, cores, read=False) + barriers
     alone = tiles * transaction_cycles(figures, Way.DRAM, size, figures.page_cycles)
-    shared = tiles * size * cores / figures.dram_write_against_bytes_per_cycle
-    return max(alone + subblocks * figures.dram_latency_cycles, shared)
+    return max(alone + barriers, tiles * size * cores / figures.dram_write_against_bytes_per_cycle)
 
 
-def _padding_cycles(left: Spec, transposed: bool, figures: Figures) -> float:
-    """The reader clears what is beyond the inner dimension in the last tile of a row, after waiting for it."""
-    valid = left.shape[-2 if transposed else -1] % TILE_SIZE
+def _subblocks(program: MatmulProgram) -> int:
+    config = program.config
+    return div_up(config.block_h * config.block_w, config.subblock_h * config.subblock_w)
+
+
+def _drain_cycles(program: MatmulProgram, store: float, making: float) -> float:
+    """What is left to write when the last sub-block is made; the others are written while `making` goes on."""
+    last = 1 / _subblocks(program)
+    return max(store * last, store - making * (1 - last))
+
+
+def _padding_cycles(program: MatmulProgram, left: Spec, figures: Figures) -> float:
+    """The reader clears what is beyond the inner dimension in the last tile of each row of tiles."""
+    valid = left.shape[-2 if program.transpose_a else -1] % TILE_SIZE
     if not valid or left.dtype.is_block_float:
         return 0.0
-    return (TILE_SIZE - valid) * TILE_SIZE * figures.element_store_cycles + _latency(left, figures)
+    rows, clearing = program.config.block_h, (TILE_SIZE - valid) * TILE_SIZE * figures.element_store_cycles
+    return rows * clearing + (rows - 1) * _latency(left, figures)  # it waits for each of these tiles
 
 
 def _batches(program: MatmulProgram, output: Spec) -> int:
@@ -101,17 +117,30 @@ def _batches(program: MatmulProgram, output: Spec) -> int:
     return max(1, div_up(div_up(tiles, part), cores))
 
 
-def _arrives(spec: Spec, tiles: int, route: Route, figures: Figures, against: bool = False) -> tuple[float, float]:
-    """An inner block on every core; the second number is the DRAM's part."""
+def _arrives(
+    spec: Spec, tiles: int, route: Route, figures: Figures, behind: float, against: bool = False
+) -> tuple[float, float]:
+    """An inner block on every core; the second number is the DRAM's part. `behind`: what a read that is sent on waits
+    for those of the other matrix."""
     size = spec.dtype.tile_bytes
     sending = multicast_cycles(figures, tiles * size, route.receivers)
     if not route.readers:
         return sending, 0.0
     if spec.memory_config.is_dram():
         reading = dram_fetch_cycles(figures, tiles, size, route.readers, against)
+        if route.receivers:
+            reading += behind
         return sending + reading, reading
     reading = page_move_cycles(figures, spec, tiles, size, route.readers, read=True)
     return sending + reading + figures.l1_latency_cycles, 0.0
+
+
+def _waiting_cycles(spec: Spec, tiles: int, route: Route, figures: Figures) -> float:
+    """How long the DRAM's queues are for others while all readers of this matrix have asked for a block."""
+    if not spec.memory_config.is_dram() or not route.readers:
+        return 0.0
+    asked = tiles * spec.dtype.tile_bytes * route.readers
+    return figures.dram_queue_share * asked / figures.dram_read_bytes_per_cycle
 
 
 def tile_by_tile(program: MatmulProgram, step: Step, figures: Figures) -> Cycles:
@@ -124,7 +153,7 @@ def tile_by_tile(program: MatmulProgram, step: Step, figures: Figures) -> Cycles
     product = BlockProduct(1, 1, inner, 1, 1, left.dtype, right.dtype, output.dtype, program.fidelity)
     read = sum(page_move_cycles(figures, s, 1, s.dtype.tile_bytes, cores, read=True) for s in (left, right))
     pair = read + sum(_latency(s, figures) for s in (left, right)) + figures.barrier_cycles
-    padding = _padding_cycles(left, program.transpose_a, figures)
+    padding = _padding_cycles(program, left, figures)
     write = page_move_cycles(figures, output, 1, output.dtype.tile_bytes, cores, read=False)
     drain = write + _latency(output, figures)
     reading = inner * pair + padding
