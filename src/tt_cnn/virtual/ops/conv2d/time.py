@@ -7,7 +7,8 @@ block, so with two buffers the slowest of them sets the pace, and with one the g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import dram_fetch_cycles, multicast_cycles, stick_read_cycles
@@ -98,6 +99,14 @@ def _gather_cycles(program: ConvProgram, stick_bytes: int, figures: Figures, ker
     return rows * TILE_SIZE * kernel_rows * window + figures.local_latency_cycles + figures.barrier_cycles
 
 
+def _gather_by_stick_cycles(program: ConvProgram, step: Step, figures: Figures, parts: int) -> float:
+    """Reading one of `parts` of the channels of every stick of a block's windows, with a barrier a row of tiles."""
+    source, rows = step.inputs[0].spec, program.blocks.act_h
+    stick = stick_read_cycles(figures, source.shard.shape[1] * source.dtype.element_bytes / parts)
+    a_row = TILE_SIZE * prod(program.window.window) * stick + figures.local_latency_cycles + figures.barrier_cycles
+    return rows * a_row
+
+
 def height_sharded_cycles(program: ConvProgram, step: Step, figures: Figures) -> Cycles:
     """Weights that are kept come once for all rows."""
     rows, inner = program.row_blocks, program.inner_blocks
@@ -184,6 +193,7 @@ def width_sharded_cycles(program: ConvProgram, step: Step, figures: Figures) -> 
     rows, inner = program.row_blocks, program.inner_blocks
     parts = max(1, inner // program.roles.activation_senders)
     one = _block(program, step, figures, program.window.window[0], inner)
+    one = replace(one, gather=_gather_by_stick_cycles(program, step, figures, parts))
     pace = _exchanging(program, one)
     own = max(one.gather, one.tilize) + min(one.gather, one.tilize) / program.blocks.act_h + one.switch
     late = 0.0 if program.double_weights else one.weights - one.gather
