@@ -40,9 +40,11 @@ class Figures:
     dram_total_bytes_per_cycle: float
     dram_read_bytes_per_cycle: float
     """Of interleaved pages, all cores together over one network."""
+    dram_write_bytes_per_cycle: float
+    """The same, half of them over each network."""
     dram_read_against_bytes_per_cycle: float
     dram_write_against_bytes_per_cycle: float
-    """The same over the network that suits the other direction."""
+    """All cores over the network that suits the other direction."""
     dram_queue_share: float
     """Of what other cores have asked for, how much is served before a further read."""
     network_total_bytes_per_cycle: float

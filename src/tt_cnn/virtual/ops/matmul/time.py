@@ -15,6 +15,7 @@ from tt_cnn.virtual.cost.network import (
 )
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import BlockProduct, finish_cycles, reload_cycles
+from tt_cnn.virtual.ops.matmul.configs import MCAST_2D
 from tt_cnn.virtual.ops.matmul.program import MatmulProgram, Route
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
@@ -85,7 +86,10 @@ def _store_cycles(program: MatmulProgram, output: Spec, figures: Figures) -> flo
     if not output.memory_config.is_dram():
         return page_move_cycles(figures, output, tiles, size, cores, read=False) + barriers
     alone = tiles * transaction_cycles(figures, Way.DRAM, size, figures.page_cycles)
-    return max(alone + barriers, tiles * size * cores / figures.dram_write_against_bytes_per_cycle)
+    total = figures.dram_write_against_bytes_per_cycle
+    if config.kind == MCAST_2D:  # half of its cores write over either network
+        total = figures.dram_write_bytes_per_cycle
+    return max(alone + barriers, tiles * size * cores / total)
 
 
 def _subblocks(program: MatmulProgram) -> int:
