@@ -89,10 +89,7 @@ def outcome_of(row: Row) -> Outcome:
     if row.set in THROTTLED:
         figures = replace(figures, product_cycles=THROTTLE * figures.product_cycles)
     costs = [cost_with(step, card, figures) for step in steps]
-    if row.measure == MATH_THREAD:
-        times = [cost.compute_ns for cost in costs]
-    else:
-        times = [cost.ns for cost in costs]
+    times = [cost.compute_ns if row.measure == MATH_THREAD else cost.ns for cost in costs]
     predicted = sum(times) if row.op in TOGETHER else statistics.fmean(times)
     return Outcome(row, predicted, costs[0].bound, steps[0].program.factory, differences)
 
