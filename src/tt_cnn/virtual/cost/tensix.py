@@ -94,7 +94,9 @@ class BlockProduct:
         rate = figures.stream_left_bytes_per_cycle if left_streams else figures.stream_right_bytes_per_cycle
         if self.undisturbed and not streamed.is_block_float:  # what limits block floats is their decoding, not L1
             rate = max(rate, figures.unpack_bytes_per_cycle)
-        product = max((figures.product_cycles + figures.phase_cycles) * PHASES[self.fidelity], streamed.tile_bytes / rate)
+        product = max(
+            (figures.product_cycles + figures.phase_cycles) * PHASES[self.fidelity], streamed.tile_bytes / rate
+        )
         step = self.sub_h * self.sub_w * product + figures.block_call_cycles
         return self.subblocks() * self.inner * step
 
