@@ -17,7 +17,7 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log
 from pathlib import Path
 
@@ -26,11 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from op_time_calls import replayed
 from op_time_rows import NotReplayed, Row, read_rows
 
-from tt_cnn.virtual.cost.kernel import kernel_cost
+from tt_cnn.virtual.cost.figures import figures_of
+from tt_cnn.virtual.cost.kernel import cost_with
 
 TOGETHER = ("binary_pair",)
 """Ops whose rows are the time of several steps; of others several steps are repeats of one."""
 THROTTLED = ("conv-sweep",)
+"""Sets whose matrix unit took three times as long a phase as it can, as under tt-metal's TT_MM_THROTTLE_PERF=5."""
+THROTTLE = 3
 MATH_THREAD = "trisc1_kernel"
 LEAST_ROWS = 5
 
@@ -82,11 +85,11 @@ def outcome_of(row: Row) -> Outcome:
         bench, steps, differences = replayed(row)
     except NotReplayed as error:
         return Outcome(row, reason=str(error))
-    costs = [kernel_cost(step, bench.lab.card) for step in steps]
-    if row.measure == MATH_THREAD:
-        times = [max(cost.ns - cost.launch_ns, cost.matrix_ns) for cost in costs]
-    else:
-        times = [cost.ns for cost in costs]
+    card, figures = bench.lab.card, figures_of(bench.lab.card)
+    if row.set in THROTTLED:
+        figures = replace(figures, product_cycles=THROTTLE * figures.product_cycles)
+    costs = [cost_with(step, card, figures) for step in steps]
+    times = [cost.compute_ns if row.measure == MATH_THREAD else cost.ns for cost in costs]
     predicted = sum(times) if row.op in TOGETHER else statistics.fmean(times)
     return Outcome(row, predicted, costs[0].bound, steps[0].program.factory, differences)
 

@@ -89,7 +89,10 @@ def test_an_activation_of_the_vector_unit_takes_its_time() -> None:
 
 
 def test_a_matrix_bound_matmul_reaches_the_measured_share_of_the_peak() -> None:
-    """GEMM_FLOPS.md: about 93 % of the peak at HiFi4, about 73 % at LoFi, with large blocks."""
+    """GEMM_FLOPS.md: about 93 % of the peak at HiFi4, about 64 % at LoFi, with large blocks.
+
+    Its shares are of the math thread's time, which ends before the output is written to DRAM.
+    """
     device = PlanOnlyCard()
 
     def multiply(fidelity: Any) -> Step:
@@ -112,7 +115,8 @@ def test_a_matrix_bound_matmul_reaches_the_measured_share_of_the_peak() -> None:
             steps_of(device, lambda: ttnn.matmul(a, b, program_config=program, compute_kernel_config=compute)), "Matmul"
         )
 
-    shares = [cost(multiply(f)).fpu_utilisation for f in (ttnn.MathFidelity.LoFi, ttnn.MathFidelity.HiFi4)]
+    costs = [cost(multiply(f)) for f in (ttnn.MathFidelity.LoFi, ttnn.MathFidelity.HiFi4)]
+    shares = [one.pm_compute_ns / one.compute_ns for one in costs]
     assert 0.55 < shares[0] < 0.80
     assert 0.80 < shares[1] < 0.97
 

@@ -32,6 +32,7 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
         dram_ns=ns(cycles.dram),
         noc_ns=ns(cycles.noc),
         launch_ns=launch,
+        drain_ns=ns(cycles.drain),
         pm_ideal_ns=ideal.ideal_ns,
         pm_compute_ns=ideal.compute_ns,
         pm_bandwidth_ns=ideal.bandwidth_ns,

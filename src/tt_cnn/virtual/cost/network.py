@@ -44,18 +44,27 @@ def stick_read_cycles(figures: Figures, size: float) -> float:
     return max(figures.stick_cycles, size / figures.local_bytes_per_cycle)
 
 
-def multicast_cycles(figures: Figures, size: float, receivers: int) -> float:
-    """A block sent to others at once: all say that they have room, the data crosses, all are told."""
+def multicast_cycles(figures: Figures, size: float, receivers: int, loopback: bool = False) -> float:
+    """A block sent to others at once: all say that they have room, the data crosses, all are told.
+
+    `loopback`: the sender is among those who get it.
+    """
     if receivers <= 0:
         return 0.0
-    return figures.handshake_cycles + size / figures.multicast_bytes_per_cycle
+    rate = figures.loopback_bytes_per_cycle if loopback else figures.multicast_bytes_per_cycle
+    return figures.handshake_cycles + size / rate
 
 
-def dram_fetch_cycles(figures: Figures, pages: float, page_bytes: int, readers: int = 1) -> float:
-    """Pages of an interleaved tensor in DRAM read by one core, while `readers` cores do the same."""
+def dram_fetch_cycles(
+    figures: Figures, pages: float, page_bytes: int, readers: int = 1, against: bool = False
+) -> float:
+    """Pages of an interleaved tensor in DRAM read by one core up to a barrier, while `readers` cores do the same.
+
+    `against`: over the network whose direction suits writing, where many answers meet on the same links.
+    """
     alone = pages * transaction_cycles(figures, Way.DRAM, page_bytes, figures.page_cycles)
-    shared = pages * page_bytes * readers / figures.dram_total_bytes_per_cycle
-    return figures.dram_latency_cycles + max(alone, shared)
+    total = figures.dram_read_against_bytes_per_cycle if against else figures.dram_read_bytes_per_cycle
+    return max(figures.dram_latency_cycles + alone, pages * page_bytes * readers / total)
 
 
 def page_move_cycles(figures: Figures, spec: Spec, pages: float, page_bytes: float, cores: int, read: bool) -> float:

@@ -18,6 +18,8 @@ class Cycles(NamedTuple):
     unpack_pack: float = 0.0
     dram: float = 0.0
     noc: float = 0.0
+    drain: float = 0.0
+    """At the end, when the compute kernel is done and the writer is not."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,15 @@ class KernelCost:
     dram_ns: float
     noc_ns: float
     launch_ns: float
+    drain_ns: float
     pm_ideal_ns: float
     pm_compute_ns: float
     pm_bandwidth_ns: float
+
+    @property
+    def compute_ns(self) -> float:
+        """The compute kernel's part, waiting included."""
+        return max(self.ns - self.launch_ns - self.drain_ns, self.matrix_ns)
 
     @property
     def fpu_utilisation(self) -> float:

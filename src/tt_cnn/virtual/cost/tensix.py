@@ -94,16 +94,23 @@ class BlockProduct(NamedTuple):
     target: DataType
     fidelity: MathFidelity
     accumulates: bool = False
+    undisturbed: bool = False
+    """No operands arrive in L1 meanwhile: the unpackers have it for themselves."""
 
     def subblocks(self) -> int:
         return max(1, self.height // self.sub_h) * max(1, self.width // self.sub_w)
 
     def multiply_cycles(self, figures: Figures) -> float:
-        """The math thread's part, or the unpacker's where tiles do not come quickly enough."""
-        streamed = self.left if self.sub_h > self.sub_w else self.right
-        product = max(figures.product_cycles * PHASES[self.fidelity], unpack_cycles(figures, streamed))
-        kept = max(1, min(self.sub_h, self.sub_w))
-        step = self.sub_h * self.sub_w * product + kept * figures.block_step_cycles + figures.block_call_cycles
+        """The math thread's part, or the unpackers' where tiles do not come quickly enough."""
+        left_streams = self.sub_h > self.sub_w
+        streamed = self.left if left_streams else self.right
+        rate = figures.stream_left_bytes_per_cycle if left_streams else figures.stream_right_bytes_per_cycle
+        if self.undisturbed and not streamed.is_block_float:  # what limits block floats is their decoding, not L1
+            rate = max(rate, figures.unpack_bytes_per_cycle)
+        product = max(
+            (figures.product_cycles + figures.phase_cycles) * PHASES[self.fidelity], streamed.tile_bytes / rate
+        )
+        step = self.sub_h * self.sub_w * product + figures.block_call_cycles
         return self.subblocks() * self.inner * step
 
     def pack_cycles(self, figures: Figures) -> float:

@@ -34,11 +34,22 @@ class Figures:
     dram_issue_cycles: float
     dram_bytes_per_cycle: float
     multicast_bytes_per_cycle: float
+    loopback_bytes_per_cycle: float
+    """Of a multicast that its sender takes part in."""
     local_latency_cycles: float
     l1_latency_cycles: float
     dram_latency_cycles: float
     dram_banks: int
     dram_total_bytes_per_cycle: float
+    dram_read_bytes_per_cycle: float
+    """Of interleaved pages, all cores together over one network."""
+    dram_output_bytes_per_cycle: float
+    """Of a grid's outputs written sub-block by sub-block, half of the cores over each network."""
+    dram_read_against_bytes_per_cycle: float
+    dram_write_against_bytes_per_cycle: float
+    """All cores over the network that suits the other direction."""
+    dram_queue_share: float
+    """Of what other cores have asked for, how much is served before a further read."""
     network_total_bytes_per_cycle: float
     dram_read_access_bytes: float
     """What the banks could have moved in the time that an access costs them beside its bytes."""
@@ -47,8 +58,6 @@ class Figures:
     network_achieved_bytes_per_cycle: float
     l1_write_latency_cycles: float
     dram_write_latency_cycles: float
-    dram_read_bytes_per_cycle: float
-    """Of interleaved pages, all cores together over one network."""
     dram_write_access_cycles: float
     index_cycles: float
     neighbours_bytes_per_cycle: float
@@ -59,10 +68,13 @@ class Figures:
     handover_cycles: float
     handshake_cycles: float
     stick_cycles: float
+    element_store_cycles: float
 
     product_cycles: float
     unpack_bytes_per_cycle: float
-    block_step_cycles: float
+    phase_cycles: float
+    stream_left_bytes_per_cycle: float
+    stream_right_bytes_per_cycle: float
     block_call_cycles: float
     pack_bytes_per_cycle: float
     pack_tile_cycles: float
@@ -112,9 +124,17 @@ class Figures:
 @lru_cache
 def sourced_figures(card: str) -> Mapping[str, Mapping[str, Any]]:
     """Every figure of a card by its name, with `value` and `source`."""
-    table = json.loads(files(__name__).joinpath(f"{card}.json").read_text(encoding="utf-8"))
+    text = files(__name__).joinpath(f"{card}.json").read_text(encoding="utf-8")
+    table = json.loads(text, object_pairs_hook=_each_once)
     like = table.pop("like", None)
     return {**sourced_figures(like), **table} if like else table
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError(f"a figure stands twice among {', '.join(name for name, _ in pairs)}")
+    return made
 
 
 @lru_cache

@@ -7,6 +7,7 @@ block, so with two buffers the slowest of them sets the pace, and with one the g
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from tt_cnn.virtual.cost.figures import Figures
@@ -24,6 +25,8 @@ class _Block(NamedTuple):
 
     gather: float
     tilize: float
+    switch: float
+    """From tilizing to multiplying, and back."""
     multiply: float
     matmul: float
     weights: float
@@ -49,6 +52,7 @@ def _block(program: ConvProgram, step: Step, figures: Figures, kernel_rows: int,
         program.partials,
         compute.fidelity,
         compute.packer_l1,
+        undisturbed=not (program.double_activations or program.double_weights),
     )
     tiles, activation_tiles = blocks.act_h * blocks.out_w, blocks.act_h * blocks.act_w
     matmul = product.cycles(figures)
@@ -65,12 +69,15 @@ def _block(program: ConvProgram, step: Step, figures: Figures, kernel_rows: int,
     fetch = dram_fetch_cycles(figures, weight_tiles, tile_bytes, roles.weight_senders)
     return _Block(
         gather=_gather_cycles(program, source.shard.shape[1] * source.dtype.element_bytes, figures, kernel_rows),
-        tilize=activation_tiles * tilize_a_tile + 2 * figures.reconfigure_cycles,  # from multiplying, and back to it
+        tilize=activation_tiles * tilize_a_tile,
+        switch=2 * figures.reconfigure_cycles,
         multiply=product.multiply_cycles(figures),
         matmul=matmul,
         weights=fetch + multicast_cycles(figures, weight_tiles * tile_bytes, roles.weight_receivers),
         weights_dram=fetch,
-        spread=multicast_cycles(figures, activation_tiles * output.dtype.tile_bytes, roles.activation_receivers),
+        spread=multicast_cycles(
+            figures, activation_tiles * output.dtype.tile_bytes, roles.activation_receivers, loopback=True
+        ),
         finish=finish,
         finish_vector=vector,
     )
@@ -91,20 +98,24 @@ def _gather_cycles(program: ConvProgram, stick_bytes: int, figures: Figures, ker
     return rows * TILE_SIZE * kernel_rows * window + figures.local_latency_cycles + figures.barrier_cycles
 
 
+def _gather_by_stick_cycles(program: ConvProgram, step: Step, figures: Figures, parts: int) -> float:
+    """Reading one of `parts` of the channels of every stick of a block's windows, with a barrier a row of tiles."""
+    source, rows = step.inputs[0].spec, program.blocks.act_h
+    stick = stick_read_cycles(figures, source.shard.shape[1] * source.dtype.element_bytes / parts)
+    a_row = TILE_SIZE * prod(program.window.window) * stick + figures.local_latency_cycles + figures.barrier_cycles
+    return rows * a_row
+
+
 def height_sharded_cycles(program: ConvProgram, step: Step, figures: Figures) -> Cycles:
     """Weights that are kept come once for all rows."""
     rows, inner = program.row_blocks, program.inner_blocks
     one = _block(program, step, figures, program.window.window[0] if inner == 1 else 1, inner)
-    compute = one.tilize + one.matmul
-    side = one.weights + (
-        one.gather if program.splits_reader else 0.0
-    )  # the second reader is the one who fetches weights
-    first = _paced(program, one, max(side, one.gather))
-    later = _paced(program, one, one.gather)
+    compute = one.tilize + one.switch + one.matmul
     kept = rows > 1 and not program.reuses_activations
     passes = rows * inner
     awaited = (inner if kept else passes) - 1  # blocks that are computed while further weights come
-    total = max(one.gather, one.weights) + awaited * first + (passes - 1 - awaited) * later + compute
+    first = _awaiting_weights(program, one, room=kept or program.double_weights)
+    total = max(one.gather, one.weights) + awaited * first + (passes - 1 - awaited) * _gathering(program, one) + compute
     total += rows * (one.finish + one.finish_vector)
     fetches = inner * (1 if kept else rows)
     return Cycles(
@@ -117,51 +128,83 @@ def height_sharded_cycles(program: ConvProgram, step: Step, figures: Figures) ->
     )
 
 
-def _paced(program: ConvProgram, one: _Block, bringing: float) -> float:
-    """One inner block in the steady state; `bringing`: what arrives for the next meanwhile."""
+def _gathering(program: ConvProgram, one: _Block) -> float:
+    """One inner block in the steady state, when weights are at hand: with one buffer, sticks are gathered for the next
+    block from the tilizing's end on."""
+    computing = one.switch + one.matmul
     if program.double_activations:
-        return max(one.tilize + one.matmul, bringing)
-    return one.tilize + max(one.matmul, bringing)
+        return max(one.tilize + computing, one.gather)
+    return one.tilize + max(computing, one.gather)
+
+
+def _awaiting_weights(program: ConvProgram, one: _Block, room: bool) -> float:
+    """The same while weights come. `room`: they need not wait until the last block's are used up. The second reader is
+    the one who fetches weights, after its part of the sticks."""
+    side = one.gather if program.splits_reader else 0.0
+    if room:
+        return max(_gathering(program, one), side + one.weights)
+    computing = one.switch + one.matmul
+    if program.splits_reader:
+        return max(computing, one.gather) + max(one.tilize, one.weights)
+    return computing + max(one.weights, one.tilize + max(0.0, one.gather - computing))
+
+
+def _exchanging(program: ConvProgram, one: _Block) -> float:
+    """One inner block where activations and weights come from other cores: what has one buffer is sent for the next
+    block when this one is multiplied."""
+    ahead = [part for part, double in _arriving(program, one) if double]
+    after = [part for part, double in _arriving(program, one) if not double]
+    return max(one.matmul + max(after, default=0.0), *ahead, 0.0)
+
+
+def _arriving(program: ConvProgram, one: _Block) -> tuple[tuple[float, bool], tuple[float, bool]]:
+    return (one.spread, program.double_activations), (one.weights, program.double_weights)
 
 
 def block_sharded_cycles(program: ConvProgram, step: Step, figures: Figures) -> Cycles:
-    """Senders take turns: each has tilized a part of its own meanwhile."""
+    """Senders take turns: each has tilized a part of its own meanwhile.
+
+    Gathered sticks share their buffer with what is received where both have one format: with one buffer, gathering
+    waits until the last block is multiplied.
+    """
     senders, rows = program.roles.activation_senders, program.row_blocks
     outer = max(1, program.inner_blocks // senders)
     one = _block(program, step, figures, program.window.window[0] if program.full_inner else 1, outer * senders)
-    pace = max(one.matmul, one.spread, one.weights)
-    if not program.double_weights:
-        pace = max(one.spread, one.matmul + one.weights)
-    hidden = min(one.gather, pace) if program.double_activations else 0.0
-    a_window_row = one.gather - hidden + one.tilize + senders * pace
-    late = max(0.0, one.weights - one.gather - one.tilize)
-    total = late + hidden + rows * (outer * a_window_row + one.finish + one.finish_vector) - (pace - one.matmul)
+    pace = _exchanging(program, one)
+    shares = step.inputs[0].spec.dtype is step.outputs[0].spec.dtype
+    hidden = min(one.gather, one.matmul) if program.double_activations or not shares else 0.0
+    late = 0.0 if program.double_weights else one.weights - (0.0 if program.splits_reader else one.gather)
+    begin = one.gather - hidden + max(one.tilize + one.switch + one.spread, late)
+    total = hidden + rows * (outer * (begin + one.matmul + (senders - 1) * pace) + one.finish + one.finish_vector)
     passes = rows * outer * senders
     return Cycles(
         total,
         matrix=passes * one.multiply,
         vector=rows * one.finish_vector,
-        unpack_pack=passes * (one.matmul - one.multiply) + rows * (outer * one.tilize + one.finish),
+        unpack_pack=passes * (one.matmul - one.multiply) + rows * (outer * (one.tilize + one.switch) + one.finish),
         dram=passes * one.weights_dram,
         noc=rows * outer * one.gather + passes * (one.spread + one.weights - one.weights_dram),
     )
 
 
 def width_sharded_cycles(program: ConvProgram, step: Step, figures: Figures) -> Cycles:
-    """Every core gathers and tilizes its own `parts` of a row, and gets those of all others."""
+    """Every core gathers and tilizes its own `parts` of a row, tile row by tile row, and gets those of all others."""
     rows, inner = program.row_blocks, program.inner_blocks
     parts = max(1, inner // program.roles.activation_senders)
     one = _block(program, step, figures, program.window.window[0], inner)
-    pace = max(one.matmul, one.spread, one.weights)
-    a_row = parts * (one.gather + one.tilize) + inner * pace
-    late = max(0.0, one.weights - one.gather - one.tilize)
-    total = late + rows * (a_row + one.finish + one.finish_vector) - (pace - one.matmul)
+    one = one._replace(gather=_gather_by_stick_cycles(program, step, figures, parts))
+    pace = _exchanging(program, one)
+    own = max(one.gather, one.tilize) + min(one.gather, one.tilize) / program.blocks.act_h + one.switch
+    late = 0.0 if program.double_weights else one.weights - one.gather
+    begin = max(own + one.spread, late)
+    turns = max(1, inner // parts)
+    total = rows * (parts * (begin + one.matmul + (turns - 1) * pace) + one.finish + one.finish_vector)
     passes = rows * inner
     return Cycles(
         total,
         matrix=passes * one.multiply,
         vector=rows * one.finish_vector,
-        unpack_pack=passes * (one.matmul - one.multiply) + rows * (parts * one.tilize + one.finish),
+        unpack_pack=passes * (one.matmul - one.multiply) + rows * (parts * (one.tilize + one.switch) + one.finish),
         dram=passes * one.weights_dram,
         noc=rows * parts * one.gather + passes * one.spread,
     )
