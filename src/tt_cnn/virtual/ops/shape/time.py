@@ -103,9 +103,10 @@ def blocks_cycles(step: Step, figures: Figures, blocks: int, across: int, along:
 
 
 def all_rows_cycles(step: Step, figures: Figures) -> Cycles:
-    """A core reads all of its rows, waits, and writes them."""
+    """A core reads all of its rows, waits, and writes them; rows of its own shard are read into their place."""
     source, output = step.inputs[0].spec, step.outputs[0].spec
     cores = step.cores.num_cores()
     rows = div_up(source.num_pages, cores)
-    block = Block([Pages(source, rows, source.page_bytes)], [Pages(output, rows, source.page_bytes)])
+    writes = [] if in_l1_shards(output) else [Pages(output, rows, source.page_bytes)]
+    block = Block([Pages(source, rows, source.page_bytes)], writes)
     return pipeline_cycles(figures, Share.each(1, min(cores, source.num_pages)), block)
