@@ -88,6 +88,6 @@ def test_a_pipelines_work_is_estimated_from_its_second_input(card: Any, monkeypa
     """The first one compiles the trace; and no command is timed while inputs stream."""
     seconds = iter([Timing(9.0, 9.0, 9.0), Timing(0.25, 2.0, 0.25)])
     monkeypatch.setattr(work, "time_verbs", lambda executor, host: next(seconds))
-    watched = work.watch(SimpleNamespace(device=card), None)  # type: ignore[arg-type]
+    watched = work.watch(SimpleNamespace(device=card, dram_input=None), None)  # type: ignore[arg-type]
     assert watched.work(4, wall=8.0) == work.Work(transfer=2.0, compute=8.0, overlapped=2.0)
     assert not card.timers

@@ -54,7 +54,7 @@ def replay(record: dict[str, Any]) -> dict[str, Verdict]:
     returned: list[Any] = []
 
     def call() -> Tensor:
-        returned.extend(_convolve(card, record["case"]))
+        returned[:] = _convolve(card, record["case"])
         return returned[0]
 
     found = answer(card, call)

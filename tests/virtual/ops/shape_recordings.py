@@ -96,7 +96,7 @@ def replay(record: dict[str, Any]) -> dict[str, Verdict]:
     made: list[Tensor] = []
 
     def first_output() -> Tensor:
-        made.extend(_listed(call(case, tensors)))
+        made[:] = _listed(call(case, tensors))
         return made[0]
 
     found = answer(card, first_output)

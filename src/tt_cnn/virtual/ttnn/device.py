@@ -21,6 +21,7 @@ from tt_cnn.virtual.devices.opening import get_memory_view as get_memory_view
 from tt_cnn.virtual.devices.opening import manage_device as manage_device
 from tt_cnn.virtual.devices.opening import open_device as open_device
 from tt_cnn.virtual.devices.synchronization import synchronize_device as synchronize_device
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ttnn.missing import resolver
 from tt_cnn.virtual.types import Arch as Arch
 from tt_cnn.virtual.types import BufferType
@@ -71,7 +72,8 @@ def GetNumPCIeDevices() -> int:
 
 
 def GetPCIeDeviceID(device_id: int) -> int:
-    """The chip through which the host reaches this one."""
+    """The chip through which the host reaches this one: each board has one, the first."""
+    fatal(0 <= device_id < GetNumAvailableDevices(), f"Device {device_id} is not there")
     return 0
 
 
@@ -85,6 +87,8 @@ def CreateDevices(device_ids: Sequence[int], **options: Any) -> dict[int, MeshDe
 
 
 def CloseDevices(devices: Mapping[int, MeshDevice]) -> None:
+    if not isinstance(devices, Mapping):
+        raise TypeError(f"CloseDevices takes what CreateDevices gave, devices by their number, not {devices!r}")
     for device in devices.values():
         close_device(device)
 

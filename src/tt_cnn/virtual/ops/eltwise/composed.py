@@ -71,7 +71,9 @@ class Gated(Operation):
     arguments = with_signature(positional("input_tensor"), positional("dim", -1), MEMORY_CONFIG)
 
     def make_call(self, input_tensor: Any, dim: int = -1, memory_config: Any = None, **options: Any) -> Call:
-        call = Call([require_tensor(self, input_tensor)], dim=int(dim), memory_config=memory_config)
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise wrong_types(self, (input_tensor, dim))
+        call = Call([require_tensor(self, input_tensor)], dim=dim, memory_config=memory_config)
         call.attributes["options"] = options
         return call
 

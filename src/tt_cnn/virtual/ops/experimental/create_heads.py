@@ -188,6 +188,7 @@ def _check_shards(spec: Spec, other: Spec | None, heads: Heads, config: MemoryCo
 
 def _heads_of(spec: Spec, other: Spec | None, queries: int, keys: int, transposed: bool, tied: bool) -> Heads:
     """The width of a head follows from the width of the tensors."""
+    fatal(queries > 0 and keys > 0, f"There must be heads, but num_heads is {queries} and num_kv_heads {keys}")
     width = spec.padded_shape[3]
     if other is not None:
         fatal(width % queries == 0, "Unsupported input shape")

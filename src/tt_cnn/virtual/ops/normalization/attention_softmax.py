@@ -84,6 +84,7 @@ class _AttentionSoftmax(Operation):
             out = x
         else:
             out = planner.allocate(spec.with_(memory_config=memory_config or spec.memory_config))
+        _check_columns(spec, mask.spec)
         settings = reduction_compute(planner.card.arch, approx=spec.dtype is not _F32)
         kept = _intermediate(spec.dtype, None)
         matrices, rows, _ = tiles(spec)
@@ -109,6 +110,10 @@ class _AttentionSoftmax(Operation):
         scores, added = context.logical(x), context.logical(mask, 1)
         if added.shape[-2] != 1 and not program.causal:
             added = added[..., :1, :]
+        fatal(
+            added.shape[-2] in (1, scores.shape[-2]),
+            f"What a causal mask of {added.shape[-2]} rows does to scores of {scores.shape[-2]} rows is not known",
+        )
         if context.engine.numerics == "native":
             return [context.store((scores * program.scale + added).softmax(-1))]
         engine, exact, kept, fp32 = context.engine, context.exact, program.kept, program.settings.fp32
@@ -139,6 +144,14 @@ def _sizes(planner: Planner, x: Spec, mask: Spec, out: Spec, settings: Compute, 
     sizes |= {"input": _LONG * tile, "exponentials": _LONG * kept, "scaled": _LONG * kept, "shifted": _LONG * kept}
     sizes |= {"attention mask": _LONG * mask.dtype.tile_bytes}
     return sizes | {"partial maxima": kept, "partial sums": register, "sums before": register}
+
+
+def _check_columns(x: Spec, mask: Spec) -> None:
+    """The real kernels read past a mask that is narrower."""
+    fatal(
+        mask.layout is Layout.ROW_MAJOR or mask.shape[-1] == x.shape[-1],
+        f"A mask of {mask.shape[-1]} columns does not go with scores of {x.shape[-1]}",
+    )
 
 
 def _check_in_place(x: Spec, mask: Spec) -> None:
