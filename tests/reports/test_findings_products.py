@@ -64,7 +64,7 @@ TRANSPOSED: dict[str, tuple[int, int, dict[str, Any]]] = {
     ),
     "fidelity": (48, 128, {"math_fidelity": ttnn.MathFidelity.HiFi4}),
     "block height": (80, 32, {"act_block_h_override": 32}),
-    "double buffering": (48, 64, {"enable_act_double_buffer": False}),
+    "double buffering": (80, 64, {"enable_act_double_buffer": False}),
 }
 
 
