@@ -31,7 +31,7 @@ VECTOR_INSTRUCTIONS: dict[str, tuple[int, int]] = {
     "silu": (60, 60),
     "mish": (66, 72),
     "softplus": (60, 70),
-    "exp": (14, 34),
+    "exp": (14, 57),
     "log": (35, 40),
     "sqrt": (18, 26),
     "rsqrt": (18, 26),

@@ -37,6 +37,11 @@ class Figures:
     dram_latency_cycles: float
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
+    dram_access_bytes: float
+    """What a bank could have moved in the time that an access costs it beside its bytes."""
+    write_latency_cycles: float
+    shared_pages_factor: float
+    """How much longer pages take that all cores read in the same order: they crowd the same banks."""
     page_cycles: float
     barrier_cycles: float
     handshake_cycles: float
@@ -59,6 +64,10 @@ class Figures:
     pool_tile_cycles: float
     tilize_cycles: Table
     vector_rows: float
+    pass_cycles: float
+    reduce_tile_cycles: float
+    constant_tile_cycles: float
+    """Of a reader that fills a tile with a constant: the factor of a sum, an epsilon."""
 
     gap_traced_ns: float
     host_step_ns: float

@@ -12,8 +12,8 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.accumulation import average
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
+from tt_cnn.virtual.ops.normalization.time import GroupShare, group_norm_cycles
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Step
@@ -26,6 +26,8 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 _MOST_ELEMENTS = 2**26
 """Of a mask: far beyond any network's, and small enough to be made at once."""
+_READS = 3
+"""Of interleaved tensors: for the mean, for the variance, for the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +41,30 @@ class GroupNormProgram(ComputeProgram):
     """Which tensors come after the input."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        """Tiles go through the core three times: for the mean, for the variance, for the result."""
-        return streamed_cycles(step, figures, passes=3)
+        scaled = sum(name in self.given for name in ("weight", "bias"))
+        reads = 0 if step.inputs[0].spec.is_sharded else _READS
+        return group_norm_cycles(step, figures, self.compute, self._share(step), scaled, reads)
+
+    def _share(self, step: Step) -> GroupShare:
+        """Cores of a row of the grid (or of a shard's row) have the channels, those of a column the pixels."""
+        x = step.inputs[0].spec
+        batch, _, pixels, channels = x.padded_shape
+        if x.is_sharded:
+            height, width = x.shard.shape
+        else:
+            box = step.cores.bounding_box().grid_size()
+            columns = next(n for n in range(box.x, 0, -1) if channels % (n * TILE_SIZE) == 0 and self.groups % n == 0)
+            height, width = div_up(batch * pixels * columns, step.cores.num_cores()), channels // columns
+        columns = max(1, channels // max(1, width))
+        images = max(1, height // max(1, pixels))
+        rows = div_up(height, TILE_SIZE)
+        return GroupShare(
+            height=div_up(rows, images),
+            tiles=rows * div_up(width, TILE_SIZE),
+            across=_mask_tiles(channels // self.groups),
+            groups=images * div_up(self.groups, columns),
+            members=max(1, div_up(pixels, max(1, height))),
+        )
 
 
 @op("group_norm")

@@ -13,9 +13,9 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig, SoftmaxShardedMultiCoreProgramConfig
+from tt_cnn.virtual.ops.normalization.time import softmax_cycles
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_rows
@@ -32,6 +32,9 @@ _BF16, _F32 = DataType.BFLOAT16, DataType.FLOAT32
 _LONG = 80
 """Tiles that the kernel for long rows holds at a time."""
 _L1_SHARE = 0.9
+_GENERAL_L1 = 400 * 1024
+"""What programs for columns may hold at most if they are to keep a whole one (512 KiB less the reserved part); longer
+columns are planned as if they could, but timed as their program works: read and exponentiated twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +49,20 @@ class SoftmaxProgram(ComputeProgram):
     config: SoftmaxShardedMultiCoreProgramConfig | None
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        """Tiles go through the core three times: for the maximum, for the exponentials, for the result."""
-        return streamed_cycles(step, figures, passes=3)
+        """By the program's units: rows of tiles, columns of them, or tiles of a leading dimension behind each other."""
+        x = step.inputs[0].spec
+        back = len(x.shape) - self.dim
+        matrices, rows, columns = tiles(x)
+        if back == 1:
+            length, units = columns, matrices * rows
+        elif back == 2:
+            length, units = rows, matrices * columns
+        else:
+            length = x.padded_shape[self.dim]
+            units = x.num_pages // max(1, length)
+        held = sum(buffer.bytes for buffer in self.buffers)
+        long = self.factory.endswith("CLarge") or (back == 2 and held > _GENERAL_L1)
+        return softmax_cycles(step, figures, self.settings, units, length, long)
 
 
 class _Softmax(Operation):
