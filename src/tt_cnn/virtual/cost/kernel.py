@@ -11,10 +11,10 @@ from tt_cnn.virtual.planning.program import Step
 
 def kernel_cost(step: Step, card: Card) -> KernelCost:
     """Predicted duration of a step's kernels on a card. Steps are immutable, so the answer is kept with the step."""
-    known: dict[str, KernelCost] = step.__dict__.setdefault("_kernel_costs", {})
-    cost = known.get(card.name)
+    known: dict[Card, KernelCost] = step.__dict__.setdefault("_kernel_costs", {})
+    cost = known.get(card)
     if cost is None:
-        cost = known[card.name] = cost_with(step, card, figures_of(card))
+        cost = known[card] = cost_with(step, card, figures_of(card))
     return cost
 
 

@@ -26,6 +26,11 @@ class Passes:
     fp32: bool
 
     @property
+    def tile_bytes(self) -> int:
+        """Of a tile between passes."""
+        return (DataType.FLOAT32 if self.fp32 else DataType.BFLOAT16).tile_bytes
+
+    @property
     def _wide(self) -> float:
         """Tiles between passes are twice as large in float32."""
         if not self.fp32:

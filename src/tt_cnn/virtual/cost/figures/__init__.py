@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -35,6 +35,8 @@ class Figures:
     local_latency_cycles: float
     l1_latency_cycles: float
     dram_latency_cycles: float
+    dram_banks: int
+    """That the rates of all DRAM together are for."""
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
     dram_access_bytes: float
@@ -107,5 +109,16 @@ def _figures_by_name(card: str) -> Figures:
     return Figures(**{f.name: table[f.name]["value"] for f in fields(Figures)})
 
 
+_OF_ALL_BANKS = ("dram_total_bytes_per_cycle",)
+"""Rates that follow the number of DRAM banks."""
+
+
+@lru_cache
 def figures_of(card: Card) -> Figures:
-    return _figures_by_name(card.name)
+    """A card's figures, with its own number of DRAM banks."""
+    figures = _figures_by_name(card.model)
+    if card.dram_banks == figures.dram_banks:
+        return figures
+    share = card.dram_banks / figures.dram_banks
+    rates = {name: getattr(figures, name) * share for name in _OF_ALL_BANKS}
+    return replace(figures, dram_banks=card.dram_banks, **rates)

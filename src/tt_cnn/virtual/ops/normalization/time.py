@@ -134,8 +134,8 @@ def sharded_norm_cycles(
 
 
 def exchange_cycles(figures: Figures, passes: Passes, lines: Sequence[int], rows: int) -> float:
-    """Sums of all cores brought together: each line of cores is told to begin, read and added up; all get the result."""
-    tile = passes_tile_bytes(passes)
+    """Sums of all cores brought together: a line of cores is told to begin, read and added up; all get the result."""
+    tile = passes.tile_bytes
     one = transaction_cycles(figures, Way.L1_READ, tile)
     cycles = 0.0
     for members in lines:
@@ -145,11 +145,8 @@ def exchange_cycles(figures: Figures, passes: Passes, lines: Sequence[int], rows
     return cycles + figures.l1_latency_cycles + multicast_cycles(figures, tile, 1)
 
 
-def passes_tile_bytes(passes: Passes) -> int:
-    return TILE_SIZE * TILE_SIZE * (4 if passes.fp32 else 2)
-
-
 # --- softmax --------------------------------------------------------------------------------------------------------
+
 
 def softmax_cycles(step: Step, figures: Figures, settings: Compute, units: int, length: int, long: bool) -> Cycles:
     """`units` rows (or columns, or stacks) of `length` tiles, dealt to the cores, one after the other.
