@@ -102,12 +102,14 @@ def _say(text: str) -> None:
 
 
 def _show(made: Profile, top: int) -> None:
+    from tt_cnn.reports.records import between
+
     model = made.model
     height, width = model.resolution
     _say(
-        f"{model.title} {height}x{width}, batch {model.batch_size}, on {made.card}: "
-        f"{made.device_ns / 1e6:.3f} ms on the device, {made.device_fps:.0f} fps; "
-        f"{made.fps:.0f} fps end to end with {made.executor}"
+        f"{model.title} {height}x{width}, batch {model.batch_size}, on {made.card}, predicted: "
+        f"{made.device_ns / 1e6:.3f} ms on the device, {made.device_fps:.0f} fps{between(made.device_fps_band)}; "
+        f"{made.fps:.0f} fps{between(made.fps_band)} end to end with {made.executor}"
     )
     tightest = made.tightest
     at = f" at {tightest.name}" if tightest is not None else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tt_cnn.virtual.arch import Card
+from tt_cnn.virtual.cost.bands import band_of
 from tt_cnn.virtual.cost.figures import Figures, figures_of
 from tt_cnn.virtual.cost.ideal import ideal_of
 from tt_cnn.virtual.cost.parts import KernelCost
@@ -23,8 +24,10 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
     cycles = step.program.time(step, figures)
     ideal = ideal_of(step, card, figures)
     ns = figures.ns
+    duration = figures.launch_ns + ns(cycles.total)
+    band = band_of(step.program.op, card)
     return KernelCost(
-        ns=figures.launch_ns + ns(cycles.total),
+        ns=duration,
         matrix_ns=ns(cycles.matrix),
         vector_ns=ns(cycles.vector),
         unpack_pack_ns=ns(cycles.unpack_pack),
@@ -34,4 +37,6 @@ def cost_with(step: Step, card: Card, figures: Figures) -> KernelCost:
         pm_ideal_ns=ideal.ideal_ns,
         pm_compute_ns=ideal.compute_ns,
         pm_bandwidth_ns=ideal.bandwidth_ns,
+        low_ns=band.low * duration,
+        high_ns=band.high * duration,
     )
