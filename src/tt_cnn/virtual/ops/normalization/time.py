@@ -59,11 +59,16 @@ def row_norm_cycles(
     tensors = [x, *([named["residual"]] if "residual" in named else [])]
     root = vector_cycles(figures, "rsqrt", False) + (row.number + 1) * figures.reconfigure_cycles
 
+    pieces = 0.0
     reads = [Stream(spec, width, block) for spec in tensors]
     learned = [Stream(spec, width, block, shared=True) for spec in weights]
     write = Stream(out, width, block)
     if in_pieces:
-        # the row is read again for the squares of a layer norm and for the result, and weights with each result
+        # the row is read again for the squares of a layer norm and for the result, and weights with each result; the
+        # mean is taken off twice, and every block goes through all passes on its own
+        again = passes.plain if centered else 0.0
+        each_block = div_up(width, block) * row.number * figures.reconfigure_cycles
+        pieces = width * (row.first + row.middle + row.result + again) + each_block
         reads = reads * (3 if centered else 2)
         reads, learned = [*reads, *learned], []
 
@@ -73,7 +78,7 @@ def row_norm_cycles(
         writing = write.together(figures, together, read=False)
         begun = max(reading, width * row.first)
         if in_pieces:
-            return max(begun, width * (row.first + row.middle + row.result), writing) + root
+            return max(begun, pieces, writing) + root
         return begun + width * row.middle + root + max(width * row.result, writing)
 
     fetched = sum(stream.together(figures, cores) for stream in learned)
