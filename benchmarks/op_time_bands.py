@@ -52,9 +52,12 @@ def bands_of(errors: Sequence[Error]) -> Bands:
 
 
 def _percentiles(logs: Sequence[float]) -> tuple[float, float]:
-    """So that a further row lies between them with 80 % (of few rows they are beyond the least and the largest)."""
+    """So that a further row lies between them with 80 % (of few rows they are beyond the least and the largest).
+
+    The prediction itself is always between them.
+    """
     deciles = statistics.quantiles(logs, n=10, method="exclusive")
-    return round(exp(deciles[0]), 3), round(exp(deciles[-1]), 3)
+    return round(exp(min(0.0, deciles[0])), 3), round(exp(max(0.0, deciles[-1])), 3)
 
 
 def covered(errors: Sequence[Error], by_source: bool = False) -> float:

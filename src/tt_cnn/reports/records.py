@@ -343,8 +343,14 @@ class Profile:
 
     @cached_property
     def device_band(self) -> Band:
-        """Between which times eight of ten such models would be, by the errors measured on published kernel times."""
-        return band_of_sum((row.op, row.cost.low_ns, row.cost.high_ns) for row in self.rows)
+        """Between which times eight of ten such models would be, by the errors measured on published kernel times.
+
+        Zeros where the profile is of an older file that has no bands.
+        """
+        costs = [(row.op, row.cost) for row in self.rows]
+        if not all(cost.high_ns for _, cost in costs):
+            return Band(0.0, 0.0)
+        return band_of_sum((op, cost.ns, cost.low_ns, cost.high_ns) for op, cost in costs)
 
     @property
     def device_fps_band(self) -> Band:
@@ -360,6 +366,8 @@ class Profile:
         """By the kernels' band. Where the card waits for host or transfers, only longer kernels change anything."""
         interval = next((result.input_ns for result in self.executors if result.executor == self.executor), 0.0)
         low, high = self.device_band
+        if not high:
+            return self.device_band
         busy = self.device_ns + self.gaps_ns
         shortest = interval - (self.device_ns - low) if busy > _BUSY * interval else interval
         return self._rates(shortest, max(interval, interval + high + self.gaps_ns - max(busy, interval)))

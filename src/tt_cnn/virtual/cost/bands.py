@@ -43,15 +43,17 @@ def band_of(op: str, card: Card) -> Band:
     return Band(*bands.get(op, bands[ALL_OPS])[FAMILIES[card.arch]])
 
 
-def band_of_sum(steps: Iterable[tuple[str, float, float]]) -> Band:
-    """The band of many steps' time together, given as their ops and the ends of their own bands.
+def band_of_sum(steps: Iterable[tuple[str, float, float, float]]) -> Band:
+    """The band of many steps' time together, given as their ops, times and the ends of their own bands.
 
     Steps of one op are taken to be wrong in the same way, as they mostly are; ops independently of each other.
     """
+    predicted = 0.0
     by_op: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for op, low, high in steps:
+    for op, ns, low, high in steps:
+        predicted += ns
         by_op[op][0] += low
         by_op[op][1] += high
     middle = sum(low + high for low, high in by_op.values()) / 2
     spread = hypot(*(high - low for low, high in by_op.values())) / 2
-    return Band(max(0.0, middle - spread), middle + spread)
+    return Band(min(predicted, middle - spread), max(predicted, middle + spread))
