@@ -72,32 +72,35 @@ class Stream:
         if in_l1_shards(self.spec):
             return 0.0
         dram = self.spec.memory_config.is_dram()
-        latency = figures.dram_latency_cycles if dram else figures.l1_latency_cycles
+        if read:
+            latency = figures.dram_latency_cycles if dram else figures.l1_latency_cycles
+        else:
+            latency = figures.dram_write_latency_cycles if dram else figures.l1_write_latency_cycles
         way = Way.DRAM if dram else Way.L1_READ if read else Way.L1_WRITE
         if self.spec.layout is Layout.ROW_MAJOR:
             # a row of 32 values for each tile: fetched, waited for, and its second half put into its own face
             size = TILE_SIZE * self.spec.dtype.element_bytes
             turned = transaction_cycles(figures, Way.LOCAL, size / 2)
             return self.tiles * (latency + transaction_cycles(figures, way, size, figures.page_cycles) + turned)
-        waits = latency if read else figures.write_latency_cycles
         moved = self.tiles * transaction_cycles(figures, way, self.spec.page_bytes, figures.page_cycles)
-        return moved + div_up(int(self.tiles), self.block) * waits
+        return moved + div_up(int(self.tiles), self.block) * latency
 
-    def crowded(self, figures: Figures, cores: float) -> float:
+    def crowded(self, figures: Figures, cores: float, read: bool = True) -> float:
         """Cycles of the banks, or of the network, where `cores` cores do the same."""
         if in_l1_shards(self.spec):
             return 0.0
         page = self.spec.page_bytes
         if not self.spec.memory_config.is_dram():
             return cores * self.tiles * page / figures.network_total_bytes_per_cycle
+        access = figures.dram_read_access_bytes if read else figures.dram_write_access_bytes
         slower = figures.shared_pages_factor if self.shared else 1.0
         if self.spec.layout is Layout.ROW_MAJOR:
             page, slower = TILE_SIZE * self.spec.dtype.element_bytes, 1.0
-        return cores * self.tiles * (page + figures.dram_access_bytes) * slower / figures.dram_total_bytes_per_cycle
+        return cores * self.tiles * (page + access) * slower / figures.dram_total_bytes_per_cycle
 
     def together(self, figures: Figures, cores: float, read: bool = True) -> float:
         """Cycles where all cores begin at the same time."""
-        return max(self.alone(figures, read), self.crowded(figures, cores))
+        return max(self.alone(figures, read), self.crowded(figures, cores, read))
 
 
 def width_of(spec: Spec) -> int:

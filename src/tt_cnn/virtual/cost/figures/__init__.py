@@ -39,9 +39,11 @@ class Figures:
     """That the rates of all DRAM together are for."""
     dram_total_bytes_per_cycle: float
     network_total_bytes_per_cycle: float
-    dram_access_bytes: float
-    """What a bank could have moved in the time that an access costs it beside its bytes."""
-    write_latency_cycles: float
+    dram_read_access_bytes: float
+    """What the banks could have moved in the time that an access costs them beside its bytes."""
+    dram_write_access_bytes: float
+    l1_write_latency_cycles: float
+    dram_write_latency_cycles: float
     shared_pages_factor: float
     """How much longer pages take that all cores read in the same order: they crowd the same banks."""
     page_cycles: float

@@ -83,11 +83,11 @@ def row_norm_cycles(
 
     fetched = sum(stream.together(figures, cores) for stream in learned)
     ready = sum(stream.together(figures, cores) for stream in reads) + fetched + min(block, width) * row.result
-    first = max(phases(cores), ready + (write.crowded(figures, cores) if learned else 0.0))
+    first = max(phases(cores), ready + (write.crowded(figures, cores, read=False) if learned else 0.0))
     pace = phases(1)
     if centered and not in_pieces:
         pace = max(sum(stream.alone(figures) for stream in reads), pace - sum(s.alone(figures) for s in reads))
-    busy = sum(stream.crowded(figures, cores) for stream in (*reads, write))
+    busy = sum(stream.crowded(figures, cores) for stream in reads) + write.crowded(figures, cores, read=False)
     later = max((most - 1) * pace, (average - 1) * busy)
     start = _CONSTANTS * figures.constant_tile_cycles
     total = start + first + later + drained(figures, out, min(block, width))
@@ -171,7 +171,7 @@ def softmax_cycles(step: Step, figures: Figures, settings: Compute, units: int, 
     compute = length * a_tile + inverse
     reads = Stream(x, (3 if long else 1) * length, 1 if long else length)
     write = Stream(out, length, length)
-    busy = reads.crowded(figures, cores) + write.crowded(figures, cores)
+    busy = reads.crowded(figures, cores) + write.crowded(figures, cores, read=False)
     pace = max(compute, reads.alone(figures))
     start = _CONSTANTS * figures.constant_tile_cycles
     first = min(reads.alone(figures), Stream(x, 1, 1).alone(figures) * length)
@@ -228,7 +228,7 @@ def group_norm_cycles(
     rounds = share.groups * 2 * (gathered + sent + 2 * passes.total)
     root = share.groups * vector_cycles(figures, "rsqrt", False)
     moving = reads * Stream(x, share.tiles, 1).together(figures, cores)
-    moving += Stream(out, share.tiles, 1).crowded(figures, cores)
+    moving += Stream(out, share.tiles, 1).crowded(figures, cores, read=False)
     start = (_CONSTANTS + 2) * figures.constant_tile_cycles
     in_dram = x.memory_config.is_dram()
     return Cycles(

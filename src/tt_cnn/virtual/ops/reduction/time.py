@@ -74,7 +74,7 @@ def reduce_cycles(step: Step, figures: Figures, passes: Passes, units: int, leng
     if x.layout is Layout.ROW_MAJOR:
         compute += length * figures.tilize(x.dtype, x.dtype, passes.fp32)
     pace = max(compute, read.alone(figures), write.alone(figures, read=False))
-    busy = read.crowded(figures, cores) + write.crowded(figures, cores)
+    busy = read.crowded(figures, cores) + write.crowded(figures, cores, read=False)
     first = read.together(figures, cores) + compute
     start = figures.constant_tile_cycles + 2 * figures.reconfigure_cycles
     total = start + first + max((most - 1) * pace, (average - 1) * busy) + write.together(figures, cores, read=False)
