@@ -25,6 +25,8 @@ from op_time_rows import (
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.tensor_spec import Spec
 
 Maker = Callable[[Bench], list[Step]]
 
@@ -96,6 +98,9 @@ def _norm(name: str) -> Maker:
         rest = {key: bench.input(i) for i, key in enumerate(weights, start=1) if i < bench.inputs}
         if not a:
             said = bench.args
+            if str(said.get("weight_bias", "")).startswith("both"):
+                row = Spec(Shape((1, 1, TILE_SIZE, bench.spec().shape[-1])), ttnn.bfloat16, ttnn.TILE_LAYOUT)
+                rest = {key: bench.lab.tensor(row) for key in weights}
             compute = compute_config({"fp32_dest_acc": said.get("fp32_dest_acc", False)}, said.get("fidelity"))
             return bench.lab.plan(name, bench.input(), compute_kernel_config=compute, **rest)
         return bench.lab.plan(

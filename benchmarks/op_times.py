@@ -1,6 +1,7 @@
 """Published kernel times of single TT-NN calls beside what the cost model predicts for them.
 
     python benchmarks/op_times.py FILE... [--op NAME] [--card n150|p150] [--set NAME] [--by KEYS] [--show N] [--check]
+        [--write-bands [FILE]]
 
 Every row that says enough is planned on a virtual card like the one measured (nothing is computed), and the step of its
 op is timed. Rows whose plan is not the recorded one (cores, shards, blocks) are counted apart: their times show the
@@ -8,6 +9,7 @@ planning and not the cost model. Ratios are predicted over published. Ends with 
 
 `--check` exits 1 where an op's errors, the ranking of configurations or the sums of whole models miss what
 `docs/cost-model.md` promises. Rows of the set `conv-sweep` look throttled and count for the ranking alone.
+`--write-bands` writes the bands around predicted times that reports show (`op_time_bands.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from op_time_bands import FILE as BANDS
+from op_time_bands import Error, coverage_line, covered, write_bands
 from op_time_calls import replayed
 from op_time_rows import NotReplayed, Row, read_rows
 
@@ -36,6 +40,8 @@ THROTTLED = ("conv-sweep",)
 THROTTLE = 3
 MATH_THREAD = "trisc1_kernel"
 LEAST_ROWS = 5
+MANY_ROWS = 100
+"""From which on bands can be judged."""
 
 TARGETS: dict[tuple[str, ...], tuple[float, float, float]] = {
     ("conv2d", "matmul"): (10, 0.80, 0.97),
@@ -61,6 +67,7 @@ class Outcome:
     predicted_ns: float = 0.0
     bound: str = ""
     factory: str = ""
+    program: str = ""
     differences: list[str] = field(default_factory=list)
     reason: str = ""
 
@@ -91,7 +98,7 @@ def outcome_of(row: Row) -> Outcome:
     costs = [cost_with(step, card, figures) for step in steps]
     times = [cost.compute_ns if row.measure == MATH_THREAD else cost.ns for cost in costs]
     predicted = sum(times) if row.op in TOGETHER else statistics.fmean(times)
-    return Outcome(row, predicted, costs[0].bound, steps[0].program.factory, differences)
+    return Outcome(row, predicted, costs[0].bound, steps[0].program.factory, steps[0].program.op, differences)
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
@@ -252,6 +259,18 @@ def model_sums(outcomes: Sequence[Outcome]) -> dict[str, float]:
     return sums
 
 
+# --- bands ----------------------------------------------------------------------------------------------------------
+
+
+def errors_of(same: Sequence[Outcome]) -> list[Error]:
+    """Of the rows that bands are made from: whole kernels, not throttled."""
+    return [
+        Error(one.row.id, one.row.set, one.program, one.row.family, -log(one.ratio))
+        for one in same
+        if one.row.set not in THROTTLED and one.row.op not in TOGETHER
+    ]
+
+
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
@@ -275,6 +294,9 @@ def missed(same: Sequence[Outcome], replayed_rows: Sequence[Outcome]) -> list[st
             lines.append(
                 f"ranking: median Spearman {spearman:.2f}, choice within 10 % in {near:.0%}; wanted 0.90, 90 %"
             )
+    errors = errors_of(same)
+    if len(errors) > MANY_ROWS and not 0.75 <= covered(errors) <= 0.85:
+        lines.append(f"bands: {covered(errors):.0%} of the rows lie in bands made without them; wanted 75 to 85 %")
     for model, ratio in model_sums(replayed_rows).items():
         if abs(ratio - 1) > 0.1:
             lines.append(f"{model}: the sum of its calls is {ratio:.2f} of the published; wanted within 10 %")
@@ -312,6 +334,9 @@ def main() -> int:
     parser.add_argument("--by", default="op,card", help="what the table is grouped by, such as op,shard,fidelity")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print the N worst rows of each op")
     parser.add_argument("--check", action="store_true", help="exit 1 where a promise is missed")
+    parser.add_argument(
+        "--write-bands", type=Path, nargs="?", const=BANDS, metavar="FILE", help="write the bands that reports show"
+    )
     arguments = parser.parse_args()
     rows = [
         row
@@ -337,6 +362,11 @@ def main() -> int:
     if arguments.show:
         for (op, card), members in grouped(same, ("op", "card")).items():
             print(f"\nworst of {op}, {card}", *worst_rows(members, arguments.show), sep="\n")
+    errors = errors_of(same)
+    if len(errors) > MANY_ROWS:
+        print(f"\nbands\n{coverage_line(errors)}")
+    if arguments.write_bands:
+        write_bands(errors, arguments.write_bands)
     failures = missed(same, made) if arguments.check else []
     if failures:
         print("\nmissed", *failures, sep="\n")

@@ -28,7 +28,13 @@ def test_a_folder_of_reports_is_written_and_summed_up(tmp_path: Path) -> None:
     (sheet,) = names - FILES
     assert names >= FILES and sheet.startswith("ops_perf_results_") and sheet.endswith(".csv")
     profile = load_profile(where)
-    assert f"{profile.device_fps:.0f} fps; {profile.fps:.0f} fps end to end with trace+2cq" in result.stdout
+    on_device, end_to_end = profile.device_fps_band, profile.fps_band
+    assert f"{profile.device_fps:.0f} fps, {on_device.low:.0f} to {on_device.high:.0f}; " in result.stdout
+    assert (
+        f"{profile.fps:.0f} fps, {end_to_end.low:.0f} to {end_to_end.high:.0f} end to end with trace+2cq"
+        in result.stdout
+    )
+    assert "on n150, predicted: " in result.stdout
     assert f"l1_small_size >= {profile.l1_small_needed}" in result.stdout
     for said in ("time by op", "Conv2d", "the 10 longest steps", "end to end (predicted)", "trace+2cq+io", sheet):
         assert said in result.stdout

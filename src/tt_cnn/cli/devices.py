@@ -51,3 +51,4 @@ def devices(as_json: AsJson = False) -> None:
         )
     output.print(table)
     output.print("open one with ttnn.open_device(device_id=0, card='p150'), or set TT_CNN_CARD", markup=False)
+    output.print("with other cores: ttnn.open_device(device_id=0, card='p150', grid=(13, 10)), or card='p150-13x10'")

@@ -41,7 +41,7 @@ def diff(before: Before, after: After, top: Top = 15, as_json: AsJson = False) -
 
 def _show(difference: Difference, top: int) -> None:
     a, b = difference.before, difference.after
-    table = Table("", "A", "B", "change")
+    table = Table("predicted", "A", "B", "change")
     table.add_row(
         "model", *(f"{p.model.name} {p.model.resolution[0]}x{p.model.resolution[1]} on {p.card}" for p in (a, b)), ""
     )

@@ -23,7 +23,12 @@ Weights = Annotated[
     ),
 ]
 Card = Annotated[
-    str | None, typer.Option("--card", help="The virtual card: n150, n300 (both chips) or p150. [default: n150]")
+    str | None,
+    typer.Option(
+        "--card",
+        help="The virtual card: n150, n300 (both chips), p150 or p100; p150-13x10 for another grid of cores. "
+        "[default: n150]",
+    ),
 ]
 Executor = Annotated[
     str,

@@ -102,12 +102,14 @@ def _say(text: str) -> None:
 
 
 def _show(made: Profile, top: int) -> None:
+    from tt_cnn.reports.records import between
+
     model = made.model
     height, width = model.resolution
     _say(
-        f"{model.title} {height}x{width}, batch {model.batch_size}, on {made.card}: "
-        f"{made.device_ns / 1e6:.3f} ms on the device, {made.device_fps:.0f} fps; "
-        f"{made.fps:.0f} fps end to end with {made.executor}"
+        f"{model.title} {height}x{width}, batch {model.batch_size}, on {made.card}, predicted: "
+        f"{made.device_ns / 1e6:.3f} ms on the device, {made.device_fps:.0f} fps{between(made.device_fps_band)}; "
+        f"{made.fps:.0f} fps{between(made.fps_band)} end to end with {made.executor}"
     )
     tightest = made.tightest
     at = f" at {tightest.name}" if tightest is not None else ""
@@ -123,7 +125,7 @@ def _show(made: Profile, top: int) -> None:
 
 
 def _by_op(made: Profile) -> Table:
-    table = Table("op", title="time by op")
+    table = Table("op", title="time by op (predicted)")
     for heading in ("steps", "µs", "%"):
         table.add_column(heading, justify="right")
     times: dict[str, list[float]] = defaultdict(list)
@@ -135,8 +137,8 @@ def _by_op(made: Profile) -> Table:
 
 
 def _longest(made: Profile, count: int) -> Table:
-    table = Table("#", "layer", "op", title=f"the {min(count, len(made.rows))} longest steps")
-    for heading in ("µs", "%", "cores", "fidelity", "utilization %", "adjusted %", "L1 free KB"):
+    table = Table("#", "layer", "op", title=f"the {min(count, len(made.rows))} longest steps (predicted)")
+    for heading in ("µs", "of ten, eight in", "%", "cores", "fidelity", "utilization %", "adjusted %", "L1 free KB"):
         table.add_column(heading, justify="right")
     for row in sorted(made.rows, key=lambda row: -row.cost.ns)[:count]:
         table.add_row(
@@ -144,6 +146,7 @@ def _longest(made: Profile, count: int) -> Table:
             row.name,
             row.op,
             f"{row.cost.ns / 1e3:.1f}",
+            f"{row.cost.low_ns / 1e3:.1f} to {row.cost.high_ns / 1e3:.1f}",
             f"{100 * row.cost.ns / made.device_ns:.1f}",
             f"{row.cores}/{row.available_cores}",
             row.fidelity,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tt_cnn.reports.records import Profile, Row, TensorRecord
+from tt_cnn.reports.records import Profile, Row, TensorRecord, between
 from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.cost.bands import Band
 from tt_cnn.virtual.ttnn.missing import real_names
 
 _SHOWN_ARGUMENTS = {
@@ -123,6 +124,10 @@ def _is_there(name: str) -> bool:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
+def _predicted(fps: float, how: str, band: Band) -> str:
+    return f"{fps:.0f} fps{how} (predicted{between(band)})"
+
+
 def card_facts(profile: Profile) -> list[tuple[str, str]]:
     """What the model is, how quick it is on this card, what it needs."""
     model = profile.model
@@ -135,8 +140,11 @@ def card_facts(profile: Profile) -> list[tuple[str, str]]:
         ("parameters", _count(model.parameters)),
         ("multiply-adds", f"{profile.macs / 1e9:.2f} G an inference"),
         ("card", f"{profile.card}, {profile.card_data.cores} cores at {profile.card_data.clock_ghz:g} GHz"),
-        ("device time", f"{profile.device_ns / 1e6:.3f} ms, {profile.device_fps:.0f} fps (predicted)"),
-        ("end to end", f"{profile.fps:.0f} fps with {profile.executor} (predicted)"),
+        (
+            "device time",
+            f"{profile.device_ns / 1e6:.3f} ms, {_predicted(profile.device_fps, '', profile.device_fps_band)}",
+        ),
+        ("end to end", _predicted(profile.fps, f" with {profile.executor}", profile.fps_band)),
         ("L1 peak", f"{profile.l1_peak / 1024:.0f} of {profile.l1_size / 1024:.0f} KB a core"),
         ("l1_small_size", f"at least {profile.l1_small_needed}"),
         ("trace_region_size", f"at least {profile.trace_bytes} (an estimate)"),

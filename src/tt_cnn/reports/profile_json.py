@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tt_cnn.reports.findings import find
 from tt_cnn.reports.records import IN_MEMORY, Profile
-from tt_cnn.virtual.arch import CARDS
+from tt_cnn.virtual.arch import card_by_name
 
 SCHEMA = 1
 FILE = "profile.json"
@@ -64,8 +64,7 @@ def load_profile(where: Path) -> Profile:
 
 def _check(profile: Profile) -> None:
     """What reports rely on when they look something up."""
-    if profile.card not in CARDS:
-        raise ValueError(f"card is {profile.card!r}; the virtual cards are {', '.join(CARDS)}")
+    card_by_name(profile.card)
     buffers = len(profile.buffers)
     for place, row in enumerate(profile.rows):
         if row.index != place:

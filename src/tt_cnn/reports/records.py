@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tt_cnn.virtual.arch import Card, card_by_name
+from tt_cnn.virtual.cost.bands import Band, band_of_sum
 from tt_cnn.virtual.cost.parts import KernelCost
 from tt_cnn.virtual.planning.placement import Place
 from tt_cnn.virtual.planning.plan import FreeMemory, Plan
@@ -19,6 +20,8 @@ from tt_cnn.virtual.planning.program import Program, Step
 
 IN_MEMORY = {"in memory": True}
 """Marks fields that no file has."""
+_BUSY = 0.95
+"""Share of the time from one input to the next that the card works where it is what the pipeline waits for."""
 
 SpanKind = Literal["step", "write", "read"]
 
@@ -211,6 +214,11 @@ class Finding:
         return f"{said}. {self.caution}" if self.caution else f"{said}."
 
 
+def between(band: Band) -> str:
+    """`, 190 to 225` behind a rate; nothing where there is no band."""
+    return f", {band.low:.0f} to {band.high:.0f}" if band.high else ""
+
+
 def microseconds(ns: float) -> str:
     us = ns / 1e3
     return f"{us:.0f} µs" if us >= 10 else f"{us:.1f} µs"
@@ -332,10 +340,40 @@ class Profile:
     def device_fps(self) -> float:
         return 1e9 * self.model.batch_size / self.device_ns if self.rows else 0.0
 
+    @cached_property
+    def device_band(self) -> Band:
+        """Between which times eight of ten such models would be, by the errors measured on published kernel times.
+
+        Zeros where the profile is of an older file that has no bands.
+        """
+        costs = [(row.op, row.cost) for row in self.rows]
+        if not all(cost.high_ns for _, cost in costs):
+            return Band(0.0, 0.0)
+        return band_of_sum((op, cost.ns, cost.low_ns, cost.high_ns) for op, cost in costs)
+
+    @property
+    def device_fps_band(self) -> Band:
+        return self._rates(*self.device_band)
+
     @property
     def fps(self) -> float:
         """End to end, with the executor of this profile."""
         return next((result.fps for result in self.executors if result.executor == self.executor), 0.0)
+
+    @property
+    def fps_band(self) -> Band:
+        """By the kernels' band. Where the card waits for host or transfers, only longer kernels change anything."""
+        interval = next((result.input_ns for result in self.executors if result.executor == self.executor), 0.0)
+        low, high = self.device_band
+        if not high:
+            return self.device_band
+        busy = self.device_ns + self.gaps_ns
+        shortest = interval - (self.device_ns - low) if busy > _BUSY * interval else interval
+        return self._rates(shortest, max(interval, interval + high + self.gaps_ns - max(busy, interval)))
+
+    def _rates(self, shortest_ns: float, longest_ns: float) -> Band:
+        frames = 1e9 * self.model.batch_size
+        return Band(*(frames / ns if ns > 0 else 0.0 for ns in (longest_ns, shortest_ns)))
 
     @property
     def macs(self) -> int:

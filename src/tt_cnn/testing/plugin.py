@@ -1,7 +1,7 @@
 """pytest plugin with the fixtures that TT-NN's users know: `pytest -p tt_cnn.testing.plugin`.
 
 --ttnn-runtime virtual|ttnn|auto   which TT-NN is in use
---card n150|n300|p150              the card that the virtual one imitates
+--card n150|n300|p150|p100         the card that the virtual one imitates
 --compat off|ttnn|all              make `import ttnn` (and `models.tt_cnn...`) give this library
 --device-id N                      the chip that the `device` fixture opens
 
@@ -35,7 +35,7 @@ _compat_was = ""
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tt-cnn")
     group.addoption("--ttnn-runtime", choices=runtime.CHOICES, help="which TT-NN to use")
-    group.addoption("--card", help="the card that the virtual one imitates: n150, n300, p150, ...")
+    group.addoption("--card", help="the card that the virtual one imitates: n150, n300, p150, p100, p150-13x10, ...")
     group.addoption("--compat", choices=("off", "ttnn", "all"), default="off", help="what resolves to this library")
     group.addoption("--device-id", type=int, default=0, help="the chip that the device fixture opens")
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from tt_cnn.virtual.arch import CARDS
+from tt_cnn.virtual.arch import CARDS, card_by_name
 from tt_cnn.virtual.cost.figures import Figures, figures_of, sourced_figures
 from tt_cnn.virtual.types.enums import DataType
 
@@ -27,6 +27,13 @@ def test_calibrated_figures_are_a_handful() -> None:
     sources = [entry["source"] for entry in sourced_figures("n150").values()]
     assert sum(source.startswith("calibrated on the models") for source in sources) <= 12
     assert sum(source.startswith("calibrated") for source in sources) <= 40
+
+
+def test_rates_of_all_dram_follow_the_banks() -> None:
+    p150, p100 = figures_of(CARDS["p150"]), figures_of(CARDS["p100"])
+    assert p100.dram_total_bytes_per_cycle == p150.dram_total_bytes_per_cycle * 7 / 8
+    assert p100.dram_bytes_per_cycle == p150.dram_bytes_per_cycle
+    assert figures_of(card_by_name("p150-13x10")) is p150
 
 
 def test_tilizing_by_format() -> None:

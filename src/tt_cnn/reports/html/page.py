@@ -17,7 +17,7 @@ from tt_cnn.reports.html.queue_chart import queue_timeline
 from tt_cnn.reports.html.roofline import roofline
 from tt_cnn.reports.html.svg import short, tag, text
 from tt_cnn.reports.html.time_charts import bars, pie
-from tt_cnn.reports.records import Profile
+from tt_cnn.reports.records import Profile, between
 
 
 def write_report(
@@ -75,8 +75,8 @@ def _facts(profile: Profile) -> str:
     said = f"{size}batch {model.batch_size}, {model.precision or 'as recorded'}, executor {profile.executor}"
     facts = [
         (f"{profile.device_ns / 1e6:.3f} ms", "on the device"),
-        (f"{profile.device_fps:.0f}", "frames/s on the device"),
-        (f"{profile.fps:.0f}", "frames/s end to end"),
+        (f"{profile.device_fps:.0f}", f"frames/s on the device, predicted{between(profile.device_fps_band)}"),
+        (f"{profile.fps:.0f}", f"frames/s end to end, predicted{between(profile.fps_band)}"),
         (f"{len(profile.rows)}", "steps"),
         (f"{profile.macs / 1e9:.2f} G", "multiply-adds"),
         (f"{model.parameters / 1e6:.2f} M", "parameters"),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from tt_cnn.virtual.types.enums import Arch
 from tt_cnn.virtual.types.kept_hash import kept_hash
 
+_MOST_CORES = {Arch.WORMHOLE_B0: (8, 10), Arch.BLACKHOLE: (14, 10)}
+"""Columns and rows of Tensix cores on a chip, before any is harvested or taken for dispatch."""
+
 
 @kept_hash
 @dataclass(frozen=True)
@@ -35,6 +38,21 @@ class Card:
     @property
     def cores(self) -> int:
         return self.grid[0] * self.grid[1]
+
+    @property
+    def model(self) -> str:
+        """The name without a chosen grid."""
+        return self.name.split("-")[0]
+
+    def with_grid(self, grid: tuple[int, int]) -> Card:
+        """The same card with other cores for ops, as harvested boards and dispatch settings leave them."""
+        columns, rows = grid
+        most = _MOST_CORES[self.arch]
+        if not (0 < columns <= most[0] and 0 < rows <= most[1]):
+            raise ValueError(f"grid is {columns}x{rows}; a {self.model} has up to {most[0]}x{most[1]} cores")
+        if (columns, rows) == self.grid:
+            return self
+        return replace(self, name=f"{self.model}-{columns}x{rows}", grid=(columns, rows), tensix_dispatch_grid=None)
 
     def with_tensix_dispatch(self) -> Card:
         return replace(self, grid=self.tensix_dispatch_grid) if self.tensix_dispatch_grid else self

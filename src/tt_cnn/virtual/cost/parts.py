@@ -26,8 +26,10 @@ class Cycles(NamedTuple):
 class KernelCost:
     """Predicted times of one dispatched step, in nanoseconds.
 
-    `ns` is the kernel's duration. The parts say how long each unit of the busiest core works; they overlap. The `pm_`
-    times are those of upstream's own performance models, by its rules.
+    `ns` is the kernel's duration; eight of ten published durations lay between `low_ns` and `high_ns` where the model
+    predicted as much for the same op (`bands.py`; both are 0 in profiles of older files). The parts say how long each
+    unit of the busiest core works; they overlap. The `pm_` times are those of upstream's own performance models, by its
+    rules.
     """
 
     ns: float
@@ -41,6 +43,8 @@ class KernelCost:
     pm_ideal_ns: float
     pm_compute_ns: float
     pm_bandwidth_ns: float
+    low_ns: float = 0.0
+    high_ns: float = 0.0
 
     @property
     def compute_ns(self) -> float:

@@ -20,7 +20,7 @@ from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.types.enums import BufferType, NativeEnum
-from tt_cnn.virtual.types.geometry import MeshShape
+from tt_cnn.virtual.types.geometry import CoreCoord, MeshShape
 
 _DEFAULTS = {"card": "n150", "numerics": "device", "engine": "cpu", "hazards": "warn", "precision": "float32"}
 _CHOICES = ("numerics", "engine", "hazards", "precision")
@@ -57,8 +57,11 @@ def default_card() -> Card:
     return card_by_name(option("card", None))
 
 
-def _card(name: str | None, dispatch: DispatchCoreConfig | None) -> Card:
+def _card(name: str | None, dispatch: DispatchCoreConfig | None, grid: CoreCoord | Sequence[int] | None = None) -> Card:
     card = card_by_name(option("card", name))
+    if grid is not None:
+        columns, rows = (grid.x, grid.y) if isinstance(grid, CoreCoord) else grid
+        return card.with_grid((int(columns), int(rows)))
     if dispatch is not None and dispatch.type is DispatchCoreType.WORKER:
         return card.with_tensix_dispatch()
     return card
@@ -117,6 +120,7 @@ def open_device(
     dispatch_core_config: DispatchCoreConfig | None = None,
     worker_l1_size: int = 0,
     card: str | None = None,
+    grid: CoreCoord | Sequence[int] | None = None,
     numerics: str | None = None,
     engine: str | None = None,
     hazards: str | None = None,
@@ -126,13 +130,16 @@ def open_device(
 ) -> MeshDevice:
     """Open one chip of the virtual card.
 
+    `grid`: columns and rows of cores that ops may use, where the board's are not the card's usual ones: `(13, 10)` on a
+    p150 whose dispatch leaves them. `card="p150-13x10"` says the same.
+
     With `numerics="native"`, `precision="int8"` lets compiled replays compute in 8 bits where the PCC of their outputs
     against float32 stays above `guard` (0.99); with `engine="cuda"` too it is `"fp8"`. The first `samples` (4)
     different inputs are replayed as they would be without it.
     """
     refuse_unfollowed("open_device", worker_l1_size=worker_l1_size or None)
     return _open_chips(
-        _card(card, dispatch_core_config),
+        _card(card, dispatch_core_config, grid),
         [device_id],
         MeshShape(1, 1),
         numerics=numerics,
@@ -179,6 +186,7 @@ def open_mesh_device(
     worker_l1_size: int = 0,
     *,
     card: str | None = None,
+    grid: CoreCoord | Sequence[int] | None = None,
     numerics: str | None = None,
     engine: str | None = None,
     hazards: str | None = None,
@@ -188,7 +196,7 @@ def open_mesh_device(
 ) -> MeshDevice:
     """Open a row of chips for data parallelism. A mesh may be larger than one card: several cards are assumed."""
     refuse_unfollowed("open_mesh_device", offset=offset, worker_l1_size=worker_l1_size or None)
-    chosen = _card(card, dispatch_core_config)
+    chosen = _card(card, dispatch_core_config, grid)
     shape = mesh_shape if mesh_shape is not None else MeshShape(1, chosen.chips)
     if not isinstance(shape, MeshShape):
         shape = MeshShape(*shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -40,6 +40,7 @@ class Figures:
     l1_latency_cycles: float
     dram_latency_cycles: float
     dram_banks: int
+    """That the rates of all DRAM together are for."""
     dram_total_bytes_per_cycle: float
     dram_read_bytes_per_cycle: float
     """Of interleaved pages, all cores together over one network."""
@@ -63,6 +64,8 @@ class Figures:
     neighbours_bytes_per_cycle: float
     """Of cores that all send to those next to them, together."""
     loopback_latency_cycles: float
+    shared_pages_factor: float
+    """How much longer pages take that all cores read in the same order: they crowd the same banks."""
     page_cycles: float
     barrier_cycles: float
     handover_cycles: float
@@ -96,6 +99,10 @@ class Figures:
     offsets_cycles: float
     unary_cycles: float
     vector_rows: float
+    pass_cycles: float
+    reduce_tile_cycles: float
+    constant_tile_cycles: float
+    """Of a reader that fills a tile with a constant: the factor of a sum, an epsilon."""
 
     gap_traced_ns: float
     host_step_ns: float
@@ -143,5 +150,24 @@ def _figures_by_name(card: str) -> Figures:
     return Figures(**{f.name: table[f.name]["value"] for f in fields(Figures)})
 
 
+_OF_ALL_BANKS = (
+    "dram_total_bytes_per_cycle",
+    "dram_read_bytes_per_cycle",
+    "dram_write_bytes_per_cycle",
+    "dram_output_bytes_per_cycle",
+    "dram_read_against_bytes_per_cycle",
+    "dram_write_against_bytes_per_cycle",
+)
+"""Rates that follow the number of DRAM banks."""
+
+
+@lru_cache
 def figures_of(card: Card) -> Figures:
-    return _figures_by_name(card.name)
+    """A card's figures, with its own number of DRAM banks."""
+    figures = _figures_by_name(card.model)
+    if card.dram_banks == figures.dram_banks:
+        return figures
+    share = card.dram_banks / figures.dram_banks
+    rates = {name: getattr(figures, name) * share for name in _OF_ALL_BANKS}
+    access = figures.dram_write_access_cycles / share
+    return replace(figures, dram_banks=card.dram_banks, dram_write_access_cycles=access, **rates)

@@ -14,6 +14,7 @@ import torch
 from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.rows import Stream
 from tt_cnn.virtual.cost.tensix import BlockProduct, vector_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import host_round
@@ -38,6 +39,10 @@ _KEPT = DataType.BFLOAT16
 """Scores, exponentials and sums are stored in this format between the program's phases."""
 _DEFAULT_FIDELITY = MathFidelity.HiFi2
 """Of a call without a compute config, whose exponentials are approximate (sdpa.cpp)."""
+_PASSES_A_CHUNK = 5
+"""For a chunk of keys: scores, their maximum, their exponential, its sum and the result."""
+_CONSTANTS = 2
+"""Tiles that the writer fills: the factor of the sums, and ones."""
 _SCORE_PASSES, _RESULT_PASSES = 3, 2
 """What tiles go through beside the products: scores for their maximum, their exponential and its sum; results to be
 scaled down when a larger maximum came, and added up."""
@@ -60,15 +65,19 @@ class AttentionProgram(ComputeProgram):
     """Tiles of a head."""
     query_chunks: int
     """That a core works on."""
-    key_chunks: int
+    key_chunks: float
     """For each of them, on an average where it is causal: the later half of the keys is not looked at."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         """Scores are a product on the matrix unit, their exponentials the vector unit's work, results one more product.
 
-        All keys and values are read again for every chunk of queries.
+        All keys and values are read again for every chunk of queries. With each chunk of keys the unpacker and packer
+        change from one to the next of several short passes. Cores beyond the chunks have nothing to do.
         """
         q, k, v, *mask = (slot.spec for slot in step.inputs)
+        batch, heads, length, _ = q.padded_shape
+        worked = batch * heads * div_up(length, self.rows * TILE_SIZE)
+        cores = min(step.cores.num_cores(), div_up(worked, self.query_chunks))
         chunks = self.query_chunks * self.key_chunks
         scores, results = chunks * self.rows * self.columns, chunks * self.rows * self.width
         products = (
@@ -79,21 +88,27 @@ class AttentionProgram(ComputeProgram):
         multiplied = chunks * sum(product.cycles(figures) for product in products)
         vector = scores * vector_cycles(figures, "exp", True)
         passed = (_SCORE_PASSES * scores + _RESULT_PASSES * results) * figures.elementwise_cycles
+        changes = chunks * _PASSES_A_CHUNK * figures.reconfigure_cycles
         queries, keys = self.rows * self.width, self.columns * self.width
-        return overlapped_cycles(
+        streamed = overlapped_cycles(
             figures,
-            step.cores.num_cores(),
+            cores,
             [
                 Tiles(q, self.query_chunks * queries, queries),
                 *(Tiles(one, chunks * keys, keys) for one in (k, v)),
                 *(Tiles(one, scores, self.rows * self.columns) for one in mask),
             ],
             [Tiles(step.outputs[0].spec, self.query_chunks * queries, queries)],
-            compute=multiplied + passed + vector,
+            compute=multiplied + passed + vector + changes,
             matrix=matrix,
             vector=vector,
             unpack_pack=passed,
         )
+        first = Stream(q, queries + keys, queries + keys).together(figures, cores)
+        out = step.outputs[0].spec
+        last = Stream(out, queries, queries).together(figures, cores, read=False)
+        start = _CONSTANTS * figures.constant_tile_cycles
+        return streamed._replace(total=streamed.total + start + first + last)
 
     def _product(self, width: int, inner: int, left: DataType, right: DataType) -> BlockProduct:
         """Sub-blocks of a row of tiles, as wide as the registers allow."""
@@ -169,8 +184,8 @@ class ScaledDotProductAttention(Operation):
             rows=rows,
             columns=columns,
             width=q.spec.padded_shape[3] // TILE_SIZE,
-            query_chunks=_chunks_a_core(cores.num_cores(), q.spec, causal, rows),
-            key_chunks=div_up(key_chunks + 1, 2) if causal else key_chunks,
+            query_chunks=(queries := _chunks_a_core(cores.num_cores(), q.spec, causal, rows)),
+            key_chunks=(key_chunks + 1) / 2 if causal and queries > 1 else key_chunks,
         )
         planner.dispatch(replace(program, buffers=_buffers(program, inputs)), inputs, [output])
         planner.free(*scaled)

@@ -10,6 +10,7 @@ import torch
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.rows import Stream
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles, vector_cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
@@ -47,7 +48,8 @@ class BatchNormProgram(ComputeProgram):
     def time(self, step: Step, figures: Figures) -> Cycles:
         """A tile meets each of a channel's values in turn: less the mean, by the root's inverse, scaled, shifted.
 
-        The values are read, and the root is taken, whenever a core comes to another channel.
+        The values are read, and the root is taken, whenever a core comes to another channel. Tiles go one by one, each
+        waited for; the first passes through alone, and so does the last.
         """
         x, *values = (slot.spec for slot in step.inputs)
         out = step.outputs[0].spec
@@ -58,7 +60,7 @@ class BatchNormProgram(ComputeProgram):
         moved = max(2 * unpack_cycles(figures, x.dtype), pack_cycles(figures, out.dtype))
         root = vector_cycles(figures, "rsqrt", False)
         passed = share * len(values) + channels
-        return overlapped_cycles(
+        streamed = overlapped_cycles(
             figures,
             cores,
             [Tiles(x, share), *(Tiles(one, channels) for one in values)],
@@ -67,6 +69,9 @@ class BatchNormProgram(ComputeProgram):
             vector=channels * root,
             unpack_pack=passed * moved,
         )
+        first = sum(Stream(one, 1, 1).together(figures, cores) for one in (x, *values)) + figures.constant_tile_cycles
+        last = len(values) * figures.elementwise_cycles + Stream(out, 1, 1).together(figures, cores, read=False)
+        return streamed._replace(total=streamed.total + first + last)
 
 
 @dataclass(frozen=True, kw_only=True)

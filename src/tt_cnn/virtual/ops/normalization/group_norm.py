@@ -12,13 +12,13 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.accumulation import average
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.group_norm_buffers import interleaved_buffers, shard_buffers
 from tt_cnn.virtual.ops.normalization.group_norm_checks import check_blocks, check_call, check_grid, check_tensors
-from tt_cnn.virtual.ops.normalization.group_norm_problem import Problem, largest_grid
+from tt_cnn.virtual.ops.normalization.group_norm_problem import GroupShare, Problem, largest_grid
+from tt_cnn.virtual.ops.normalization.time import group_norm_cycles
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.planning.plan import Planner, Slot
@@ -30,6 +30,9 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
+_READS = 3
+"""Of interleaved tensors: for the mean, for the variance, for the result."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupNormProgram(ComputeProgram):
@@ -38,12 +41,14 @@ class GroupNormProgram(ComputeProgram):
     epsilon: float
     out_blocks: int | None
     by_welford: bool
+    share: GroupShare
     given: tuple[str, ...]
     """Which tensors come after the input."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        """Tiles go through the core three times: for the mean, for the variance, for the result."""
-        return streamed_cycles(step, figures, passes=3)
+        scaled = sum(name in self.given for name in ("weight", "bias"))
+        reads = 0 if step.inputs[0].spec.is_sharded else _READS
+        return group_norm_cycles(step, figures, self.compute, self.share, scaled, reads)
 
 
 @op("group_norm")
@@ -143,6 +148,7 @@ class GroupNorm(Operation):
             epsilon=epsilon,
             out_blocks=out_blocks,
             by_welford=by_welford,
+            share=problem.share,
             given=has,
         )
         planner.dispatch(program, [source, *others], [out])

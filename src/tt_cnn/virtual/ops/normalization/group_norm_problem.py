@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.ops.matmul.problem import Compute
@@ -48,6 +49,20 @@ def tile_spans(channels: int, group: int) -> set[int]:
     """How many tiles groups touch that lie one after the other."""
     starts = range(0, max(1, channels), max(1, group))
     return {(start + group - 1) // TILE_SIZE - start // TILE_SIZE + 1 for start in starts}
+
+
+class GroupShare(NamedTuple):
+    """What a core has of a group norm, in tiles."""
+
+    height: int
+    """Of one image."""
+    tiles: int
+    across: int
+    """That a group touches."""
+    groups: int
+    """Of all images that the core has a part of."""
+    members: int
+    """Cores that share a group."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +133,23 @@ class Problem:
     @property
     def block_width(self) -> int:
         return max(tile_spans(self.channels_a_core, self.group))
+
+    @property
+    def share(self) -> GroupShare:
+        if self.x.is_sharded:
+            height, width = self.x.shard.shape
+        else:
+            height, width = div_up(self.rows, self.down) * TILE_SIZE, self.channels_a_core
+        pixels = self.x.padded_shape[2]
+        images = max(1, height // max(1, pixels))
+        rows = div_up(height, TILE_SIZE)
+        return GroupShare(
+            height=div_up(rows, images),
+            tiles=rows * div_up(width, TILE_SIZE),
+            across=max(tile_spans(width, self.group)),
+            groups=images * div_up(self.groups, max(1, self.channels // max(1, width))),
+            members=max(1, div_up(pixels, max(1, height))),
+        )
 
     @property
     def blocks(self) -> int:

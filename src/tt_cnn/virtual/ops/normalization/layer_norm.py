@@ -13,7 +13,6 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.layout.work_split import split_work
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import (
@@ -22,6 +21,7 @@ from tt_cnn.virtual.ops.normalization.configs import (
 )
 from tt_cnn.virtual.ops.normalization.layer_norm_buffers import Rows, interleaved_sizes, shard_buffers
 from tt_cnn.virtual.ops.normalization.layer_norm_checks import Config, check_norm
+from tt_cnn.virtual.ops.normalization.time import row_norm_cycles, sharded_norm_cycles
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import staged, tiles, usable_l1
 from tt_cnn.virtual.ops.reduction.values import sum_rows
@@ -48,10 +48,14 @@ class RowNormProgram(ComputeProgram):
     """What the kernels run with."""
     in_pieces: bool
     """A row does not fit L1."""
+    given: tuple[str, ...]
+    """Which tensors come after the input."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        """Tiles go through the core three times: for the mean, for the variance, for the result."""
-        return streamed_cycles(step, figures, passes=3)
+        named = {name: slot.spec for name, slot in zip(self.given, step.inputs[1:], strict=True)}
+        if self.factory == "LayerNormShardedProgramFactory":
+            return sharded_norm_cycles(step, figures, self.settings, self.centered, named)
+        return row_norm_cycles(step, figures, self.settings, self.centered, named, self.in_pieces)
 
 
 class _RowNorm(Operation):
@@ -134,6 +138,7 @@ class _RowNorm(Operation):
             centered=self.centered,
             settings=settings,
             in_pieces=in_pieces,
+            given=has,
         )
         planner.dispatch(step, [x, *others], [out])
         return [out]

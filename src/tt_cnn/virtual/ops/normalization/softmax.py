@@ -14,10 +14,10 @@ from tt_cnn.virtual.numerics import VectorUnit, matrix_unit, run_unary
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.numerics.vector_unit.order import largest
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import plan_tilize_with_padding, tiled_shape
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig, SoftmaxShardedMultiCoreProgramConfig
+from tt_cnn.virtual.ops.normalization.time import softmax_cycles
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_rows
@@ -57,8 +57,18 @@ class SoftmaxProgram(ComputeProgram):
     config: SoftmaxShardedMultiCoreProgramConfig | None
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        """Tiles go through the core three times: for the maximum, for the exponentials, for the result."""
-        return streamed_cycles(step, figures, passes=3)
+        """By the program's units: rows of tiles, columns of them, or tiles of a leading dimension behind each other."""
+        x = step.inputs[0].spec
+        back = len(x.shape) - self.dim
+        matrices, rows, columns = tiles(x)
+        if back == 1:
+            length, units = columns, matrices * rows
+        elif back == 2:
+            length, units = rows, matrices * columns
+        else:
+            length = x.padded_shape[self.dim]
+            units = x.num_pages // max(1, length)
+        return softmax_cycles(step, figures, self.settings, units, length, self.factory.endswith("Large"))
 
 
 class _Softmax(Operation):

@@ -11,14 +11,15 @@ from math import lcm
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.rows import Passes
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
-from tt_cnn.virtual.ops.eltwise.time import streamed_cycles
+from tt_cnn.virtual.ops.reduction.time import reduce_cycles
 from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
 from tt_cnn.virtual.ops.shape.programs import borrowed
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
+from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, MathFidelity, TensorMemoryLayout
+from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, div_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -54,7 +55,18 @@ class ReduceProgram(ComputeProgram):
     """Parts of the columns that are reduced each on its own; the next step reduces those."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return streamed_cycles(step, figures)
+        matrices, rows, columns = tiles(step.inputs[0].spec)
+        units, length = {
+            "W": (matrices * rows, columns),
+            "H": (matrices * columns * self.slices, div_up(rows, self.slices)),
+            "HW": (matrices, rows * columns),
+        }[self.along]
+        settings = self.compute
+        passes = Passes(
+            figures, settings.fidelity if settings else MathFidelity.HiFi4, settings.fp32 if settings else False
+        )
+        at_once = _BATCH if self.along == "W" and length >= _BATCH else 1
+        return reduce_cycles(step, figures, passes, units, length, at_once)
 
 
 _LEAST_ROWS = {Layout.TILE: 20, Layout.ROW_MAJOR: 16}

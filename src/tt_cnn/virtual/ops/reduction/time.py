@@ -7,9 +7,11 @@ from typing import ClassVar
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.cost.rows import Passes, Stream, dealt_rows
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.planning.program import Program, Step
+from tt_cnn.virtual.types.enums import Layout
 
 SORT_STEPS = 21
 """Of a bitonic network that sorts 64 elements, two tiles deep: 1 + 2 + ... + 6."""
@@ -56,3 +58,30 @@ class FoldingProgram(Program):
             vector=tiles * vector,
             unpack_pack=max(tiles * unpack, outputs * pack),
         )
+
+
+def reduce_cycles(step: Step, figures: Figures, passes: Passes, units: int, length: int, at_once: int) -> Cycles:
+    """`units` results of `length` tiles each, dealt to the cores; tiles are read `at_once` and added to the sums.
+
+    Shards are at hand. A result is handed to the packer and written, with a wait for it, while the next is made.
+    """
+    x, out = step.inputs[0].spec, step.outputs[0].spec
+    cores = step.cores.num_cores()
+    most, average = dealt_rows(units, cores)
+    read = Stream(x, length, at_once)
+    write = Stream(out, 1, 1)
+    compute = length * passes.total + passes.plain + figures.sync_cycles
+    if x.layout is Layout.ROW_MAJOR:
+        compute += length * figures.tilize(x.dtype, x.dtype, passes.fp32)
+    pace = max(compute, read.alone(figures), write.alone(figures, read=False))
+    busy = read.crowded(figures, cores) + write.crowded(figures, cores, read=False)
+    first = read.together(figures, cores) + compute
+    start = figures.constant_tile_cycles + 2 * figures.reconfigure_cycles
+    total = start + first + max((most - 1) * pace, (average - 1) * busy) + write.together(figures, cores, read=False)
+    in_dram = x.memory_config.is_dram() or out.memory_config.is_dram()
+    return Cycles(
+        total,
+        unpack_pack=most * compute,
+        dram=average * busy if in_dram else 0.0,
+        noc=0.0 if in_dram else average * busy,
+    )
