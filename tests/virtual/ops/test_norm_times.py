@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
+from tests.virtual.cost.layers import steps_of
+from tests.virtual.networks.noting import PlanOnlyCard
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.ops.operation import OPERATIONS, make_plan
-from tt_cnn.virtual.types.geometry import Shape
-from tt_cnn.virtual.types.tensor_spec import Spec
 
 TILE, ROWS = ttnn.TILE_LAYOUT, ttnn.ROW_MAJOR_LAYOUT
 
 
 def predicted_us(card: str, name: str, shapes: list[tuple[int, ...]], **options: Any) -> float:
     """Of a call's last step; tensors are bfloat16 in DRAM, weights in rows of 32 where they have several."""
-    with ttnn.manage_device(0, card=card, engine="torch", hazards="off") as device:
-        device.no_dispatch = True
-        layouts = [TILE] + [ROWS if shape[-1] == 32 else TILE for shape in shapes[1:]]
-        specs = [Spec(Shape(shape), ttnn.bfloat16, layout) for shape, layout in zip(shapes, layouts, strict=True)]
-        x, *weights = (ttnn.empty(s.shape, s.dtype, s.layout, device=device) for s in specs)
+    layouts = [TILE] + [ROWS if shape[-1] == 32 else TILE for shape in shapes[1:]]
+    device = PlanOnlyCard(card)
+    try:
+        x, *weights = (
+            ttnn.empty(shape, ttnn.bfloat16, layout, device=device)
+            for shape, layout in zip(shapes, layouts, strict=True)
+        )
         named = dict(zip(("weight", "bias"), weights, strict=False))
-        operation = OPERATIONS[name]
-        call = operation.bind((x,), named | options)
-        plan = make_plan(device, operation, specs, list(range(len(specs))), call.attributes)
-        *_, step = plan.steps  # after what fills the padding
+        *_, step = steps_of(device, lambda: getattr(ttnn, name)(x, **named, **options))  # after what fills the padding
         return kernel_cost(step, device.card).ns / 1e3
+    finally:
+        device.close()
 
 
 @pytest.mark.parametrize(
