@@ -107,7 +107,7 @@ def _show(made: Profile, top: int) -> None:
     model = made.model
     height, width = model.resolution
     _say(
-        f"{model.title} {height}x{width}, batch {model.batch_size}, on {made.card}, predicted: "
+        f"{model.title} {height}x{width}, {made.batch}, on {made.card}, predicted: "
         f"{made.device_ns / 1e6:.3f} ms on the device, {made.device_fps:.0f} fps{between(made.device_fps_band)}; "
         f"{made.fps:.0f} fps{between(made.fps_band)} end to end with {made.executor}"
     )

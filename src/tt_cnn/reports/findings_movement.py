@@ -286,7 +286,8 @@ def _small_pages(profile: Profile, transfer: Transfer) -> Iterator[Finding]:
         "with its two last dimensions exchanged": (transfer.bytes, rows * dtype.element_bytes),
     }
     times = {
-        how: transfer_ns(profile.card_data, transfer.direction, size, page) for how, (size, page) in choices.items()
+        how: transfer_ns(profile.card_data, transfer.direction, size, page, profile.chips)
+        for how, (size, page) in choices.items()
     }
     how = min(times, key=lambda one: times[one])
     written = transfer.direction == "write"

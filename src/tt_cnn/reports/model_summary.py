@@ -134,7 +134,10 @@ def card_facts(profile: Profile) -> list[tuple[str, str]]:
     height, width = model.resolution
     return [
         ("task", model.task or "unknown"),
-        ("input", f"{model.batch_size}x3x{height}x{width}"),
+        (
+            "input",
+            f"{model.batch_size}x3x{height}x{width}" + (f" on each of {profile.chips} chips" * (profile.chips > 1)),
+        ),
         ("outputs", ", ".join(model.outputs) or "unknown"),
         ("precision", model.precision or "as recorded"),
         ("parameters", _count(model.parameters)),

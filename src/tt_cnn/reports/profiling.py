@@ -22,6 +22,7 @@ from tt_cnn.reports.profile_rows import Reading, read_rows
 from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
 from tt_cnn.reports.recording import PlanningCard, Recorded, recorded
 from tt_cnn.reports.records import ExecutorResult, ModelFacts, Profile, Span
+from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.tracing.trace import estimate_size
@@ -48,7 +49,7 @@ class PlannedModel:
     def host_input(self) -> Any:
         """Zeros: nothing is computed with them."""
         height, width = self.model.resolution
-        return self.model.to_host_input(torch.zeros(self.model.batch_size, 3, height, width))
+        return self.model.to_host_input(torch.zeros(self.model.batch_size * self.model.chips, 3, height, width))
 
     @property
     def facts(self) -> ModelFacts:
@@ -88,10 +89,10 @@ def planned_model(
     precision: str = "tuned",
     l1_small_size: int | None = None,
 ) -> Iterator[PlannedModel]:
-    """The model with weights that nobody looks at: what happens to be in their memory."""
+    """The model on all chips of a card, with weights that nobody looks at: what happens to be in their memory."""
     entry = model_entry(name)
     small = entry.l1_small_size if l1_small_size is None else l1_small_size
-    device = PlanningCard(card, small)
+    device = PlanningCard(card, small, chips=card_by_name(card).chips)
     try:
         with _NoValues():
             reference = entry.reference().eval()
@@ -123,7 +124,7 @@ def profile_model(
     with planned_model(name, card, resolution, batch_size, precision) as planned, no_collection():
         device = planned.device
         runs = {each: run_executor(planned, each) for each in EXECUTORS}
-        results = tuple(_result(each, run.timeline, batch_size) for each, run in runs.items())
+        results = tuple(_result(each, run.timeline, batch_size * device.chips) for each, run in runs.items())
         chosen = runs[executor]
         reading = _with_gaps(read_rows(chosen.one_input, device, chosen.traced), chosen.timeline)
         return Profile(
@@ -168,7 +169,7 @@ def profile_commands(
     batch_size: int = 1,
 ) -> Profile:
     """What was recorded on a device with `tt_cnn.reports.recording.recorded`, as one input's work."""
-    timeline = timeline_of([list(recorded)], device.card, traced)
+    timeline = timeline_of([list(recorded)], device, traced)
     reading = _with_gaps(read_rows(recorded, device, traced), timeline)
     return Profile(
         **_common(device, reading),
@@ -177,7 +178,7 @@ def profile_commands(
         executor="trace" if traced else "plain",
         transfers=transfers_of(recorded, device),
         timeline=_last_inputs(timeline, reading),
-        executors=(_result("trace" if traced else "plain", timeline, batch_size),),
+        executors=(_result("trace" if traced else "plain", timeline, batch_size * device.chips),),
         trace_bytes=_trace_bytes(recorded),
     )
 
@@ -190,6 +191,7 @@ def _common(device: MeshDevice, reading: Reading) -> dict[str, Any]:
         "calls": tuple(reading.calls),
         "buffers": tuple(reading.buffers),
         "signposts": tuple(reading.signposts),
+        "chips": device.chips,
         "l1_size": device.card.l1_size - device.card.l1_base,
         "l1_base": device.card.l1_base,
         "l1_small_needed": device.memory.regions[BufferType.L1_SMALL].allocated,
@@ -227,7 +229,7 @@ def run_executor(planned: PlannedModel, name: str) -> ExecutorRun:
         finally:
             executor.cleanup()
     streams = [_with_replays(one, captured) for one in inputs]
-    return ExecutorRun(executor.traced, _one_input(streams), timeline_of(streams, planned.device.card, executor.traced))
+    return ExecutorRun(executor.traced, _one_input(streams), timeline_of(streams, planned.device, executor.traced))
 
 
 def _with_replays(notes: list[Recorded], captured: list[Recorded]) -> list[Recorded]:
@@ -253,10 +255,10 @@ def _is_read(note: Recorded) -> bool:
     return command.plan is None and bool(command.accesses) and not any(access.write for access in command.accesses)
 
 
-def _result(name: str, timeline: Timeline, batch_size: int) -> ExecutorResult:
+def _result(name: str, timeline: Timeline, images: int) -> ExecutorResult:
     return ExecutorResult(
         executor=name,
-        fps=1e9 * batch_size / timeline.input_ns if timeline.input_ns else 0.0,
+        fps=1e9 * images / timeline.input_ns if timeline.input_ns else 0.0,
         input_ns=timeline.input_ns,
         latency_ns=timeline.latency_ns,
     )

@@ -9,7 +9,6 @@ from typing import Literal
 from tt_cnn.reports.recording import Recorded
 from tt_cnn.reports.records import Span, SpanKind, Transfer
 from tt_cnn.signpost import is_signpost
-from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.between import transfer_ns
 from tt_cnn.virtual.cost.schedule import Enqueued, schedule
 from tt_cnn.virtual.cost.schedule import Transfer as Moved
@@ -27,9 +26,9 @@ class Timeline:
     latency_ns: float
 
 
-def timeline_of(streams: Sequence[Sequence[Recorded]], card: Card, traced: bool) -> Timeline:
+def timeline_of(streams: Sequence[Sequence[Recorded]], device: MeshDevice, traced: bool) -> Timeline:
     """`streams` holds what was enqueued with each input; after the last of them only reads that were late."""
-    book = _Book(card)
+    book = _Book(device)
     for number, stream in enumerate(streams):
         book.begin_input(number)
         for note in stream:
@@ -44,14 +43,14 @@ def timeline_of(streams: Sequence[Sequence[Recorded]], card: Card, traced: bool)
 
 def transfers_of(notes: Iterable[Recorded], device: MeshDevice) -> tuple[Transfer, ...]:
     """Writes and reads among the commands."""
-    return tuple(_transfer(note, device.card) for note in notes if is_transfer(note.command))
+    return tuple(_transfer(note, device) for note in notes if is_transfer(note.command))
 
 
 def is_transfer(command: Command) -> bool:
     return command.plan is None and command.trace_id is None and bool(command.accesses)
 
 
-def _transfer(note: Recorded, card: Card) -> Transfer:
+def _transfer(note: Recorded, device: MeshDevice) -> Transfer:
     command = note.command
     direction: Literal["write", "read"] = "write" if any(a.write for a in command.accesses) else "read"
     spec = _buffer_of(note).spec
@@ -62,7 +61,7 @@ def _transfer(note: Recorded, card: Card) -> Transfer:
         queue=command.queue,
         bytes=size,
         page_bytes=spec.page_bytes,
-        ns=transfer_ns(card, direction, size, spec.page_bytes),
+        ns=transfer_ns(device.card, direction, size, spec.page_bytes, device.chips),
         shape=tuple(spec.shape),
         dtype=spec.dtype.name,
         memory=f"{spec.memory_config.buffer_type.name}_{spec.memory_config.memory_layout.name}",
@@ -82,7 +81,7 @@ def _buffer_of(note: Recorded) -> LiveBuffer:
 class _Book:
     """Commands as the cost model's schedule takes them. Their ticks on the queues say what they come after."""
 
-    card: Card
+    device: MeshDevice
     _enqueued: list[Enqueued] = field(default_factory=list)
     _inputs: list[int] = field(default_factory=list)
     _layers: list[str] = field(default_factory=list)
@@ -100,7 +99,7 @@ class _Book:
         command = note.command
         work: list[Step] | Moved = [placed.step for placed in command.steps]
         if is_transfer(command):
-            moved = _transfer(note, self.card)
+            moved = _transfer(note, self.device)
             work = Moved(moved.direction, moved.bytes, moved.page_bytes)
         while len(self._by_tick) < len(note.after):
             self._by_tick.append({})
@@ -125,7 +124,7 @@ class _Book:
     def spans(self, traced: bool) -> list[Span]:
         spans: list[Span] = []
         rows = list(self._first_rows)
-        for timed in schedule(self._enqueued, self.card, traced):
+        for timed in schedule(self._enqueued, self.device.card, traced, self.device.chips):
             work, number = self._enqueued[timed.call].work, self._inputs[timed.call]
             if isinstance(work, Moved):
                 kind: SpanKind = work.direction

@@ -46,11 +46,11 @@ def recorded(device: MeshDevice) -> Iterator[list[Recorded]]:
 class PlanningCard(MeshDevice):
     """Plans, allocates, traces and checks as any card does, and computes nothing: reads give zeros."""
 
-    def __init__(self, name: str, l1_small_size: int = 0, trace_region_size: int = 0) -> None:
+    def __init__(self, name: str, l1_small_size: int = 0, trace_region_size: int = 0, chips: int = 1) -> None:
         super().__init__(
             card_by_name(name),
-            shape=MeshShape(1, 1),
-            device_ids=[0],
+            shape=MeshShape(1, chips),
+            device_ids=list(range(chips)),
             num_command_queues=2,
             l1_small_size=l1_small_size,
             trace_region_size=trace_region_size,

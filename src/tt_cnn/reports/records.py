@@ -322,10 +322,23 @@ class Profile:
     trace_bytes: int
     """An estimate of the trace's size."""
     accuracy: tuple[Accuracy, ...] = ()
+    chips: int = 1
+    """Each with the same model and a batch of its own. Rows are one chip's."""
     findings: tuple[Finding, ...] | None = field(default=None, compare=False)
     """What `findings.find` found; None where nobody looked. Files have them, as they lack the calls."""
     calls: tuple[CallRecord, ...] = field(default=(), compare=False, repr=False, metadata=IN_MEMORY)
     """By the numbers that rows have of them; none where the profile was read from a file."""
+
+    @property
+    def images(self) -> int:
+        """Of one pass, on all chips."""
+        return self.model.batch_size * self.chips
+
+    @property
+    def batch(self) -> str:
+        """In words."""
+        each = f" on each of {self.chips} chips" if self.chips > 1 else ""
+        return f"batch {self.model.batch_size}{each}"
 
     @cached_property
     def device_ns(self) -> float:
@@ -338,7 +351,7 @@ class Profile:
 
     @property
     def device_fps(self) -> float:
-        return 1e9 * self.model.batch_size / self.device_ns if self.rows else 0.0
+        return 1e9 * self.images / self.device_ns if self.rows else 0.0
 
     @cached_property
     def device_band(self) -> Band:
@@ -372,7 +385,7 @@ class Profile:
         return self._rates(shortest, max(interval, interval + high + self.gaps_ns - max(busy, interval)))
 
     def _rates(self, shortest_ns: float, longest_ns: float) -> Band:
-        frames = 1e9 * self.model.batch_size
+        frames = 1e9 * self.images
         return Band(*(frames / ns if ns > 0 else 0.0 for ns in (longest_ns, shortest_ns)))
 
     @property

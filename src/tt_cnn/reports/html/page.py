@@ -72,7 +72,7 @@ def _facts(profile: Profile) -> str:
     model = profile.model
     height, width = model.resolution
     size = f"{height}×{width}, " if height else ""
-    said = f"{size}batch {model.batch_size}, {model.precision or 'as recorded'}, executor {profile.executor}"
+    said = f"{size}{profile.batch}, {model.precision or 'as recorded'}, executor {profile.executor}"
     facts = [
         (f"{profile.device_ns / 1e6:.3f} ms", "on the device"),
         (f"{profile.device_fps:.0f}", f"frames/s on the device, predicted{between(profile.device_fps_band)}"),

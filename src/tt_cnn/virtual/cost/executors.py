@@ -83,8 +83,8 @@ _EXECUTORS: dict[str, tuple[Callable[[_Line, Pass, int], None], bool]] = {
 """By the names of `models.pipelines`: what is enqueued for an input, and whether the model is a trace."""
 
 
-def input_ns(executor: str, one: Pass, card: Card) -> float:
-    """Nanoseconds from one input's end to the next one's, in the steady state."""
+def input_ns(executor: str, one: Pass, card: Card, chips: int = 1) -> float:
+    """Nanoseconds from one input's end to the next one's, in the steady state; on several chips an input for each."""
     if executor not in _EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(_EXECUTORS)}")
     enqueue, traced = _EXECUTORS[executor]
@@ -93,7 +93,7 @@ def input_ns(executor: str, one: Pass, card: Card) -> float:
     for number in range(_INPUTS):
         enqueue(line, one, number)
         last.append(len(line.calls) - 1)
-    times = schedule(line.calls, card, traced)
+    times = schedule(line.calls, card, traced, chips)
     ends = {timed.call: timed.end_ns for timed in times}
     finished = [max(end for call, end in ends.items() if call <= number) for number in last]
     return (finished[-1] - finished[-1 - _STEADY]) / _STEADY

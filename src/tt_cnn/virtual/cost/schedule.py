@@ -46,8 +46,8 @@ class Timed:
     transfer: bool
 
 
-def schedule(enqueued: Sequence[Enqueued], card: Card, traced: bool) -> list[Timed]:
-    """Start and end of every step and transfer.
+def schedule(enqueued: Sequence[Enqueued], card: Card, traced: bool, chips: int = 1) -> list[Timed]:
+    """Start and end of every step and transfer. Several chips do the same, each with tensors of its own.
 
     Steps need the cores, so those of both queues are one after the other, with a gap; transfers need the network and
     the host link only, and go on meanwhile. Without a trace a step also waits for the host, which dispatches one after
@@ -63,7 +63,7 @@ def schedule(enqueued: Sequence[Enqueued], card: Card, traced: bool) -> list[Tim
         now = max([queues.get(call.queue, 0.0), *(ends[other] for other in call.after)])
         if isinstance(call.work, Transfer):
             start = max(now, links.get(call.work.direction, 0.0))
-            now = start + transfer_ns(card, call.work.direction, call.work.bytes, call.work.page_bytes)
+            now = start + transfer_ns(card, call.work.direction, call.work.bytes, call.work.page_bytes, chips)
             links[call.work.direction] = now
             times.append(Timed(number, call.queue, call.name or call.work.direction, start, now, True))
         else:

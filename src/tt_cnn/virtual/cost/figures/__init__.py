@@ -109,6 +109,9 @@ class Figures:
     """The host's time to dispatch a step when there is no trace."""
     write_gb_per_s: Table
     read_gb_per_s: Table
+    remote_write_gb_per_s: Table
+    """To a chip that is reached over the ethernet of another."""
+    remote_read_gb_per_s: Table
     write_start_ns: float
     read_start_ns: float
 
