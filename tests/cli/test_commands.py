@@ -161,7 +161,7 @@ def test_errors_have_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 1
-    assert "tt-cnn: card is 'n15'; the virtual cards are n150, n300, p150" in capsys.readouterr().err
+    assert "tt-cnn: card is 'n15'; the virtual cards are n150, n300, t3000, galaxy, p150" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ def test_what_does_not_go_together_is_refused(stripes: str, arguments: list[str]
     [
         (["stripes:ENTRY", "--image", "nowhere.png"], "nowhere.png: there is no such file or folder"),
         (["stripes:ENTRY", "--video", "nowhere.mp4"], "nowhere.mp4: there is no such video"),
-        (["stripes:ENTRY", "--card", "e75"], "the virtual cards are n150, n300, p150"),
+        (["stripes:ENTRY", "--card", "e75"], "the virtual cards are n150, n300, t3000, galaxy, p150"),
     ],
 )
 def test_mistakes_are_told(

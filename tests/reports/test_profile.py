@@ -243,3 +243,9 @@ def test_an_n300_has_a_batch_on_each_chip(profile_of: Callable[..., Profile]) ->
     assert 1.8 < both.fps / one.fps < 2.0
     assert both.fps == pytest.approx(9200, rel=0.15)
     assert both.batch == "batch 16 on each of 2 chips"
+
+
+@pytest.mark.parametrize(("card", "published"), [("t3000", 35_800), ("galaxy", 96_800)])
+def test_machines_of_several_boards(card: str, published: float) -> None:
+    """ResNet50, batch 16 on each chip, published end to end. On a Galaxy eight chips wait for one link."""
+    assert profile_model("resnet50", card=card, batch_size=16).fps == pytest.approx(published, rel=0.15)

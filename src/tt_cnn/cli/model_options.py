@@ -26,8 +26,8 @@ Card = Annotated[
     str | None,
     typer.Option(
         "--card",
-        help="The virtual card: n150, n300 (both chips), p150 or p100; p150-13x10 for another grid of cores. "
-        "[default: n150]",
+        help="The virtual card: n150, n300 (both chips), t3000 (8), galaxy (32), p150 or p100; "
+        "p150-13x10 for another grid of cores. [default: n150]",
     ),
 ]
 Executor = Annotated[

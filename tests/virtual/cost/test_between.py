@@ -55,4 +55,6 @@ def test_chips_of_a_card_share_its_link_and_the_second_is_reached_over_ethernet(
     assert transfer_ns(n300, "write", SIZE, 2048, chips=2) - start == pytest.approx(2 * SIZE / 14.0)
     start = transfer_ns(n300, "read", 0, 2048)
     assert transfer_ns(n300, "read", SIZE, 2048, chips=2) - start == pytest.approx(SIZE / 4.8)
-    assert transfer_ns(n300, "read", SIZE, 2048, chips=8) == transfer_ns(n300, "read", SIZE, 2048, chips=2)
+    t3000, galaxy = card_by_name("t3000"), card_by_name("galaxy")
+    assert transfer_ns(t3000, "read", SIZE, 2048, chips=8) == transfer_ns(n300, "read", SIZE, 2048, chips=2)
+    assert transfer_ns(galaxy, "read", SIZE, 2048, chips=32) - start == pytest.approx(7 * SIZE / 4.8)

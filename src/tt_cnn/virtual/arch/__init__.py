@@ -1,16 +1,18 @@
-"""The cards, as data: one file a card."""
+"""The cards, and machines of several, as data: one file each."""
 
 from __future__ import annotations
 
 import re
 
 from tt_cnn.virtual.arch.card import Card
+from tt_cnn.virtual.arch.galaxy import GALAXY
 from tt_cnn.virtual.arch.n150 import N150
 from tt_cnn.virtual.arch.n300 import N300
 from tt_cnn.virtual.arch.p100 import P100
 from tt_cnn.virtual.arch.p150 import P150
+from tt_cnn.virtual.arch.t3000 import T3000
 
-CARDS: dict[str, Card] = {card.name: card for card in (N150, N300, P150, P100)}
+CARDS: dict[str, Card] = {card.name: card for card in (N150, N300, T3000, GALAXY, P150, P100)}
 _WITH_GRID = re.compile(r"(?P<name>\w+)-(?P<columns>\d+)x(?P<rows>\d+)")
 
 

@@ -32,6 +32,8 @@ class Card:
     l1_alignment: int
     dram_alignment: int
     clock_ghz: float
+    links: int = 1
+    """To the host. Each serves its share of the chips: the first of them directly, the others over ethernet."""
     tensix_dispatch_grid: tuple[int, int] | None = None
     """The smaller grid left when dispatch runs on worker cores, where the default is ethernet cores."""
 

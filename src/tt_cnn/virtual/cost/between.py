@@ -29,15 +29,15 @@ def gap_ns(card: Card, traced: bool) -> float:
 def transfer_ns(card: Card, direction: Direction, size: int, page_bytes: int, chips: int = 1) -> float:
     """A tensor from host to card (`write`) or back (`read`), page by page: small pages are slow.
 
-    Of several chips each has a tensor of `size` bytes. The host serves them side by side: what a card's chips take goes
-    over its one link, and what all but the first take over ethernet too, which is slower. Cards have links of their own.
+    Of several chips each has a tensor of `size` bytes. The host serves them side by side: what the chips of one link
+    take goes over it, and what all but the first of them take over ethernet too, which is slower.
     """
     if direction not in ("write", "read"):
         raise ValueError(f"direction is {direction!r}; it must be 'write' or 'read'")
     figures = figures_of(card)
     start = figures.write_start_ns if direction == "write" else figures.read_start_ns
     rates = figures.write_gb_per_s if direction == "write" else figures.read_gb_per_s
-    chips = min(chips, card.chips)
+    chips = min(chips, card.chips // card.links)
     over_link = chips * size / page_rate(rates, page_bytes)
     if chips == 1:
         return start + over_link

@@ -8,7 +8,7 @@ from tt_cnn.virtual.types.enums import NativeEnum
 
 
 class ClusterType(NativeEnum):
-    """Boards and machines; N150, N300 and P150 have a virtual one."""
+    """Boards and machines; N150, N300, T3K, TG, P100 and P150 have a virtual one."""
 
     INVALID = 0
     N150 = 1
@@ -31,9 +31,13 @@ class ClusterType(NativeEnum):
     CUSTOM = 18
 
 
+_MACHINES = {"t3000": ClusterType.T3K, "galaxy": ClusterType.TG}
+
+
 def get_cluster_type() -> ClusterType:
     """The board that opening a device without naming a card opens."""
-    return ClusterType[default_card().name.upper()]
+    name = default_card().model
+    return _MACHINES.get(name) or ClusterType[name.upper()]
 
 
 __getattr__ = resolver("cluster.")

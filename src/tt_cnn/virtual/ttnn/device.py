@@ -67,14 +67,14 @@ def ReadDeviceProfiler(device: MeshDevice, *args: Any, **kwargs: Any) -> None:
 
 
 def GetNumPCIeDevices() -> int:
-    """Chips that the host reaches itself. Each board that there is a virtual one of has one such chip."""
-    return 1
+    """Chips that the host reaches itself."""
+    return default_card().links
 
 
 def GetPCIeDeviceID(device_id: int) -> int:
-    """The chip through which the host reaches this one: each board has one, the first."""
+    """The chip through which the host reaches this one. The machine's first ones are those with links."""
     fatal(0 <= device_id < GetNumAvailableDevices(), f"Device {device_id} is not there")
-    return 0
+    return device_id % GetNumPCIeDevices()
 
 
 def get_pcie_device_ids() -> list[int]:
