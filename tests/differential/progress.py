@@ -36,7 +36,7 @@ class Progress:
 
     @contextmanager
     def watched(self, what: str) -> Iterator[None]:
-        """Name what runs within as soon as it takes long, with the place in which each thread is, and its time after."""
+        """Name what runs within as soon as it takes long, with the place where each thread is, and its time after."""
         start, overdue = time.perf_counter(), threading.Event()
 
         def name() -> None:

@@ -44,7 +44,7 @@ from tests.differential.drawing import Taste
 from tests.differential.families import drawn
 from tests.differential.program import Program
 from tests.differential.progress import Progress
-from tests.differential.shrinking import script, shrunk, still_fails
+from tests.differential.shrinking import SHRINKING, script, shrunk, still_fails
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines.replay.capture import NOTING_FAILED
 
@@ -125,7 +125,9 @@ def run(
         else:
             for setting, tally in tallies.items():
                 with progress.watched(f"seed {program.seed}, {setting}"):
-                    examine(program, setting, tally, right)
+                    why = examine(program, setting, tally, right)
+                if why:
+                    progress.tell(f"{setting}, seed {program.seed}: {why}")
         wrong = sum(len(one.differences) + len(one.faults) for one in tallies.values())
         progress.count(program.seed - seeds[0] + 1, len(seeds), wrong)
         if number % BATCH == 0:
@@ -136,29 +138,31 @@ def run(
     return tallies
 
 
-def examine(program: Program, setting: Setting, tally: Tally, right: Outputs | None = None) -> None:
+def examine(program: Program, setting: Setting, tally: Tally, right: Outputs | None = None) -> str:
+    """Check a program and count it. Says what is wrong."""
     parts: list[Any] = []
-    start = time.perf_counter()
+    start, why = time.perf_counter(), ""
     try:
         check(program, setting, parts, right)
     except NotTraceable:
         tally.not_traceable += 1
-        return
+        return ""
     except IllConditioned:
         tally.ill_conditioned += 1
-        return
+        return ""
     except Difference as error:
-        tally.differences.append((program, str(error)))
+        tally.differences.append((program, why := str(error)))
     except Exception as error:
-        tally.faults.append((program, f"{type(error).__name__}: {error}"))
+        tally.faults.append((program, why := f"{type(error).__name__}: {error}"))
     broken = [part.reason for part in parts if part.failed or NOTING_FAILED in part.reason]
     if broken:
-        tally.faults.append((program, broken[0]))
+        tally.faults.append((program, why := broken[0]))
     tally.programs += 1
     tally.replays += REPLAYS
     tally.compiled += any(part.engine != "torch" for part in parts)
     tally.ops.update(line.split("ttnn.", 1)[1].split("(")[0] for line in program.body if "ttnn." in line)
     tally.seconds += time.perf_counter() - start
+    return why
 
 
 def shown(program: Program, why: str, setting: Setting) -> str:
@@ -173,7 +177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--engines", default="device,kernels,openvino,onnxruntime", help=", ".join(SETTINGS))
     parser.add_argument("--programs", type=int, default=200, help="for each engine")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="for each numerics, after which no program is begun")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="for each numerics, after which no program is begun"
+    )
     parser.add_argument("--threads", type=int, help="of torch and of the kernels; torch's own choice unless given")
     parser.add_argument("--scripts", type=Path, help="a folder for scripts that show the differences")
     parser.add_argument("--write", type=Path, help="add the counts to this file")
@@ -191,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{setting}: {tally}", flush=True)
         lines.append(f"- {setting}: {tally}")
         for program, why in tally.differences:
-            progress.tell(f"{setting}, seed {program.seed}: {why}; made small now")
+            progress.tell(f"{setting}, seed {program.seed}: made small, for up to {SHRINKING:.0f} s")
             print(shown(program, why, setting), flush=True)
             if options.scripts is not None:
                 options.scripts.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Instructions of the vector unit that take a float apart and put it together again, lane by lane.
 
-Sign and mantissa of a NaN are the host's own: x86 sets the sign of those that it makes, other processors and C++ kernels
-do not, or hand on either operand's. What is taken out of a NaN here is that of the plain one, whose sign is not set.
+Sign and mantissa of a NaN are the host's own: x86 sets the sign of those that it makes, and of two operands hands on
+the one that the compiler put first. What is taken out of a NaN here is that of the plain one, whose sign is not set.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def shift(value: Tensor, amount: Tensor) -> Tensor:
 
 
 def to_nearest_integer(x: Tensor, largest: int) -> Tensor:
-    """Round to an integer, ties away from zero, and saturate at +-`largest`; as a float32 tensor."""
+    """Round to an integer, ties away from zero, and saturate at +-`largest`; as floats of the width of `x`."""
     magnitude = x.abs()
     whole = magnitude.trunc()
     whole = whole + (magnitude - whole >= 0.5)
     whole = whole.nan_to_num(nan=float(largest)).clamp(max=float(largest))
-    return copy_sign(whole, x) + 0.0
+    return torch.copysign(whole, with_plain_nans(x)) + 0.0
 
 
 def truncated_integer(x: Tensor) -> Tensor:
