@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tests.differential.program import Program, Running, values_of
-from tests.differential.sixteen_bits import Float64, InBfloat16, InSixteenBits, takes_float16
+from tests.differential.sixteen_bits import Float64, InBfloat16, InSixteenBits
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.engines.creation import ENGINES
@@ -20,7 +20,7 @@ from tt_cnn.virtual.engines.replay.cuda.guarded import GuardedReplay
 from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.evaluate import walk
 from tt_cnn.virtual.engines.replay.graph import Node
-from tt_cnn.virtual.engines.replay.replay import Replay
+from tt_cnn.virtual.engines.replay.replay import OnHost, Replay
 from tt_cnn.virtual.engines.streams import from_host
 
 REPLAYS = 5
@@ -30,6 +30,8 @@ STEADY = 1e-5
 """Where the last bit of an input moves a result further than that, neither."""
 STEADY_SHARE = 0.5
 """Where errors of 16 bits, drawn at random, move a result further than this part of the tolerance, neither."""
+DRAWS = 4
+"""So often are they drawn."""
 FLOAT16 = torch.finfo(torch.float16).max
 OPTIONS = {"l1_small_size": 32768, "hazards": "off"}
 
@@ -99,8 +101,9 @@ class NarrowSteps(Steps):
 
 ENGINES.setdefault("float64", Float64)
 ENGINES.setdefault("nudged", Nudged)
-ENGINES.setdefault("16 bits", InSixteenBits)
-ENGINES.setdefault("bfloat16", InBfloat16)
+SIXTEEN_BITS = {torch.float16: "errors of float16", torch.bfloat16: "errors of bfloat16"}
+ENGINES.setdefault(SIXTEEN_BITS[torch.float16], InSixteenBits)
+ENGINES.setdefault(SIXTEEN_BITS[torch.bfloat16], InBfloat16)
 ENGINES.setdefault("steps", Steps)
 ENGINES.setdefault("narrow steps", NarrowSteps)
 
@@ -115,7 +118,7 @@ class Setting:
     """Of the largest |value| of an output. None: bit for bit what commands give outside of a trace."""
     card: str = "n150"
     narrow: bool = False
-    """It computes in 16 bits, so that a program says something only where those carry its results that far."""
+    """It computes in 16 bits, so that a difference says something only where those carry its results that far."""
 
     def __str__(self) -> str:
         return f"{self.numerics} on {self.engine}"
@@ -177,8 +180,11 @@ def _warm(program: Program, device: Any) -> Running:
     return running
 
 
-def replayed(program: Program, device: Any, parts: list[Any] | None = None) -> Outputs:
-    """The results of a trace's replays on the same inputs. `parts` is told how the last one was run."""
+def replayed(
+    program: Program, device: Any, parts: list[Any] | None = None, formats: set[torch.dtype] | None = None
+) -> Outputs:
+    """The results of a trace's replays on the same inputs. `parts` is told how the last one was run, `formats` which
+    numbers of 16 bits any of them had."""
     running, found = _warm(program, device), []
     trace = ttnn.begin_trace_capture(device, cq_id=0)
     try:
@@ -193,7 +199,10 @@ def replayed(program: Program, device: Any, parts: list[Any] | None = None) -> O
         running.write(i)
         ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
         found.append(values_of(results))
-    replay = device.traces[int(trace)].replay
+        replay = device.traces[int(trace)].replay
+        if formats is not None and isinstance(replay, Replay):
+            hosts = [part.run.host for part in replay.parts if isinstance(part.run, OnHost)]
+            formats.update(one for host in hosts if (one := getattr(host, "dtype", None)) in SIXTEEN_BITS)
     if parts is not None and isinstance(replay, Replay):
         parts.extend(replay.parts)
     ttnn.release_trace(device, trace)
@@ -227,19 +236,16 @@ def _check_condition(right: torch.Tensor, near: torch.Tensor, limit: float) -> N
             raise IllConditioned(f"it is {off / max(largest, 1e-300):.1e} from float64")
 
 
-def _check_16_bits(program: Program, right: Outputs, setting: Setting) -> None:
-    """With the errors of float16, and of bfloat16 where a replay may take that."""
-    assert setting.tolerance is not None
-    InSixteenBits.largest = 0.0
-    for engine in ("16 bits", "bfloat16"):
-        with opened(Setting("native", engine)) as device:
-            near = eager(program, device)
-        try:
-            compare(program, near, right, STEADY_SHARE * setting.tolerance)
-        except Difference as error:
-            raise IllConditioned(f"with errors of {engine}, {error}") from error
-        if takes_float16(program, InSixteenBits.largest, REPLAYS):
-            return
+def check_16_bits(program: Program, right: Outputs, tolerance: float, formats: Iterable[torch.dtype]) -> None:
+    """Raise where errors of these formats move what the program gives."""
+    for engine in (SIXTEEN_BITS[one] for one in formats):
+        for InSixteenBits.seed in range(DRAWS):
+            with opened(Setting("native", engine)) as device:
+                near = eager(program, device)
+            try:
+                compare(program, near, right, STEADY_SHARE * tolerance)
+            except Difference as error:
+                raise IllConditioned(f"with {engine}, {error}") from error
 
 
 def _flat(outputs: Outputs) -> Iterator[torch.Tensor]:
@@ -249,13 +255,17 @@ def _flat(outputs: Outputs) -> Iterator[torch.Tensor]:
 def check(program: Program, setting: Setting, parts: list[Any] | None = None, right: Outputs | None = None) -> None:
     """Raise a Difference where replays are not what they must be. `right`: the reference, where it is known."""
     expected = (right or reference(program)) if setting.tolerance is not None else None
-    if expected is not None and setting.narrow:
-        _check_16_bits(program, expected, setting)
+    formats: set[torch.dtype] = set()
     with opened(setting) as device:
         if expected is None:
             expected = eager(program, device)
-        found = replayed(program, device, parts)
-    compare(program, found, expected, setting.tolerance)
+        found = replayed(program, device, parts, formats)
+    try:
+        compare(program, found, expected, setting.tolerance)
+    except Difference:
+        if setting.tolerance is not None and setting.narrow:
+            check_16_bits(program, expected, setting.tolerance, formats)
+        raise
 
 
 def compare(program: Program, found: Outputs, expected: Outputs, tolerance: float | None) -> None:

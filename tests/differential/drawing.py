@@ -42,6 +42,9 @@ class Taste:
     """How many of the programs have NaN, infinities and denormals among their inputs."""
     largest: int = 1 << 16
     """Elements of a tensor."""
+    largest_stored: int = 1 << 20
+    """With the padding of its tiles, of which one alone may be 1024 times as much: a reversed (1, 1, 512, 64) has 32 Mi
+    elements there, and every op and every evaluation in float64 computes them all."""
 
 
 class Family(NamedTuple):
@@ -156,6 +159,8 @@ class Drawing:
     def _usable(self, tensor: Any) -> bool:
         """Not empty, and not too large."""
         if not 0 < math.prod(tensor.shape) <= self.taste.largest:
+            return False
+        if math.prod(tensor.padded_shape) > self.taste.largest_stored:
             return False
         values_of([tensor])
         return True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import zip_longest
 
 from tests.differential.drawing import ACTIVATIONS, Drawing, Info
 
@@ -73,7 +75,7 @@ def binary(draw: Drawing) -> None:
     if a is None:
         return
     shape = draw.shape(a)
-    b = a if draw.random.random() < 0.15 else draw.pick(lambda n: draw.is_float(n) and _fits(draw.shape(n), shape))
+    b = a if draw.random.random() < 0.15 else draw.pick(lambda n: draw.is_float(n) and _fits(draw, n, shape))
     if b is None:
         return
     if draw.random.random() < 0.3:
@@ -92,9 +94,10 @@ def binary(draw: Drawing) -> None:
     draw.make(f"ttnn.{name}({a}, {b}{more})", exact, image if shape in (draw.shape(a), draw.shape(b)) else None)
 
 
-def _fits(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    pairs = zip(reversed(shape), reversed(other), strict=False)
-    return all(m == n or 1 in (m, n) for m, n in pairs)
+def _fits(draw: Drawing, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether the two are broadcast to something that is not too large."""
+    pairs = [*zip_longest(reversed(draw.shape(name)), reversed(shape), fillvalue=1)]
+    return all(m == n or 1 in (m, n) for m, n in pairs) and math.prod(map(max, pairs)) <= draw.taste.largest
 
 
 def in_place(draw: Drawing) -> None:
@@ -138,7 +141,7 @@ def integers(draw: Drawing) -> None:
     if draw.random.random() < 0.3:
         draw.make(f"ttnn.typecast({a}, ttnn.{draw.random.choice(('bfloat16', 'float32', 'int32'))})", True)
         return
-    b = draw.pick(lambda n: draw.dtype(n) == draw.dtype(a) and _fits(draw.shape(n), draw.shape(a)))
+    b = draw.pick(lambda n: draw.dtype(n) == draw.dtype(a) and _fits(draw, n, draw.shape(a)))
     if b is not None:
         draw.make(f"ttnn.{draw.random.choice(OF_INTEGERS)}({a}, {b})", True)
 

@@ -155,11 +155,10 @@ def product(draw: Drawing) -> None:
             row = draw.source("constant", shape=(1, columns), dtype="bfloat16", kind="normal", layout="TILE")
             bias = f", bias={row}"
         draw.make(f"ttnn.linear({x}, {w}{bias}{more})")
-    elif pick < 0.8:
-        y = draw.pick(lambda n: draw.is_float(n) and len(draw.shape(n)) == len(draw.shape(x)))
+        return
+    y = draw.pick(lambda n: draw.is_float(n) and len(draw.shape(n)) == len(draw.shape(x))) if pick < 0.8 else x
+    if y is not None and math.prod(draw.shape(x)[:-1]) * draw.shape(y)[-2] <= draw.taste.largest:
         draw.make(f"ttnn.matmul({x}, ttnn.transpose({y}, -2, -1))")
-    else:
-        draw.make(f"ttnn.matmul({x}, ttnn.transpose({x}, -2, -1))")
 
 
 def reduction(draw: Drawing) -> None:

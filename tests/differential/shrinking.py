@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tests.differential import program as program_module
 from tests.differential.checking import Difference, Setting, check
 from tests.differential.program import Program
+
+SHRINKING = 60.0
+"""Seconds that one program may take of a run."""
 
 
 def still_fails(program: Program, setting: Setting) -> bool:
@@ -23,15 +27,18 @@ def still_fails(program: Program, setting: Setting) -> bool:
     return False
 
 
-def shrunk(program: Program, fails: Callable[[Program], bool], rounds: int = 200) -> Program:
-    """The same failure in fewer statements, results and inputs."""
+def shrunk(
+    program: Program, fails: Callable[[Program], bool], rounds: int = 200, seconds: float = SHRINKING
+) -> Program:
+    """The same failure in fewer statements, results and inputs, as far as rounds and time go."""
+    end = time.perf_counter() + seconds
     while rounds > 0:
         for smaller in _smaller(program):
             rounds -= 1
             if fails(smaller):
                 program = smaller
                 break
-            if rounds <= 0:
+            if rounds <= 0 or time.perf_counter() > end:
                 return program
         else:
             return program

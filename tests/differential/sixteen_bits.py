@@ -1,7 +1,7 @@
 """What 16 bits do to a program's results, in float64: each number that has to be stored is moved by a rounding error.
 
-Replays on a GPU store what leaves a kernel in 16 bits: results of products and reductions, operands of products, and
-results of ops, unless they are fused. All are float16 where the largest number leaves room, otherwise bfloat16.
+Replays on a GPU store in 16 bits what leaves a kernel: inputs, operands and results of products, results of reductions,
+and of other ops unless they are fused. All are float16 where the numbers leave room, otherwise bfloat16.
 Rounding in float64 would not do: both sides of `mean(x) - x` over one element would be rounded alike. So every number
 that 16 bits do not hold is moved by a random part of half a unit, each time on its own.
 """
@@ -16,9 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.differential.program import FLOATS, Program, seed_of_input
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.engines.replay.cuda.guarded import ROOM
 
 PRODUCTS = {"convolution", "mm", "bmm", "addmm", "baddbmm"}
 """Their operands are stored too."""
@@ -48,18 +46,21 @@ class InSixteenBits(Float64):
     """The same with errors of float16."""
 
     format = torch.float16
-    largest = 0.0
-    """Number that any device of this kind has stored since this was set to 0."""
+    seed = 0
+    """Of the errors of devices that are opened next."""
 
     def __init__(self, numerics: str) -> None:
         super().__init__(numerics)
         self._mode = _Storing(self)
-        self._random = torch.Generator().manual_seed(0)
+        self._random = torch.Generator().manual_seed(InSixteenBits.seed)
 
     @contextmanager
     def scope(self, queue: int) -> Iterator[None]:
         with torch.inference_mode(), self._mode:
             yield
+
+    def upload(self, host: torch.Tensor) -> torch.Tensor:
+        return self.stored(super().upload(host))
 
     def pack(self, value: torch.Tensor, dtype: Any) -> torch.Tensor:
         return self.stored(super().pack(value, dtype))
@@ -68,8 +69,6 @@ class InSixteenBits(Float64):
         if not value.is_floating_point():
             return value
         finite = value.isfinite()
-        if bool(finite.any()):
-            InSixteenBits.largest = max(InSixteenBits.largest, float(value[finite].abs().max()))
         unit = torch.finfo(self.format).eps / 2
         moves = (2 * torch.rand(value.shape, generator=self._random, dtype=value.dtype) - 1) * unit * value.abs()
         if self.format is torch.float16:
@@ -102,17 +101,3 @@ class _Storing(TorchDispatchMode):
         if name in PRODUCTS or name in REDUCTIONS:
             result = pytree.tree_map_only(torch.Tensor, self._engine.stored, result)
         return result
-
-
-def takes_float16(program: Program, largest: float, replays: int) -> bool:
-    """Whether that is the format of all replays, whose largest number is given. A replay that is compiled anew leaves
-    room for inputs as large as those before (`cuda/guarded.py`)."""
-    sizes = [_largest_input(program, round_) for round_ in range(replays)]
-    growth = max(sizes) / min(sizes) if sizes and min(sizes) > 0 else 1.0
-    return largest * ROOM * growth**2 <= torch.finfo(torch.float16).max
-
-
-def _largest_input(program: Program, round_: int) -> float:
-    inputs = [(i, one) for i, one in enumerate(program.sources) if one.role == "input" and one.dtype in FLOATS]
-    values = [one.values(seed_of_input(program, i, round_)) for i, one in inputs]
-    return max((float(one.nan_to_num(0.0, 0.0, 0.0).abs().max()) for one in values), default=0.0)

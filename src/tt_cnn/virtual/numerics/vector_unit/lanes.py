@@ -1,4 +1,8 @@
-"""Instructions of the vector unit that take a float apart and put it together again, lane by lane."""
+"""Instructions of the vector unit that take a float apart and put it together again, lane by lane.
+
+Sign and mantissa of a NaN are the host's own: x86 sets the sign of those that it makes, and of two operands hands on
+the one that the compiler put first. What is taken out of a NaN here is that of the plain one, whose sign is not set.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,16 @@ import torch
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.bits import HIDDEN, INFINITY, MAGNITUDE, MANTISSA, SIGN, as_float, as_int
+from tt_cnn.virtual.numerics.steady import with_plain_nans
 
 
 def bits(x: Tensor) -> Tensor:
-    return as_int(x.contiguous())
+    return as_int(with_plain_nans(x).contiguous())
+
+
+def is_negative(x: Tensor) -> Tensor:
+    """Whether the sign is set: of -0 too, of no NaN."""
+    return bits(x) < 0
 
 
 def exponent(x: Tensor) -> Tensor:
@@ -18,7 +28,7 @@ def exponent(x: Tensor) -> Tensor:
 
 
 def biased_exponent(x: Tensor) -> Tensor:
-    return (bits(x) >> 23) & 0xFF
+    return (as_int(x.contiguous()) >> 23) & 0xFF
 
 
 def mantissa(x: Tensor) -> Tensor:
@@ -42,11 +52,12 @@ def add_exponent(x: Tensor, amount: int) -> Tensor:
 
 
 def set_sign(x: Tensor, negative: bool) -> Tensor:
-    return as_float(bits(x) | SIGN if negative else bits(x) & MAGNITUDE)
+    plain = as_int(x.contiguous())
+    return as_float(plain | SIGN if negative else plain & MAGNITUDE)
 
 
 def copy_sign(magnitude: Tensor, sign: Tensor) -> Tensor:
-    return as_float((bits(magnitude) & MAGNITUDE) | (bits(sign) & SIGN))
+    return as_float((as_int(magnitude.contiguous()) & MAGNITUDE) | (bits(sign) & SIGN))
 
 
 def shift(value: Tensor, amount: Tensor) -> Tensor:
@@ -57,12 +68,12 @@ def shift(value: Tensor, amount: Tensor) -> Tensor:
 
 
 def to_nearest_integer(x: Tensor, largest: int) -> Tensor:
-    """Round to an integer, ties away from zero, and saturate at +-`largest`; as a float32 tensor."""
+    """Round to an integer, ties away from zero, and saturate at +-`largest`; as floats of the width of `x`."""
     magnitude = x.abs()
     whole = magnitude.trunc()
     whole = whole + (magnitude - whole >= 0.5)
     whole = whole.nan_to_num(nan=float(largest)).clamp(max=float(largest))
-    return torch.copysign(whole, x) + 0.0
+    return torch.copysign(whole, with_plain_nans(x)) + 0.0
 
 
 def truncated_integer(x: Tensor) -> Tensor:

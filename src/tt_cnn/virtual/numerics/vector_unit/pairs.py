@@ -50,7 +50,7 @@ def div(unit: VectorUnit, a: Tensor, b: Tensor) -> Tensor:
     if unit.fp32_dest:
         return _div_float32(unit, a, b)
     quotient = unit.mul(a, reciprocal_steps(unit, b, 2))
-    by_zero = torch.where(a == 0, math.nan, torch.copysign(torch.full_like(quotient, math.inf), a))
+    by_zero = torch.where(a == 0, math.nan, lanes.copy_sign(torch.full_like(quotient, math.inf), a))
     return unit.round_even(torch.where(b == 0, by_zero, quotient))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tt_cnn.virtual.numerics.vector_unit import lanes
 from tt_cnn.virtual.numerics.vector_unit.registry import Kernel, unary
 from tt_cnn.virtual.numerics.vector_unit.unit import VectorUnit, float32
 
@@ -21,7 +22,7 @@ _OF_ONE: dict[str, Kernel] = {
     "isneginf": torch.isneginf,
     "isnan": torch.isnan,
     "isfinite": torch.isfinite,
-    "signbit": torch.signbit,
+    "signbit": lanes.is_negative,
 }
 _WITH_SCALAR: dict[str, Kernel] = {
     "unary_eq": torch.eq,
@@ -49,9 +50,9 @@ for _name, _test in _WITH_SCALAR.items():
 
 @unary("sign")
 def sign(unit: VectorUnit, x: Tensor) -> Tensor:
-    return torch.where(x == 0, 0.0, torch.copysign(torch.ones_like(x), x))
+    return torch.where(x == 0, 0.0, lanes.copy_sign(torch.ones_like(x), x))
 
 
 @unary("heaviside")
 def heaviside(unit: VectorUnit, x: Tensor, value: float) -> Tensor:
-    return torch.where(x == 0, float32(value), (~torch.signbit(x)).to(torch.float32))
+    return torch.where(x == 0, float32(value), (~lanes.is_negative(x)).to(torch.float32))

@@ -45,6 +45,11 @@ def _sigmoid_accurate(x: Tensor) -> Tensor:
     return torch.sigmoid(x)
 
 
+def _is_negative(x: Tensor) -> Tensor:
+    """No NaN is: hosts set their signs or not, as they like."""
+    return torch.signbit(x) & ~x.isnan()
+
+
 def _round(x: Tensor, decimals: int = 0) -> Tensor:
     return torch.round(x, decimals=decimals)
 
@@ -134,7 +139,7 @@ UNARY: dict[str, Function] = {
     "sigmoid": torch.sigmoid,
     "sigmoid_accurate": _sigmoid_accurate,
     "sign": torch.sign,
-    "signbit": _as(torch.signbit),
+    "signbit": _as(_is_negative),
     "silu": F.silu,
     "sin": torch.sin,
     "sinh": torch.sinh,

@@ -8,19 +8,21 @@ from collections.abc import Sequence
 
 import torch
 
+from tt_cnn.virtual.engines.replay.cuda.growth import power_of_command, powers
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Host
 from tt_cnn.virtual.engines.replay.measurement import Measurement, create_measurement
-from tt_cnn.virtual.engines.replay.replay import OnHost, Replay, restore, values_of, written_by
+from tt_cnn.virtual.engines.replay.replay import OnHost, Part, Replay, restore, values_of, written_by
 from tt_cnn.virtual.engines.streams import on_host
 from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
 from tt_cnn.virtual.errors.failures import Failure, run_commands
 
-ROOM = 16.0
-"""Float16 is taken where its largest number is so many times as large as any value of the first inputs'."""
 LARGER = 4.0
-"""Inputs may be so many times as large as those that a replay was compiled for: their squares still have room in
-float16, which was taken for values 16 times as large."""
+"""Inputs may be so many times as large as those that a replay was compiled for."""
+SQUARES = 2.0
+ROOM = LARGER**SQUARES
+"""Float16 is taken where its largest number is so many times as large as any value of the first inputs', so that the
+squares of larger inputs have room too; it is more where values grow by a higher power (`growth.py`)."""
 
 
 def ends(value: torch.Tensor) -> torch.Tensor:
@@ -54,6 +56,11 @@ class GuardedReplay(Replay):
         """Of the inputs that parts were compiled for."""
         self._outgrown = False
         self._ends: Measurement | None = None
+        self._powers: dict[int, float] = {}
+        """By which power of the inputs grows what the commands have written that were looked at; by the cell's id."""
+        self._looked_at = 0
+        self._ends_of_part: tuple[Sequence[TracedCell], Sequence[TracedCell]] = ((), ())
+        """Sources and outputs of the part that is being compiled."""
 
     def _look_for_inputs(self) -> None:
         super()._look_for_inputs()
@@ -101,8 +108,28 @@ class GuardedReplay(Replay):
         narrow = any(getattr(host, "dtype", None) == torch.float16 for host in hosts)
         return LARGER * self._largest if narrow else sys.float_info.max
 
+    def _compile_whole(self) -> bool:
+        self._powers, self._looked_at = {}, 0
+        return super()._compile_whole()
+
+    def _compiled(self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell]) -> Part:
+        first = self.commands.index(commands[0])
+        for command in self.commands[self._looked_at : first]:  # torch runs these
+            power = power_of_command(command.name, [self._power(cell) for cell in command.reads])
+            self._powers.update((id(cell), power) for cell in command.writes)
+        self._ends_of_part = self._sources(commands), outputs
+        part = super()._compiled(commands, outputs)
+        self._looked_at = first + len(commands)
+        return part
+
     def _host(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor]) -> tuple[str, Host]:
-        return "cuda", self._graph(nodes, inputs, ROOM * self._growth() ** 2)
+        sources, outputs = self._ends_of_part
+        found = powers(nodes, lambda number: self._power(sources[number]))
+        self._powers.update((id(cell), found[id(node)]) for cell, node in zip(outputs, nodes, strict=True))
+        return "cuda", self._graph(nodes, inputs, (LARGER * self._growth()) ** max(SQUARES, *found.values()))
+
+    def _power(self, cell: TracedCell) -> float:
+        return self._powers.get(id(cell), 1.0)
 
     def _graph(self, nodes: Sequence[Node], inputs: Sequence[torch.Tensor], room: float) -> Host:
         """What runs the nodes, in float16 only where values leave so much room. Its `dtype` says which it took."""
