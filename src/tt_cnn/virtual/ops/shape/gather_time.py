@@ -1,7 +1,7 @@
 """Time of programs between row-major shards that gather the rows of a core's output from where they are.
 
-Each core reads its rows, neighbours of the source in one piece where the kernel joins them, fills rows of padding from a
-row of its own, and waits once. What comes from other cores crosses the network at the same time.
+Each core reads its rows, neighbours of the source in one piece where the kernel joins them, fills rows of padding from
+a row of its own, and waits once. What comes from other cores crosses the network at the same time.
 """
 
 from __future__ import annotations

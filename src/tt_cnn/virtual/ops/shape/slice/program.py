@@ -75,7 +75,7 @@ class SliceProgram(MovingPagesProgram):
     memory_config: MemoryConfig
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        """Page after page, with a step of the indices of all dimensions after each; rows in shards from core to core."""
+        """Page by page, with a step of the indices of all dimensions after each; rows of shards from core to core."""
         source, output = step.inputs[0].spec, step.outputs[0].spec
         if self.factory == _SHARDED_ROWS:
             heights = source.shard.shape[0], output.shard.shape[0]
