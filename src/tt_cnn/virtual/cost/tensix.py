@@ -23,7 +23,7 @@ VECTOR_INSTRUCTIONS: dict[str, tuple[int, int]] = {
     "hardtanh": (8, 8),
     "hardsigmoid": (9, 9),
     "hardswish": (11, 11),
-    "hardmish": (9, 9),
+    "hardmish": (11, 11),
     "square": (4, 4),
     "abs": (4, 4),
     "neg": (4, 4),
