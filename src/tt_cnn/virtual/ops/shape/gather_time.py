@@ -35,8 +35,11 @@ def _gathered(rows: np.ndarray, source_height: int, output_height: int) -> Gathe
     read = rows >= 0
     begins = read.copy()
     begins[1:] &= (np.diff(rows) != 1) | (np.diff(here) != 0) | (np.diff(there) != 0)
-    busiest = (int(np.bincount(here[chosen], minlength=1).max()) for chosen in (read, begins, ~read))
-    return Gathered(*busiest, crossing=int((read & (there != here)).sum()))
+
+    def busiest(chosen: np.ndarray) -> int:
+        return int(np.bincount(here[chosen], minlength=1).max())
+
+    return Gathered(busiest(read), busiest(begins), busiest(~read), int((read & (there != here)).sum()))
 
 
 def _flat(shape: _Dimensions, places: list[np.ndarray]) -> np.ndarray:

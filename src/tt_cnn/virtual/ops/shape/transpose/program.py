@@ -49,9 +49,9 @@ class TransposeProgram(MovingProgram):
             return copy_cycles(step, figures)
         if self.factory == _ROW_SHARDS:
             height = spec.shard.shape[0]
-            rows = exchanged_rows((n, c, h, w), (height, step.outputs[0].spec.shard.shape[0]))
+            gathered = exchanged_rows((n, c, h, w), (height, step.outputs[0].spec.shard.shape[0]))
             processors = PROCESSORS if _shares_reading(height, h, c) else 1
-            return gathering_cycles(figures, step, rows, joined=False, processors=processors)
+            return gathering_cycles(figures, step, gathered, joined=False, processors=processors)
         if self.dim == "HC":
             return all_rows_cycles(step, figures) if rows else rows_of_faces_cycles(step, figures, h, c)
         if not rows:
