@@ -160,9 +160,7 @@ def _warm(steps: Sequence[Step]) -> list[Step]:
 
 def cases() -> list[Case]:
     fidelities = [_share(_warm(_down2(f)), lambda s: s.op == "Conv2d") for f in ("HiFi4", "LoFi")]
-    concats = [
-        _share(_warm(_down1(sharded)), lambda s: s.op == "InterleavedToSharded") for sharded in (False, True)
-    ]
+    concats = [_share(_warm(_down1(sharded)), lambda s: s.op == "InterleavedToSharded") for sharded in (False, True)]
     return [
         _weights_case("Downsample3 matmul 256 to 256, weights bfloat16, bfloat8_b", (16, 10), 40, 256, 256),
         _weights_case("Downsample4 matmul 512 to 512, weights bfloat16, bfloat8_b", (50, 30), 20, 512, 512),
