@@ -11,6 +11,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -18,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cost_calibration import calibrate
 from cost_cases import Case, cases
 from cost_recording import Recording, record_model
+from cost_yolov4 import demo_steps as yolov4_steps
 from cost_yolov5x import demo_steps as yolov5x_steps
 from cost_yolov8x import demo_steps as yolov8x_steps
 
@@ -54,8 +56,8 @@ ROWS = (
     Published("resnet50", "ResNet50", "n150", (224, 224), 16, 6335, 4700),
     Published("resnet50", "ResNet50", "p150", (224, 224), 16, 11864),
     Published("vanilla_unet", "Vanilla UNet", "n150", (480, 640), 1, 206, 190),
-    Published("yolov4", "YOLOv4", "n150", (320, 320), 1, 197, 166),
-    Published("yolov4", "YOLOv4", "n150", (640, 640), 1, 114, 74),
+    Published("yolov4", "YOLOv4", "n150", (320, 320), 1, 197, 166, partial(yolov4_steps, 320)),
+    Published("yolov4", "YOLOv4", "n150", (640, 640), 1, 114, 74, partial(yolov4_steps, 640)),
     Published("yolov8x", "YOLOv8x", "n150", (640, 640), 1, 70, 66, yolov8x_steps),
     Published("", "YOLOv5x", "n150", (640, 640), 1, 71, 67, yolov5x_steps, aside=True),
 )
@@ -120,9 +122,9 @@ def table(outcomes: list[Outcome], found: list[Case]) -> list[str]:
     for o in outcomes:
         if o.upstream and o.recording:
             lines.append(
-                f"The project's own {o.row.title} has {len(o.recording.steps)} steps where upstream's has "
-                f"{len(o.upstream)}; predicted are {o.device_fps:.0f} fps on the device and {o.end_to_end_fps:.0f} end "
-                "to end."
+                f"The project's own {o.row.title} at {o.row.resolution[0]}x{o.row.resolution[1]} has "
+                f"{len(o.recording.steps)} steps where upstream's has {len(o.upstream)}; predicted are "
+                f"{o.device_fps:.0f} fps on the device and {o.end_to_end_fps:.0f} end to end."
             )
     lines += _seconds_table(outcomes) + _cases_table(found)
     return lines

@@ -1,16 +1,16 @@
-"""YOLOv4 at 320x320 as a TT-NN program: backbone, neck, head and box decoding. RELU stands in for Mish and leaky RELU.
+"""YOLOv4 at 320x320 or 640x640 as a TT-NN program, as tt-metal's demo of November 2025 runs it: backbone, neck, head
+and box decoding. RELU stands in for hard Mish and leaky RELU, which TT-NN 0.81.1 does not join to matmuls.
 
 Weights of zeros do: a plan does not see values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-SIZE = 320
 ANCHORS = (
     ((1.5, 2.0), (2.375, 4.5), (5.0, 3.5)),
     ((2.25, 4.6875), (4.75, 3.4375), (4.5, 9.125)),
@@ -18,6 +18,7 @@ ANCHORS = (
 )
 """Widths and heights in cells, for strides 8, 16 and 32."""
 CLASSES = 80
+MISH = "hardmish"
 
 
 @dataclass(frozen=True)
@@ -34,26 +35,38 @@ class Conv:
     reshard: bool = False
     block_rows: int = 0
     dtype: str = "bfloat8_b"
-    activation: bool = True
+    activation: str = "leaky_relu"
+    """By its name; none where that is empty."""
+
+
+def rows_of_eight(ttnn: Any, cores: int) -> Any:
+    """Whole rows of eight cores, and what is left in the next."""
+    rows, rest = divmod(cores, 8)
+    ends = [((0, 0), (7, rows - 1))] + ([((0, rows), (rest - 1, rows))] if rest else [])
+    return ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(*a), ttnn.CoreCoord(*b)) for a, b in ends})
 
 
 class YOLOv4:
-    def __init__(self, ttnn: Any, device: Any) -> None:
+    def __init__(self, ttnn: Any, device: Any, size: int = 320) -> None:
         self.ttnn = ttnn
         self.device = device
+        self.size = size
+        self.small = size == 320
         self.weights: dict[Conv, tuple[Any, Any]] = {}
-        self.constants = [self._cells(SIZE // stride) for stride in (8, 16, 32)]
+        self.constants = [self._cells(size // stride) for stride in (8, 16, 32)]
 
     def input(self) -> Any:
         """Channels first, in the shards of an image that is padded to 16 channels."""
         ttnn = self.ttnn
         config = ttnn.create_sharded_memory_config(
-            (16 * SIZE // 64, SIZE),
+            (16 * self.size // 64, self.size),
             core_grid=ttnn.CoreGrid(x=8, y=8),
             strategy=ttnn.ShardStrategy.HEIGHT,
             use_height_and_width_as_shard_shape=True,
         )
-        image = ttnn.from_torch(torch.zeros(1, 3, SIZE, SIZE, dtype=torch.bfloat16), layout=ttnn.ROW_MAJOR_LAYOUT)
+        image = ttnn.from_torch(
+            torch.zeros(1, 3, self.size, self.size, dtype=torch.bfloat16), layout=ttnn.ROW_MAJOR_LAYOUT
+        )
         return ttnn.to_device(image, self.device, memory_config=config)
 
     def __call__(self, image: Any) -> tuple[Any, Any]:
@@ -68,7 +81,7 @@ class YOLOv4:
         x = ttnn.permute(padded, (0, 2, 3, 1))
         ttnn.deallocate(padded)
         x = ttnn.reallocate(x)
-        return ttnn.reshape(x, (1, 1, SIZE * SIZE, 16))
+        return ttnn.reshape(x, (1, 1, self.size**2, 16))
 
     def conv(self, x: Any, conv: Conv) -> Any:
         ttnn = self.ttnn
@@ -92,7 +105,7 @@ class YOLOv4:
             dtype=getattr(ttnn, conv.dtype),
             conv_config=ttnn.Conv2dConfig(
                 weights_dtype=ttnn.bfloat8_b,
-                activation=ttnn.UnaryWithParam(ttnn.UnaryOpType.RELU) if conv.activation else None,
+                activation=self.activation(conv) if conv.activation else None,
                 deallocate_activation=conv.frees_input,
                 act_block_h_override=conv.block_rows,
                 shard_layout=getattr(ttnn.TensorMemoryLayout, f"{conv.layout}_SHARDED"),
@@ -106,6 +119,9 @@ class YOLOv4:
         )
         return output
 
+    def activation(self, conv: Conv) -> Any:
+        return self.ttnn.UnaryWithParam(self.ttnn.UnaryOpType.RELU)
+
     def on_host(self, *shape: int) -> Any:
         """Parameters of a convolution."""
         return self.ttnn.from_torch(torch.zeros(shape, dtype=torch.bfloat16))
@@ -113,13 +129,16 @@ class YOLOv4:
     # --- backbone: five stages, each halving the image -----------------------------------------------------------
 
     def backbone(self, x: Any) -> tuple[Any, Any, Any]:
-        x = self.conv(x, Conv(3, 32, 320, 3, block_rows=128))
-        first = self.stage(x, Conv(32, 64, 320, 3, 2), 64, ("HEIGHT",) * 3, bottleneck=32, blocks=1, out=64)
-        second = self.stage(first, Conv(64, 128, 160, 3, 2), 64, ("HEIGHT",) * 3, blocks=2, out=128)
-        third = self.stage(second, Conv(128, 256, 80, 3, 2), 128, ("HEIGHT",) * 3, blocks=8, out=256)
-        down = Conv(256, 512, 40, 3, 2, "BLOCK", frees_input=False, reshard=True)
+        r = self.size
+        rows = (128, 0, 0) if self.small else (256, 320, 256)
+        x = self.conv(x, Conv(3, 32, r, 3, block_rows=rows[0], activation=MISH))
+        down = Conv(32, 64, r, 3, 2, block_rows=rows[1])
+        first = self.stage(x, down, 64, ("HEIGHT",) * 3, bottleneck=32, blocks=1, out=64, block_rows=rows[2])
+        second = self.stage(first, Conv(64, 128, r // 2, 3, 2), 64, ("HEIGHT",) * 3, blocks=2, out=128)
+        third = self.stage(second, Conv(128, 256, r // 4, 3, 2), 128, ("HEIGHT",) * 3, blocks=8, out=256)
+        down = Conv(256, 512, r // 8, 3, 2, "BLOCK", frees_input=False, reshard=True)
         fourth = self.stage(third, down, 256, ("HEIGHT", "BLOCK", "BLOCK"), blocks=8, out=512, wide="bfloat16")
-        down = Conv(512, 1024, 20, 3, 2, "BLOCK", frees_input=False, reshard=True)
+        down = Conv(512, 1024, r // 16, 3, 2, "BLOCK", frees_input=False, reshard=True)
         fifth = self.stage(fourth, down, 512, ("WIDTH", "HEIGHT", "WIDTH"), blocks=4, out=1024)
         return third, fourth, fifth
 
@@ -134,40 +153,48 @@ class YOLOv4:
         out: int,
         bottleneck: int | None = None,
         wide: str = "bfloat8_b",
+        block_rows: int = 0,
     ) -> Any:
         """Downsample; one branch as it is, one through residual blocks of `layouts[2]`; both side by side."""
         ttnn = self.ttnn
         size, channels = down.size // 2, down.outputs
         inner = layouts[2]
-        split = self.conv(x, down)
-        left = self.conv(split, Conv(channels, half, size, layout=layouts[0], frees_input=False))
-        x = self.conv(split, Conv(channels, half, size, layout=layouts[1], dtype=wide))
+        split = self.conv(x, replace(down, activation=MISH))
+        left = self.conv(split, Conv(channels, half, size, layout=layouts[0], frees_input=False, activation=MISH))
+        x = self.conv(split, Conv(channels, half, size, layout=layouts[1], dtype=wide, activation=MISH))
         for _ in range(blocks):
             narrow = bottleneck or half
-            y = self.conv(x, Conv(half, narrow, size, layout=inner, frees_input=False))
-            y = self.conv(y, Conv(narrow, half, size, 3, layout=inner))
+            y = self.conv(x, Conv(half, narrow, size, layout=inner, frees_input=False, activation=MISH))
+            y = self.conv(y, Conv(narrow, half, size, 3, layout=inner, block_rows=block_rows, activation=MISH))
             total = ttnn.add(x, y)
             ttnn.deallocate(x)
             ttnn.deallocate(y)
             x = total
-        x = self.conv(x, Conv(half, half, size, layout=inner))
+        x = self.conv(x, Conv(half, half, size, layout=inner, activation=MISH))
         joined = self.joined_shards(x, left) if inner == "HEIGHT" else self.joined(self.spread(x), self.spread(left))
-        return self.conv(joined, Conv(2 * half, out, size, layout="HEIGHT" if inner == "HEIGHT" else "BLOCK"))
+        last = Conv(2 * half, out, size, layout="HEIGHT" if inner == "HEIGHT" else "BLOCK", activation=MISH)
+        return self.conv(joined, last)
 
     def joined_shards(self, x: Any, left: Any) -> Any:
-        """Shard by shard, which goes in rows."""
+        """Shard by shard, which goes in rows; the first stage of large images on all cores."""
         ttnn = self.ttnn
         both = [ttnn.to_layout(one, ttnn.ROW_MAJOR_LAYOUT) for one in (x, left)]
         ttnn.deallocate(x)
         ttnn.deallocate(left)
         shard = both[0].memory_config().shard_spec
-        config = ttnn.create_sharded_memory_config(
-            (shard.shape[0], 2 * shard.shape[1]),
-            core_grid=shard.grid,
-            strategy=ttnn.ShardStrategy.HEIGHT,
+        height, width, grid = *shard.shape, shard.grid
+        if both[0].shape[2] == 320**2:
+            height, grid = both[0].shape[2] // 64, ttnn.CoreGrid(x=8, y=8)
+            both = [ttnn.to_memory_config(one, self.height_shards(height, width, grid)) for one in both]
+        return self.joined(*both, config=self.height_shards(height, 2 * width, grid))
+
+    def height_shards(self, height: int, width: int, grid: Any) -> Any:
+        return self.ttnn.create_sharded_memory_config(
+            (height, width),
+            core_grid=grid,
+            strategy=self.ttnn.ShardStrategy.HEIGHT,
             use_height_and_width_as_shard_shape=True,
         )
-        return self.joined(*both, config=config)
 
     def joined(self, *parts: Any, config: Any = None) -> Any:
         ttnn = self.ttnn
@@ -191,39 +218,41 @@ class YOLOv4:
 
     def neck(self, fifth: Any, fourth: Any, third: Any) -> tuple[Any, Any, Any]:
         ttnn = self.ttnn
-        x = self.conv(fifth, Conv(1024, 512, 10, layout="BLOCK", reshard=True))
-        x = self.conv(x, Conv(512, 1024, 10, 3, layout="WIDTH"))
-        x = self.conv(x, Conv(1024, 512, 10, layout="BLOCK"))
+        low, mid, high = (self.size // stride for stride in (32, 16, 8))
+        x = self.conv(fifth, Conv(1024, 512, low, layout="BLOCK", reshard=True))
+        x = self.conv(x, Conv(512, 1024, low, 3, layout="WIDTH"))
+        x = self.conv(x, Conv(1024, 512, low, layout="BLOCK"))
         x = self.pyramid(x)
-        x = self.conv(x, Conv(2048, 512, 10, layout="BLOCK"))
-        x = self.conv(x, Conv(512, 1024, 10, 3, layout="WIDTH"))
-        coarse = self.conv(x, Conv(1024, 512, 10, layout="BLOCK"))
-        x = self.conv(coarse, Conv(512, 256, 10, layout="WIDTH", frees_input=False))
-        up = self.upsampled(x, 10, 256)
-        x = self.spread(self.conv(fourth, Conv(512, 256, 20, layout="BLOCK")))
+        x = self.conv(x, Conv(2048, 512, low, layout="BLOCK"))
+        x = self.conv(x, Conv(512, 1024, low, 3, layout="WIDTH"))
+        coarse = self.conv(x, Conv(1024, 512, low, layout="BLOCK"))
+        x = self.conv(coarse, Conv(512, 256, low, layout="WIDTH", frees_input=False))
+        up = self.upsampled(x, low, 256)
+        x = self.spread(self.conv(fourth, Conv(512, 256, mid, layout="BLOCK")))
         x = self.joined(x, up)
-        x = self.conv(x, Conv(512, 256, 20, layout="BLOCK"))
+        x = self.conv(x, Conv(512, 256, mid, layout="BLOCK"))
         for _ in range(2):
-            x = self.conv(x, Conv(256, 512, 20, 3, layout="BLOCK"))
-            x = self.conv(x, Conv(512, 256, 20, layout="BLOCK"))
+            x = self.conv(x, Conv(256, 512, mid, 3, layout="BLOCK"))
+            x = self.conv(x, Conv(512, 256, mid, layout="BLOCK"))
         middle = x
-        x = self.conv(ttnn.to_memory_config(middle, self.columns()), Conv(256, 128, 20, layout="BLOCK"))
-        up = self.upsampled(x, 20, 128)
-        x = self.spread(self.conv(third, Conv(256, 128, 40)))
+        resharded = ttnn.to_memory_config(middle, self.columns()) if self.small else middle
+        x = self.conv(resharded, Conv(256, 128, mid, layout="BLOCK", frees_input=self.small))
+        up = self.upsampled(x, mid, 128)
+        x = self.spread(self.conv(third, Conv(256, 128, high)))
         x = self.joined(x, up)
-        x = self.conv(x, Conv(256, 128, 40))
+        x = self.conv(x, Conv(256, 128, high))
         for _ in range(2):
-            x = self.conv(x, Conv(128, 256, 40, 3))
-            x = self.conv(x, Conv(256, 128, 40))
+            x = self.conv(x, Conv(128, 256, high, 3))
+            x = self.conv(x, Conv(256, 128, high))
         return x, middle, coarse
 
     def pyramid(self, x: Any) -> Any:
         """Pools of three sizes beside their input. They start from interleaved memory, to shard it as they like."""
-        ttnn = self.ttnn
+        ttnn, size = self.ttnn, self.size // 32
         image = ttnn.sharded_to_interleaved(x, ttnn.L1_MEMORY_CONFIG)
         pools = [
             ttnn.max_pool2d(
-                image, 1, 10, 10, 512, [k, k], [1, 1], [k // 2, k // 2], [1, 1], memory_config=ttnn.L1_MEMORY_CONFIG
+                image, 1, size, size, 512, [k, k], [1, 1], [k // 2, k // 2], [1, 1], memory_config=ttnn.L1_MEMORY_CONFIG
             )
             for k in (13, 9, 5)
         ]
@@ -237,12 +266,14 @@ class YOLOv4:
         rows = ttnn.untilize_with_unpadding(x, output_tensor_end=last, memory_config=ttnn.L1_MEMORY_CONFIG)
         ttnn.deallocate(x)
         image = ttnn.reshape(rows, (1, size, size, channels))
-        config = ttnn.create_sharded_memory_config(
-            (size * size // 5, channels // 8),
-            core_grid=ttnn.CoreGrid(x=8, y=5),
-            strategy=ttnn.ShardStrategy.BLOCK,
-            use_height_and_width_as_shard_shape=True,
-        )
+        config = self.height_shards(size, channels, rows_of_eight(ttnn, size))
+        if self.small:
+            config = ttnn.create_sharded_memory_config(
+                (size * size // 5, channels // 8),
+                core_grid=ttnn.CoreGrid(x=8, y=5),
+                strategy=ttnn.ShardStrategy.BLOCK,
+                use_height_and_width_as_shard_shape=True,
+            )
         larger = ttnn.upsample(ttnn.to_memory_config(image, config), 2, memory_config=None)
         flat = ttnn.reshape(self.spread(larger), (1, 1, 4 * size * size, channels))
         return self.cast(ttnn.to_layout(flat, ttnn.TILE_LAYOUT))
@@ -261,22 +292,24 @@ class YOLOv4:
     # --- head ----------------------------------------------------------------------------------------------------
 
     def head(self, fine: Any, middle: Any, coarse: Any) -> list[Any]:
-        x = self.conv(fine, Conv(128, 256, 40, 3, frees_input=False, reshard=True))
-        large = self.conv(x, Conv(256, 256, 40, activation=False))
-        x = self.conv(fine, Conv(128, 256, 40, 3, 2, "BLOCK", frees_input=False, reshard=True))
+        low, mid, high = (self.size // stride for stride in (32, 16, 8))
+        last = "BLOCK" if self.small else "HEIGHT"
+        x = self.conv(fine, Conv(128, 256, high, 3, frees_input=False, reshard=True))
+        large = self.conv(x, Conv(256, 256, high, activation=""))
+        x = self.conv(fine, Conv(128, 256, high, 3, 2, "BLOCK", frees_input=False, reshard=True))
         x = self.joined(self.cast(self.spread(x)), self.cast(self.spread(middle)))
-        x = self.conv(x, Conv(512, 256, 20, layout="BLOCK"))
+        x = self.conv(x, Conv(512, 256, mid, layout="BLOCK"))
         for _ in range(2):
-            x = self.conv(x, Conv(256, 512, 20, 3, layout="BLOCK"))
-            x = self.conv(x, Conv(512, 256, 20, layout="BLOCK"))
-        y = self.conv(x, Conv(256, 512, 20, 3, layout="BLOCK", frees_input=False, dtype="bfloat16"))
-        medium = self.conv(y, Conv(512, 256, 20, layout="BLOCK", dtype="bfloat16", activation=False))
-        x = self.conv(x, Conv(256, 512, 20, 3, 2, "BLOCK", reshard=True, dtype="bfloat16"))
+            x = self.conv(x, Conv(256, 512, mid, 3, layout="BLOCK"))
+            x = self.conv(x, Conv(512, 256, mid, layout="BLOCK"))
+        y = self.conv(x, Conv(256, 512, mid, 3, layout="BLOCK", frees_input=False, dtype="bfloat16"))
+        medium = self.conv(y, Conv(512, 256, mid, layout="BLOCK", dtype="bfloat16", activation=""))
+        x = self.conv(x, Conv(256, 512, mid, 3, 2, last, reshard=True, dtype="bfloat16"))
         x = self.joined(self.cast(self.spread(x)), self.cast(self.spread(coarse)))
         for _ in range(3):
-            x = self.conv(x, Conv(1024, 512, 10, layout="BLOCK", dtype="bfloat16"))
-            x = self.conv(x, Conv(512, 1024, 10, 3, layout="WIDTH", dtype="bfloat16"))
-        small = self.conv(x, Conv(1024, 256, 10, layout="BLOCK", dtype="bfloat16", activation=False))
+            x = self.conv(x, Conv(1024, 512, low, layout="BLOCK", dtype="bfloat16"))
+            x = self.conv(x, Conv(512, 1024, low, 3, layout="WIDTH", dtype="bfloat16"))
+        small = self.conv(x, Conv(1024, 256, low, layout="BLOCK", dtype="bfloat16", activation=""))
         return [large, medium, small]
 
     # --- boxes ---------------------------------------------------------------------------------------------------
@@ -287,11 +320,10 @@ class YOLOv4:
         confidences = [ttnn.to_layout(confidence, ttnn.ROW_MAJOR_LAYOUT) for _, confidence in decoded]
         confidence = ttnn.concat(confidences, dim=1, memory_config=ttnn.L1_MEMORY_CONFIG)
         flat = []
-        for box, _ in decoded:
+        for index, (box, _) in enumerate(decoded):
             box = ttnn.to_layout(box, ttnn.ROW_MAJOR_LAYOUT)
-            cells = box.shape[3]
-            if cells % 16:
-                box = ttnn.pad(box, [(0, 0), (0, 0), (0, 0), (0, -cells % 32)], 0.0)
+            if index == 2:
+                box = ttnn.pad(box, [(0, 0), (0, 0), (0, 0), (0, 28)], 0.0)
             box = ttnn.reshape(box, (1, 4, 1, 3 * box.shape[3]))
             flat.append(ttnn.permute(box, (0, 2, 3, 1)))
         return ttnn.concat(flat, dim=2, memory_config=ttnn.L1_MEMORY_CONFIG), confidence

@@ -119,14 +119,18 @@ def crowded_cycles(figures: Figures, block: Block, cores: int) -> tuple[float, f
     """What the DRAM banks, and the network, need for a block of all cores.
 
     A bank is busy with each access for longer than its bytes take: rows are opened, and the bus turns between reading
-    and writing. Writes alone do not reach the rate of reads.
+    and writing; Blackhole's with the smallest read for 19 cycles. Writes alone do not reach the rate of reads.
     """
     read = [pages for pages in block.reads if pages.spec.memory_config.is_dram()]
     written = [pages for pages in block.writes if pages.spec.memory_config.is_dram()]
-    busy = sum(pages.uneven * pages.number * (pages.size + figures.dram_read_access_bytes) for pages in read)
-    busy += sum(pages.number * (pages.size + figures.dram_write_access_bytes) for pages in written)
+    least, total = figures.dram_read_access_cycles, figures.dram_total_bytes_per_cycle
+    busy = sum(
+        pages.uneven * pages.number * max((pages.size + figures.dram_read_access_bytes) / total, least)
+        for pages in read
+    )
+    busy += sum(pages.number * (pages.size + figures.dram_write_access_bytes) / total for pages in written)
     alone = sum(pages.bytes for pages in written) / figures.dram_write_bytes_per_cycle
-    banks = max(busy / figures.dram_total_bytes_per_cycle, alone)
+    banks = max(busy, alone)
     crossing = sum(pages.bytes for pages in (*block.reads, *block.writes))
     return cores * banks, cores * crossing / figures.network_achieved_bytes_per_cycle
 

@@ -59,6 +59,7 @@ class Figures:
     network_achieved_bytes_per_cycle: float
     l1_write_latency_cycles: float
     dram_write_latency_cycles: float
+    dram_read_access_cycles: float
     dram_write_access_cycles: float
     index_cycles: float
     neighbours_bytes_per_cycle: float
@@ -162,6 +163,8 @@ _OF_ALL_BANKS = (
     "dram_write_against_bytes_per_cycle",
 )
 """Rates that follow the number of DRAM banks."""
+_OF_EACH_ACCESS = ("dram_read_access_cycles", "dram_write_access_cycles")
+"""What accesses of all cores take at least, the fewer banks the longer."""
 
 
 @lru_cache
@@ -172,5 +175,5 @@ def figures_of(card: Card) -> Figures:
         return figures
     share = card.dram_banks / figures.dram_banks
     rates = {name: getattr(figures, name) * share for name in _OF_ALL_BANKS}
-    access = figures.dram_write_access_cycles / share
-    return replace(figures, dram_banks=card.dram_banks, dram_write_access_cycles=access, **rates)
+    accesses = {name: getattr(figures, name) / share for name in _OF_EACH_ACCESS}
+    return replace(figures, dram_banks=card.dram_banks, **accesses, **rates)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.capacity import half_limit
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.layout.work_split import SINGLE_CORE
+from tt_cnn.virtual.ops.shape.gather_time import boxed_rows, gathering_cycles
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.planning.plan import Planner, Slot
+from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import HEIGHT, BufferType, DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -20,6 +24,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 _READ = 2048
 _ROWS_IN_FLIGHT = 16
 """Reads of about 2 KB that reader and writer may be apart."""
+_HIGHER_SHARDS = "PadRmShardedHeightOnlyProgramFactory"
 _DTYPES = (DataType.FLOAT32, DataType.BFLOAT16, DataType.INT32, DataType.UINT32, DataType.UINT16)
 
 
@@ -29,6 +34,16 @@ class PadProgram(MovingPagesProgram):
     start: tuple[int, ...]
     """Where the tensor begins in the padded one."""
     value: float
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        """Page after page; rows in shards that get more of them from core to core."""
+        if self.factory != _HIGHER_SHARDS:
+            return super().time(step, figures)
+        source, output = step.inputs[0].spec, step.outputs[0].spec
+        before = tuple(-begin for begin in self.start)
+        heights = source.shard.shape[0], output.shard.shape[0]
+        rows = boxed_rows(tuple(source.shape), tuple(output.shape), before, (1,) * len(before), heights)
+        return gathering_cycles(figures, step, rows, joined=True, processors=1)
 
 
 def plan_pad_device(
@@ -105,7 +120,7 @@ def _program(
         if spec.shape[-1] != shape[-1] and same_rows:
             return "PadRmShardedWidthOnlyProgramFactory", _wider_shards(planner, x, output)
         if spec.shape[-1] == shape[-1]:
-            return "PadRmShardedHeightOnlyProgramFactory", _higher_shards(planner, x, output)
+            return _HIGHER_SHARDS, _higher_shards(planner, x, output)
     if spec.is_sharded or multicore:
         return "PadRmReaderWriterMultiCoreDefaultProgramFactory", _rows(planner, spec, shape, start)
     return _ONE_CORE_ROWS, _one_core_rows(planner, spec, shape)

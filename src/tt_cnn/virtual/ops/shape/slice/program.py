@@ -16,6 +16,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.layout.time import one_by_one_cycles
+from tt_cnn.virtual.ops.shape.gather_time import boxed_rows, gathering_cycles
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, alignment, borrowed, workers_for
 from tt_cnn.virtual.ops.shape.shards import derived, lacks_shards, rescaled, tile_sized
 from tt_cnn.virtual.planning.plan import Planner, Slot
@@ -28,6 +29,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 MAX_READ = 4096
 CHUNK = 8192
 """Bytes of a part of a row, where whole rows do not fit."""
+_SHARDED_ROWS = "SliceRmShardedProgramFactory"
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,14 @@ class SliceProgram(MovingPagesProgram):
     memory_config: MemoryConfig
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        """Page after page, with a step of the indices of all dimensions after each."""
+        """Page by page, with a step of the indices of all dimensions after each; rows of shards from core to core."""
         source, output = step.inputs[0].spec, step.outputs[0].spec
+        if self.factory == _SHARDED_ROWS:
+            heights = source.shard.shape[0], output.shard.shape[0]
+            box = self.box
+            rows = boxed_rows(tuple(source.shape), tuple(output.shape), box.begins, box.steps, heights)
+            whole = source.page_bytes == output.page_bytes
+            return gathering_cycles(figures, step, rows, joined=whole, processors=1)
         if in_l1_shards(output):
             return super().time(step, figures)
         page = min(source.page_bytes, output.page_bytes)
@@ -160,7 +168,7 @@ def _program(planner: Planner, x: Slot, output: Slot, box: Box, config: MemoryCo
         and box.begins[-1] * spec.dtype.element_bytes % planner.card.l1_alignment == 0
     )
     if on_cores:
-        return "SliceRmShardedProgramFactory", _row_shards(planner, x, output)
+        return _SHARDED_ROWS, _row_shards(planner, x, output)
     if box.stepped:
         return "SliceRmStrideProgramFactory", _stepped_rows(planner, spec, output.spec)
     return "SliceRmProgramFactory", _rows(planner, spec, output.spec, box)

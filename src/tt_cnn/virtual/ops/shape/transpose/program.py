@@ -11,7 +11,9 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.moving import MovingProgram
 from tt_cnn.virtual.ops.layout.relayout import padded_as, staging
 from tt_cnn.virtual.ops.layout.tile_time import copy_cycles
+from tt_cnn.virtual.ops.layout.time import PROCESSORS
 from tt_cnn.virtual.ops.layout.work_split import split_work
+from tt_cnn.virtual.ops.shape.gather_time import exchanged_rows, gathering_cycles
 from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, aligned_page, borrowed, circular, cores_for
 from tt_cnn.virtual.ops.shape.shards import lacks_shards, shards_after
 from tt_cnn.virtual.ops.shape.time import (
@@ -28,6 +30,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 FACE_ELEMENTS = 256
+_ROW_SHARDS = "TransposeHCShardedProgramFactory"
 EXCHANGED = {"CN": (0, 1), "HC": (1, 2), "WH": (2, 3)}
 
 
@@ -44,11 +47,26 @@ class TransposeProgram(MovingProgram):
         n, c, h, w = spec.shape
         if self.dim == "CN":
             return copy_cycles(step, figures)
+        if self.factory == _ROW_SHARDS:
+            height = spec.shard.shape[0]
+            gathered = exchanged_rows((n, c, h, w), (height, step.outputs[0].spec.shard.shape[0]))
+            processors = PROCESSORS if _shares_reading(height, h, c) else 1
+            return gathering_cycles(figures, step, gathered, joined=False, processors=processors)
         if self.dim == "HC":
             return all_rows_cycles(step, figures) if rows else rows_of_faces_cycles(step, figures, h, c)
         if not rows:
             return turned_tiles_cycles(step, figures)
         return blocks_cycles(step, figures, n * c * div_up(h, TILE_SIZE) * div_up(w, TILE_SIZE), h, w)
+
+
+def _shares_reading(shard_height: int, height: int, channels: int) -> bool:
+    """Whether rows lie so regularly that reader and writer walk through them together, half of them each."""
+
+    def fits(a: int, b: int) -> bool:
+        return a % b == 0 or b % a == 0
+
+    regular = fits(shard_height, height) and fits(shard_height, channels) and fits(channels, height)
+    return regular and shard_height <= channels * height
 
 
 def _native_side(config: MemoryConfig, layout: Layout) -> bool:
@@ -132,7 +150,7 @@ def _program(
         return "TransposeWHProgramFactory", _matrices(planner, spec)
     if dim == "HC":
         if whole_rows_in and whole_rows_out and row_major:
-            return "TransposeHCShardedProgramFactory", _row_shards(x, output)
+            return _ROW_SHARDS, _row_shards(x, output)
         if row_major:
             return "TransposeHCRMProgramFactory", _rows(planner, spec, output.spec)
         return "TransposeHCTiledInterleavedProgramFactory", _tiled_rows(planner, spec, output.spec)
