@@ -160,5 +160,8 @@ def test_an_unknown_executor_or_card_is_refused(stripes: ModelEntry) -> None:
         opened_card(stripes, executor="3cq"),
     ):
         pass
-    with pytest.raises(ValueError, match="the virtual cards are n150, n300, t3000, galaxy, p150"), opened_card(stripes, card="e75"):
+    with (
+        pytest.raises(ValueError, match="the virtual cards are n150, n300, t3000, galaxy, p150"),
+        opened_card(stripes, card="e75"),
+    ):
         pass
