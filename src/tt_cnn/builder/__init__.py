@@ -25,6 +25,9 @@ from tt_cnn.builder.lowering import (
 )
 from tt_cnn.builder.max_pool2d import TtMaxPool2d
 from tt_cnn.builder.max_pool2d_configuration import MaxPool2dConfiguration
+from tt_cnn.builder.overrides import Assignment, overriding
+from tt_cnn.builder.placement import TtPlacement
+from tt_cnn.builder.placement_configuration import PlacementConfiguration
 from tt_cnn.builder.sharding import (
     AutoShardedStrategyConfiguration,
     BlockShardedStrategyConfiguration,
@@ -52,9 +55,11 @@ LayerConfiguration = (
     | GlobalAvgPool2dConfiguration
     | UpsampleConfiguration
     | LinearConfiguration
+    | PlacementConfiguration
 )
 
 __all__ = [
+    "Assignment",
     "AutoShardedStrategyConfiguration",
     "AvgPool2dConfiguration",
     "BlockShardedStrategyConfiguration",
@@ -70,6 +75,7 @@ __all__ = [
     "LayerConfiguration",
     "LinearConfiguration",
     "MaxPool2dConfiguration",
+    "PlacementConfiguration",
     "ShardedStrategyConfiguration",
     "ShardingStrategy",
     "SliceStrategy",
@@ -80,11 +86,13 @@ __all__ = [
     "TtGlobalAvgPool2d",
     "TtLinear",
     "TtMaxPool2d",
+    "TtPlacement",
     "TtUpsample",
     "UpsampleConfiguration",
     "WidthShardedStrategyConfiguration",
     "WidthSliceStrategyConfiguration",
     "configuration_from_dict",
+    "overriding",
     "sharding_strategy_to_conv2d_config",
     "to_compute_config",
     "to_conv2d_config",

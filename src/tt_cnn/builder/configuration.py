@@ -64,7 +64,7 @@ class Configuration:
         missing = sorted(required - set(settings) - set(tensors))
         if missing:
             raise ValueError(f"{missing[0]} is missing; {cls.__name__} must be given {', '.join(sorted(required))}.")
-        return cls(**{name: _rebuilt(value) for name, value in settings.items()}, **tensors)
+        return cls(**{name: rebuilt(value) for name, value in settings.items()}, **tensors)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -84,7 +84,7 @@ def configuration_from_dict(data: Mapping[str, Any], **tensors: Any) -> Any:
     return _KINDS[kind].from_dict(data, **tensors)
 
 
-def _rebuilt(value: Any) -> Any:
+def rebuilt(value: Any) -> Any:
     """A nested configuration names its kind; all else is for the codec."""
     return configuration_from_dict(value) if isinstance(value, dict) and KIND in value else decode(value)
 

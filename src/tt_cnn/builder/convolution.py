@@ -21,10 +21,10 @@ class ConvolutionLayer(Layer):
     input_channels_axis: ClassVar[int]
     """Where the weight has the input's channels."""
 
-    def __init__(self, configuration: Any, device: Any, name: str = "") -> None:
-        super().__init__(configuration, device, name)
+    def configure(self, configuration: Any) -> None:
+        super().configure(configuration)
         self.conv2d_config = to_conv2d_config(configuration)
-        self.compute_config = to_compute_config(configuration, device)
+        self.compute_config = to_compute_config(configuration, self.device)
         self.slice_config = to_slice_config(configuration.slice_strategy)
         self.weight = configuration.weight
         self.bias = configuration.bias

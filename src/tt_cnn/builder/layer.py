@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.naming import named
+from tt_cnn.builder.overrides import note_layer, overridden
 from tt_cnn.builder.rules import shown
+
+_FAILED = "_tt_cnn_layer"
+"""The attribute of an error that names the layer it came from."""
+
+
+@contextmanager
+def _telling(name: str) -> Iterator[None]:
+    """Errors from inside know the innermost layer that they came from."""
+    try:
+        yield
+    except Exception as error:
+        if not hasattr(error, _FAILED):
+            setattr(error, _FAILED, name)
+        raise
+
+
+def layer_that_failed(error: BaseException) -> str:
+    """The name of the layer that an error came from; empty where it came from outside of layers."""
+    return str(getattr(error, _FAILED, ""))
 
 
 class Layer:
@@ -24,17 +45,23 @@ class Layer:
             raise ValueError(
                 f"configuration is {type(configuration).__name__}; it must be {self.configured_by.__name__}."
             )
-        self.configuration = configuration
         self.device = device
         self.name = name
-        """As in `encoder1.conv2`: the virtual card's errors say which layer they come from."""
+        """As in `encoder1.conv2`: the virtual card's errors say which layer they come from, and settings that replace
+        those of the configuration (`tt_cnn.builder.overrides`) are given by it."""
         self._preparing = threading.Lock()
+        self.configure(overridden(configuration, name))
+        note_layer(self)
+
+    def configure(self, configuration: Any) -> None:
+        """Take a configuration, at first or in the place of another; weights are prepared again at the next call."""
+        self.configuration = configuration
         self._prepared = False
 
     def __call__(self, x: Any, return_output_dim: bool = False) -> Any:
         """The output, flattened to (1, 1, N*H*W, C) where the op does so; with (height, width) where asked for."""
         self._check_input(x)
-        with named(self.name):
+        with named(self.name), _telling(self.name):
             output = self.run(x)
         return (output, self.configuration.output_size) if return_output_dim else output
 

@@ -16,9 +16,9 @@ class TtLinear(Layer):
     configuration: LinearConfiguration
     configured_by = LinearConfiguration
 
-    def __init__(self, configuration: Any, device: Any, name: str = "") -> None:
-        super().__init__(configuration, device, name)
-        self.compute_config = to_compute_config(configuration, device)
+    def configure(self, configuration: Any) -> None:
+        super().configure(configuration)
+        self.compute_config = to_compute_config(configuration, self.device)
         self.weight = configuration.weight
         self.bias = configuration.bias
 

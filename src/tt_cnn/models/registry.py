@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from tt_cnn.builder.overrides import LayerSettings, overriding, read_settings
 from tt_cnn.models.initialization import initialize, natural_images
 from tt_cnn.models.tt_model import Precision, TtModel
 from tt_cnn.preprocessing.weights.checkpoints import load_into
@@ -131,10 +132,12 @@ def create_tt(
     resolution: Resolution | None = None,
     batch_size: int = 1,
     precision: Precision = "tuned",
+    config: Mapping[str, LayerSettings] | Path | str | None = None,
 ) -> TtModel:
     """The model on the card, from the weights of `reference` (a seeded one when none is given).
 
-    `batch_size` is a chip's; on a mesh the batch of the whole is that times the chips.
+    `batch_size` is a chip's; on a mesh the batch of the whole is that times the chips. `config` replaces settings of
+    layers by their names: a `config.json` that `tt-cnn optimize` wrote, or a mapping.
     """
     entry = model_entry(name)
     size = resolution or entry.resolution
@@ -145,7 +148,13 @@ def create_tt(
     if precision not in ("tuned", "bfloat16"):
         raise ValueError(f"precision is {precision!r}; it must be 'tuned' or 'bfloat16'")
     model = create_reference(name) if reference is None else reference
-    return entry.tt(model, device, resolution=size, batch_size=batch_size, precision=precision)
+    settings = read_settings(config) if isinstance(config, (str, Path)) else config
+    with overriding(settings) as building:
+        made = entry.tt(model, device, resolution=size, batch_size=batch_size, precision=precision)
+    if building.unused:
+        raise ValueError(f"config has settings of {building.unused[0]!r}; {entry.title} has no such layer")
+    made.layers = {layer.name: layer for layer in building.layers}
+    return made
 
 
 def _with_shipped_weights(entry: ModelEntry, options: dict[str, Any]) -> nn.Module:

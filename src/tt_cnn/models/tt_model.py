@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.builder.layer import Layer
 
 Precision = Literal["tuned", "bfloat16"]
 """`tuned`: bfloat8_b weights, bfloat8_b activations where PCC allows. `bfloat16`: bfloat16 activations all through."""
@@ -30,6 +32,9 @@ class TtModel(ABC):
     """Where the pipeline keeps the persistent input, sharded over the DRAM banks."""
     dram_output_memory_config: Any
     """Where pipelined I/O keeps the outputs: one memory config, or as many as there are outputs."""
+
+    layers: Mapping[str, Layer]
+    """All layers by their names, in the order in which they were made; `create_tt` notes them."""
 
     @abstractmethod
     def __call__(self, x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -14,6 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from tt_cnn import ttnn
+from tt_cnn.builder.overrides import LayerSettings
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
 from tt_cnn.models.tt_model import Precision, TtModel
@@ -88,6 +89,7 @@ def planned_model(
     batch_size: int = 1,
     precision: str = "tuned",
     l1_small_size: int | None = None,
+    config: Mapping[str, LayerSettings] | None = None,
 ) -> Iterator[PlannedModel]:
     """The model on all chips of a card, with weights that nobody looks at: what happens to be in their memory."""
     entry = model_entry(name)
@@ -103,6 +105,7 @@ def planned_model(
                 resolution=resolution,
                 batch_size=batch_size,
                 precision=cast(Precision, precision),
+                config=config,
             )
         yield PlannedModel(entry, device, model, sum(p.numel() for p in reference.parameters()))
     finally:
@@ -117,11 +120,12 @@ def profile_model(
     resolution: Resolution | None = None,
     batch_size: int = 1,
     precision: str = "tuned",
+    config: Mapping[str, LayerSettings] | None = None,
 ) -> Profile:
     """A model of the registry behind a pipeline executor, on a card that plans and computes nothing."""
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
-    with planned_model(name, card, resolution, batch_size, precision) as planned, no_collection():
+    with planned_model(name, card, resolution, batch_size, precision, config=config) as planned, no_collection():
         device = planned.device
         runs = {each: run_executor(planned, each) for each in EXECUTORS}
         results = tuple(_result(each, run.timeline, batch_size * device.chips) for each, run in runs.items())

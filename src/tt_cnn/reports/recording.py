@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.devices.opening import recorded_devices
-from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.queues.queue import Command, InlineQueue
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.geometry import MeshShape
 
@@ -57,6 +57,7 @@ class PlanningCard(MeshDevice):
             engine="torch",
             hazards="off",
         )
+        self.queues = [InlineQueue(queue.index, self.engine) for queue in self.queues]
 
     def enqueue(self, command: Command, wait: bool = False) -> int:
         if command.plan is not None or any(access.write for access in command.accesses):

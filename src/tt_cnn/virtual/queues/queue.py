@@ -264,6 +264,17 @@ class Queue:
             worker.join()
 
 
+class InlineQueue(Queue):
+    """Runs every job at once on the caller's thread: for commands that compute nothing, a worker only costs time."""
+
+    def submit(self, job: Job) -> None:
+        with self._books:
+            if self._closed:
+                raise RuntimeError(f"command queue {self.index} is closed")
+            self._submitted += 1
+        self._run(job)
+
+
 class _Watched:
     """A job whose failure the one who waits for it wants to know."""
 

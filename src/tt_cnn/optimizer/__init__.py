@@ -1,0 +1,1 @@
+"""The search over configurations: what makes a model faster, by planning, where the accuracy allows it."""
