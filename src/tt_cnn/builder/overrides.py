@@ -132,4 +132,4 @@ def with_settings(configuration: Any, settings: LayerSettings, name: str = "") -
             f"{type(configuration).__name__}{where} has no setting {unknown[0]!r}; "
             f"it may have {', '.join(sorted(known))}."
         )
-    return replace(configuration, **settings)  # type: ignore[type-var]
+    return replace(configuration, **settings)

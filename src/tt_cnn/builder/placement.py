@@ -18,7 +18,7 @@ class TtPlacement(Layer):
     configuration: PlacementConfiguration
     configured_by = PlacementConfiguration
 
-    def __call__(self, x: Any, keep_input: bool = False) -> Any:  # type: ignore[override]
+    def __call__(self, x: Any, keep_input: bool = False) -> Any:
         moved = super().__call__(x)
         if moved is not x and not keep_input and x.is_allocated():
             ttnn.deallocate(x)

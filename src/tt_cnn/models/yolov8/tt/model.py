@@ -43,10 +43,10 @@ class TtYOLOv8(TtModel):
         boxes = sum(resolution[0] * resolution[1] // stride**2 for stride in STRIDES)
         self.dram_output_memory_config = self.picture.dram_rows((1, 1, SIDES + reference.classes, boxes))
         table = (BLACKHOLE if is_blackhole(device) else WORMHOLE)[reference.scale]
-        self.layers = Layers(configurations(preprocess(reference, weights_mapper(device)), table, precision), device)
-        self.backbone = TtBackbone(self.layers)
-        self.neck = TtNeck(self.layers)
-        self.head = TtHead(self.layers)
+        layers = Layers(configurations(preprocess(reference, weights_mapper(device)), table, precision), device)
+        self.backbone = TtBackbone(layers)
+        self.neck = TtNeck(layers)
+        self.head = TtHead(layers)
         self.decode = TtDecode(device, resolution)
 
     def __call__(self, x: Any) -> Any:
