@@ -23,8 +23,11 @@ from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_comman
 from tt_cnn.reports.recording import recorded
 from tt_cnn.reports.records import Profile
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.queues.queue import Command
+
+
+_L1_SMALL = "L1_SMALL"
+"""Named in refusals for want of this memory, where cached programs have their tables."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +126,20 @@ class PlannedNetwork:
         return None
 
     def _run(self) -> Prediction | Refusal:
+        """Where L1_SMALL is full of the tables of other candidates' programs, the run is repeated without them."""
+        result = self._try()
+        if isinstance(result, Refusal) and _L1_SMALL in result.reason:
+            self.device.clear_program_cache()
+            result = self._try()
+        return result
+
+    def _try(self) -> Prediction | Refusal:
         """Tensors of a refused run go with its error: nothing has to be cleaned up."""
         commands: list[Command] = []
         self.device.listeners.append(commands.append)
         try:
             self._call_model()
-        except (CardError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError) as error:
             return Refusal(str(error.args[0] if error.args else error).split("\n")[0], layer_that_failed(error))
         finally:
             self.device.listeners.remove(commands.append)

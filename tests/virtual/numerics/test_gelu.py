@@ -32,7 +32,8 @@ def torch_with_nan(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_infinity_stays_infinity_whatever_torch_has(torch_with_nan, dtype, approximate):
     x = VALUES.to(dtype)
-    assert torch.equal(gelu(x, approximate), torch_with_nan(x, approximate=approximate))
+    finite = torch_with_nan(x, approximate=approximate)  # torch's own, which has NaN on some processors
+    assert torch.equal(gelu(x, approximate), torch.where(x == math.inf, math.inf, finite))
 
 
 def test_a_replay_and_a_command_have_infinity(torch_with_nan):
