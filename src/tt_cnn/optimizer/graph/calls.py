@@ -16,7 +16,7 @@ from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand
 from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
 from tt_cnn.virtual.planning.placement import Place
-from tt_cnn.virtual.planning.plan import Allocate, Plan
+from tt_cnn.virtual.planning.plan import Allocate, Plan, Slot
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import LiveBuffer
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout
@@ -24,6 +24,8 @@ from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 CONVOLUTIONS = ("conv2d", "conv_transpose2d")
+NOBODY = -1
+"""In the place of a tensor: an output that goes at once."""
 
 _Key = tuple[BufferType, int]
 
@@ -120,12 +122,7 @@ class _Reader:
         freed = tuple(serial for serial in self.alive if serial not in before.values())
         tensors = {slot.buffer: before[_key(command.places[slot.buffer])] for slot in plan.inputs}
         consumed = frozenset(tensors[slot.buffer] for slot in plan.consumed)
-        outputs = []
-        for slot in plan.outputs:
-            serial = tensors.get(slot.buffer, ours.get(_key(command.places[slot.buffer])))
-            if serial is not None:
-                outputs.append(Operand(serial, slot.spec))
-                self.specs.setdefault(serial, slot.spec)
+        outputs = [Operand(self._made(slot, tensors, ours, command), slot.spec) for slot in plan.outputs]
         call = GraphCall(
             operation=command.name.removeprefix("ttnn."),
             layer=command.layer,
@@ -138,6 +135,14 @@ class _Reader:
         )
         self.calls.append(_with_host_weights(call) if call.operation in CONVOLUTIONS else call)
         self.alive = dict(live)
+
+
+    def _made(self, slot: Slot, tensors: Mapping[int, int], ours: Mapping[_Key, int], command: Command) -> int:
+        """The tensor of an output, its spec noted; `NOBODY` where no one held it."""
+        serial = tensors.get(slot.buffer, ours.get(_key(command.places[slot.buffer]), NOBODY))
+        if serial != NOBODY:
+            self.specs.setdefault(serial, slot.spec)
+        return serial
 
 
 def _key(place: Place) -> _Key:
