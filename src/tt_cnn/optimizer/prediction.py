@@ -20,7 +20,7 @@ from tt_cnn.models.tt_model import TtModel
 from tt_cnn.reports.collection import no_collection
 from tt_cnn.reports.l1_picture import l1_use
 from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_commands, run_executor
-from tt_cnn.reports.recording import recorded
+from tt_cnn.reports.recording import Recorded, recorded
 from tt_cnn.reports.records import Profile
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.queues.queue import Command
@@ -87,16 +87,20 @@ class PlannedNetwork:
 
     def profile(self, assignment: Assignment) -> Profile:
         """All that is known of one input's commands: calls as they were made, memory, rows."""
-        self._must_configure(assignment)
-        with ttnn.command_queue(0), recorded(self.device) as notes:
-            self._call_model()
         return profile_commands(
-            [note for note in notes if note.command.plan is not None],
+            self.record(assignment),
             self.device,
             name=self.planned.entry.name,
             traced=True,
             batch_size=self.model.batch_size,
         )
+
+    def record(self, assignment: Assignment) -> list[Recorded]:
+        """The planned calls of one input, in order."""
+        self._must_configure(assignment)
+        with ttnn.command_queue(0), recorded(self.device) as notes:
+            self._call_model()
+        return [note for note in notes if note.command.plan is not None]
 
     def input_ns(self, assignment: Assignment, executor: str = "trace+2cq") -> float:
         """From one input's end to the next one's behind an executor, transfers and gaps included."""

@@ -1,0 +1,75 @@
+"""What a layer's call can become: its candidates as attributes of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.lowering import to_conv2d_config, to_slice_config
+from tt_cnn.builder.overrides import LayerSettings, with_settings
+from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration, channel_slices
+from tt_cnn.builder.strategy_candidates import strategies, with_blocks
+from tt_cnn.optimizer.graph.calls import CONVOLUTIONS, CallGraph, GraphCall
+from tt_cnn.optimizer.graph.plans import Plans, Request
+from tt_cnn.virtual.arch import Card
+
+CandidatesOf = Callable[[ConvolutionConfiguration, Card], list[LayerSettings]]
+
+
+@dataclass(frozen=True)
+class Option:
+    """Settings of a layer, and the call that they make of it."""
+
+    settings: LayerSettings
+    """Empty: as it is."""
+    request: Request
+
+
+def layouts_and_blocks(configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
+    """Every strategy with every block, whole in L1 where the layer would be cut otherwise."""
+    found: list[LayerSettings] = []
+    for strategy in strategies(configuration, card.grid):
+        for blocked in with_blocks(configuration, strategy, card.grid):
+            found.append({"sharding_strategy": blocked})
+    if not isinstance(configuration.slice_strategy, L1FullSliceStrategyConfiguration):
+        whole = {"slice_strategy": L1FullSliceStrategyConfiguration()}
+        found += [whole, *({**settings, **whole} for settings in found)]
+    return found
+
+
+def options_of(
+    graph: CallGraph, configurations: Mapping[str, Any], plans: Plans, candidates: CandidatesOf
+) -> dict[int, list[Option]]:
+    """By the numbers of the calls. A layer that is called several times, or in slices of its channels, stays."""
+    found: dict[int, list[Option]] = {}
+    for layer, configuration in configurations.items():
+        if not isinstance(configuration, ConvolutionConfiguration) or channel_slices(configuration.slice_strategy) > 1:
+            continue
+        calls = [i for i in graph.calls_of(layer) if graph.calls[i].operation in CONVOLUTIONS]
+        if len(calls) == 1:
+            call = graph.calls[calls[0]]
+            settings = [{}, *candidates(configuration, plans.card)]
+            found[calls[0]] = _distinct([_option(call, configuration, one, plans) for one in settings])
+    return found
+
+
+def _option(call: GraphCall, configuration: ConvolutionConfiguration, settings: LayerSettings, plans: Plans) -> Option:
+    attributes: Mapping[str, Any] = call.attributes
+    if settings:
+        changed = with_settings(configuration, settings)
+        slicing = to_slice_config(changed.slice_strategy)
+        attributes = {
+            **attributes,
+            "settings": to_conv2d_config(changed).frozen(),
+            "slicing": None if slicing is None else slicing.frozen(),
+        }
+    return Option(settings, plans.request(call.operation, call.numbering, attributes))
+
+
+def _distinct(options: list[Option]) -> list[Option]:
+    known: dict[int, Option] = {}
+    for option in options:
+        known.setdefault(option.request.number, option)
+    return list(known.values())
