@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tt_cnn.builder.overrides import Assignment
+from tt_cnn.optimizer.deployment import Deployment
 
 Outcome = Literal["kept", "taken back", "refused", "not accurate"]
 """`taken back`: no better. `refused`: the card or a configuration does not take it. `not accurate`: under the guard."""
@@ -34,6 +35,14 @@ class Attempt:
     """Of every output, where it was measured."""
     seconds: float = 0.0
     """Since the search began."""
+    value: float | None = None
+    """Of the goal; None where it was refused."""
+    best_value: float = 0.0
+    """Of the goal, before it."""
+    deployment: Deployment | None = None
+    """Where it changes how the model is run: what it would be run as."""
+    input_ns: float | None = None
+    """From one input's end to the next one's, where executors or chips were compared."""
 
 
 @dataclass
