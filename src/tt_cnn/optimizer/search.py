@@ -18,7 +18,7 @@ from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
 from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Best, Journal, Outcome
-from tt_cnn.optimizer.networks import Networks
+from tt_cnn.optimizer.networks import NetworkSource
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
 
 Goal = Literal["latency", "throughput", "memory"]
@@ -84,6 +84,9 @@ class Budget:
 
     def share(self, part: float = 1.0) -> None:
         """What follows may use this part of what is left, and one candidate at least."""
+        if part == inf or self.limit == inf:
+            self._share = inf
+            return
         left = (self.limit - self.used) * part
         self._share = self.used + (max(left, 1.0) if self.candidates is not None else left)
 
@@ -110,7 +113,7 @@ class Search:
     random: random.Random = field(default_factory=lambda: random.Random(0))
     deployment: Deployment = field(default_factory=Deployment)
     """How the best is run."""
-    networks: Networks | None = None
+    networks: NetworkSource | None = None
     """The model in other batches and on other numbers of chips; None where only the predictor is there."""
     tried: dict[Assignment, Attempt] = field(default_factory=dict)
     """What was attempted on the present predictor. The best only gets better: what lost once loses again."""
@@ -222,7 +225,7 @@ class Search:
             number=len(self.journal.attempts) + 1,
             step=step,
             words=words,
-            changes={},
+            changes=dict(assignment),
             outcome=outcome,
             reason=reason,
             device_ns=None if isinstance(predicted, Refusal) else predicted.device_ns,

@@ -19,10 +19,10 @@ class DevicesStep(OptimizationStep):
 
     def run(self, search: Search) -> None:
         networks = search.networks
-        if networks is None or networks.chips == 1:
+        if networks is None or len(networks.chip_counts) == 1:
             return
         now = search.deployment
-        ways = [now, *(replace(now, chips=chips) for chips in (1, networks.chips) if chips != now.chips)]
+        ways = [now, *(replace(now, chips=chips) for chips in networks.chip_counts if chips != now.chips)]
         best_ns = float("inf")
         for deployment in ways:
             network = networks.network(deployment.batch_size, deployment.chips)
