@@ -52,8 +52,8 @@ def check_profiler(module: Any = ttnn) -> None:
     unset = [name for name in VARIABLES if os.environ.get(name) != "1"]
     if unset:
         raise MeasurementUnavailable(
-            f"kernels are measured with TT-NN's device profiler, which needs {' '.join(f'{n}=1' for n in unset)} in the "
-            "environment; TT_CNN_RUNTIME=virtual searches by predicted times instead"
+            f"kernels are measured with TT-NN's device profiler, which needs {' '.join(f'{n}=1' for n in unset)} in "
+            "the environment; TT_CNN_RUNTIME=virtual searches by predicted times instead"
         )
     missing = [n for n in ("ReadDeviceProfiler", "get_latest_programs_perf_data") if not hasattr(module, n)]
     if missing:
@@ -74,7 +74,8 @@ def kernel_durations(device: Any, module: Any = ttnn) -> list[float]:
     durations = max(chips, key=sum, default=[])
     if not durations:
         raise MeasurementUnavailable(
-            "the device profiler gave no kernel durations: TT-NN must be built with it (build_metal.sh --enable-profiler)"
+            "the device profiler gave no kernel durations: TT-NN must be built with it "
+            "(build_metal.sh --enable-profiler)"
         )
     return durations
 

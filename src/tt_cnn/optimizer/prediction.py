@@ -168,7 +168,7 @@ def planned_network(
     config: Assignment | None = None,
     chips: int | None = None,
 ) -> Iterator[PlannedNetwork]:
-    """A model of the registry, ready to be configured; built with `config`, and on all chips unless `chips` is given."""
+    """A model of the registry, ready to be configured; built with `config`, and on all chips or as many as `chips`."""
     with (
         planned_model(name, card, resolution, batch_size, precision, config=config, chips=chips) as planned,
         no_collection(),

@@ -1,7 +1,7 @@
 """The tuning record: what searches found, kept in the user's cache, so that later ones start from it.
 
-One JSON object a line, appended under a lock, read line by line. Lines that are damaged or of another version are passed
-over; a cache that takes no files only means that nothing is remembered. The least time of each key counts.
+One JSON object a line, appended under a lock, read line by line. Lines that are damaged or of another version are
+passed over; a cache that takes no files only means that nothing is remembered. The least time of each key counts.
 """
 
 from __future__ import annotations
@@ -101,8 +101,10 @@ def _model_key(task: Task) -> str:
     height, width = task.resolution
     measured = "measured" if task.measured else "predicted"
     return _digest(
-        ["model", task.model, task.card, height, width, task.batch_size, task.precision, task.goal, task.min_pcc]
-        + [measured, versions()]
+        [
+            *("model", task.model, task.card, height, width, task.batch_size, task.precision, task.goal, task.min_pcc),
+            *(measured, versions()),
+        ]
     )
 
 

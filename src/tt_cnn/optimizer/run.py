@@ -21,7 +21,7 @@ from tt_cnn.optimizer.measurement import measured_networks
 from tt_cnn.optimizer.networks import Networks, NetworkSource
 from tt_cnn.optimizer.prediction import Refusal
 from tt_cnn.optimizer.record import TuningRecord
-from tt_cnn.optimizer.result import OptimizationResult, Standing, Task
+from tt_cnn.optimizer.result import OptimizationResult, Task
 from tt_cnn.optimizer.rounds import Rounds, Watcher
 from tt_cnn.optimizer.search import Budget, Candidate, Goal, Guard, Search
 from tt_cnn.optimizer.settings import changed_settings
@@ -190,7 +190,7 @@ class _Run:
 
     def _steps(self, search: Search, suggestions: Sequence[Candidate]) -> list[OptimizationStep]:
         steps: list[OptimizationStep] = [STEPS[name]() for name in self.task.steps]
-        known = ()
+        known: Sequence[Candidate] = ()
         if self.record is not None and self.task.candidates is None and not self.task.measured:
             known = recorded_candidates(self.record, self.task, search)
         for name, given in (("record", known), ("suggestions", suggestions)):

@@ -42,7 +42,9 @@ def settings_in_force(configurations: Mapping[str, Configuration], assignment: A
     )
 
 
-def changed_settings(configurations: Mapping[str, Configuration], assignment: Mapping[str, LayerSettings]) -> Assignment:
+def changed_settings(
+    configurations: Mapping[str, Configuration], assignment: Mapping[str, LayerSettings]
+) -> Assignment:
     """Those of an assignment that differ from the model's own. Layers that the model has not are refused."""
     unknown = [name for name in assignment if name not in configurations]
     if unknown:
