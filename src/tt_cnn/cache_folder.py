@@ -41,7 +41,7 @@ def home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        _say(f"this user has no home folder. {VARIABLE} names a place for the cache")
+        say(f"this user has no home folder. {VARIABLE} names a place for the cache")
         return _private()
 
 
@@ -51,7 +51,7 @@ def folder(name: str = "") -> Path:
     fault = next((f"{path} {why}" for path in dict.fromkeys((place(), wanted)) if (why := _fault(path))), None)
     if fault is None:
         return wanted
-    _say(f"{fault}. {VARIABLE} names another folder")
+    say(f"{fault}. {VARIABLE} names another folder")
     private = _private() / name
     private.mkdir(parents=True, exist_ok=True)
     return private
@@ -91,7 +91,7 @@ def _private() -> Path:
 _said: set[str] = set()
 
 
-def _say(reason: str) -> None:
+def say(reason: str) -> None:
     if reason not in _said:
         _said.add(reason)
         warnings.warn(f"nothing is kept for the next run: {reason}", CacheWarning, stacklevel=3)
@@ -133,7 +133,7 @@ def write(path: Path, content: bytes) -> bool:
         with replacing(path) as beside:
             beside.write_bytes(content)
     except OSError as error:
-        _say(f"{path.parent} takes no files ({error.strerror or error})")
+        say(f"{path.parent} takes no files ({error.strerror or error})")
         return False
     return True
 

@@ -66,14 +66,25 @@ class Assignment(Mapping[str, LayerSettings]):
         return cls({name: {key: rebuilt(value) for key, value in own.items()} for name, own in data.items()})
 
 
-def read_settings(path: Path | str) -> Assignment:
-    """The settings in a file: an object of layers, alone or as `layers` of an object."""
+def read_settings(path: Path | str, **wanted: Any) -> Assignment:
+    """The settings in a file: an object of layers, alone or as `layers` of an object.
+
+    `wanted` is what they are to be used for (`model`, `batch_size`, ...). A file that says in `made_for` that it was
+    made for something else is refused.
+    """
     try:
-        data = json.loads(Path(path).read_text())
-    except json.JSONDecodeError as error:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no JSON file: {error}") from error
     if not isinstance(data, dict):
         raise ValueError(f"{path} must hold an object of layers and their settings")
+    made_for = data.get("made_for", {}) if "layers" in data else {}
+    if not isinstance(made_for, dict):
+        raise ValueError(f"made_for of {path} must be an object")
+    for name, value in wanted.items():
+        plain = encode(value)
+        if made_for.get(name, plain) != plain:
+            raise ValueError(f"{path} was made for {name} {made_for[name]}, and {name} is {plain} here")
     return Assignment.from_dict(data.get("layers", data))
 
 

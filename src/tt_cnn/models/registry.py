@@ -148,7 +148,8 @@ def create_tt(
     if precision not in ("tuned", "bfloat16"):
         raise ValueError(f"precision is {precision!r}; it must be 'tuned' or 'bfloat16'")
     model = create_reference(name) if reference is None else reference
-    settings = read_settings(config) if isinstance(config, (str, Path)) else config
+    made_for = {"model": entry.name, "resolution": size, "batch_size": batch_size, "precision": precision}
+    settings = read_settings(config, **made_for) if isinstance(config, (str, Path)) else config
     with overriding(settings) as building:
         made = entry.tt(model, device, resolution=size, batch_size=batch_size, precision=precision)
     if building.unused:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tt_cnn.builder.overrides import Assignment
+from tt_cnn.optimizer.deployment import Deployment
 
 Outcome = Literal["kept", "taken back", "refused", "not accurate"]
 """`taken back`: no better. `refused`: the card or a configuration does not take it. `not accurate`: under the guard."""
@@ -34,6 +35,15 @@ class Attempt:
     """Of every output, where it was measured."""
     seconds: float = 0.0
     """Since the search began."""
+    value: float | None = None
+    """Of the goal; None where it was refused."""
+    best_value: float = 0.0
+    """Of the goal, before it."""
+    deployment: Deployment | None = None
+    """Where it changes how the model is run: what it would be run as. With a value of the goal it is another network,
+    and `changes` are all settings there."""
+    input_ns: float | None = None
+    """From one input's end to the next one's, where executors or chips were compared."""
 
 
 @dataclass
@@ -51,6 +61,32 @@ class Journal:
     @property
     def kept(self) -> list[Attempt]:
         return [attempt for attempt in self.attempts if attempt.outcome == "kept"]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a search had reached after an attempt that was kept."""
+
+    assignment: Assignment
+    deployment: Deployment
+    value: float
+    """Of the goal."""
+
+
+def states(start: State, attempts: Iterable[Attempt]) -> list[State]:
+    """The start, and what every kept attempt made of it."""
+    path = [start]
+    for attempt in attempts:
+        if attempt.outcome != "kept":
+            continue
+        last = path[-1]
+        if attempt.deployment is None:
+            assignment = last.assignment.with_all(attempt.changes)
+        else:
+            assignment = last.assignment if attempt.value is None else Assignment(attempt.changes)
+        value = last.value if attempt.value is None else attempt.value
+        path.append(State(assignment, attempt.deployment or last.deployment, value))
+    return path
 
 
 @dataclass(frozen=True)

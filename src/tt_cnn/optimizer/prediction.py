@@ -41,6 +41,8 @@ class Prediction:
     """Of each layer, in the order of the calls; what runs outside of layers is under the empty name."""
     l1_peak: int = 0
     """Bytes of a core's L1 in use at the fullest step."""
+    images: int = 1
+    """Of one input, on all chips."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ class PlannedNetwork:
             steps += len(command.steps)
         size = self.device.card.l1_size - self.device.card.l1_base
         peak = size - min((use.free for use in l1_use(commands, self.device.card)), default=size)
-        return Prediction(total, steps, layers, peak)
+        return Prediction(total, steps, layers, peak, self.model.batch_size * self.model.chips)
 
 
 @contextmanager
@@ -177,8 +179,14 @@ def planned_network(
     resolution: Resolution | None = None,
     batch_size: int = 1,
     precision: str = "tuned",
+    *,
+    config: Assignment | None = None,
+    chips: int | None = None,
 ) -> Iterator[PlannedNetwork]:
-    """A model of the registry, ready to be configured."""
-    with planned_model(name, card, resolution, batch_size, precision) as planned, no_collection():
+    """A model of the registry, ready to be configured; built with `config`, and on all chips or as many as `chips`."""
+    with (
+        planned_model(name, card, resolution, batch_size, precision, config=config, chips=chips) as planned,
+        no_collection(),
+    ):
         planned.device.advises = False  # nobody reads what a refused candidate could be changed to
         yield PlannedNetwork(planned)

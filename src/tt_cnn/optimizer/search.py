@@ -11,17 +11,24 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from math import inf
 from typing import Literal, Protocol
 
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
+from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Best, Journal, Outcome
+from tt_cnn.optimizer.networks import NetworkSource
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
 
 Goal = Literal["latency", "throughput", "memory"]
 
 LEAST_GAIN = 2e-4
 """Share of the goal that a candidate must gain to be kept: less is noise of the model's fractions."""
+
+
+MOST_REPEATS = 10_000
+"""Of candidates that were tried before, one after the other: a step that goes through its list again has fewer."""
 
 
 class BudgetSpent(Exception):
@@ -48,22 +55,43 @@ class Guard(Protocol):
 
 @dataclass
 class Budget:
-    """Seconds, or a number of candidates where a result must be reproduced."""
+    """Seconds, or a number of candidates where a result must be reproduced. A step gets a share of what is left."""
 
     seconds: float | None = 120.0
     candidates: int | None = None
     started: float = field(default_factory=time.monotonic)
     spent: int = 0
+    _share: float = inf
+    """Where the present share ends: seconds since the start, or candidates."""
 
     @property
     def elapsed(self) -> float:
         return time.monotonic() - self.started
 
-    def spend(self) -> None:
+    @property
+    def used(self) -> float:
+        return float(self.spent) if self.candidates is not None else self.elapsed
+
+    @property
+    def limit(self) -> float:
         if self.candidates is not None:
-            if self.spent >= self.candidates:
-                raise BudgetSpent
-        elif self.seconds is not None and self.elapsed >= self.seconds:
+            return float(self.candidates)
+        return inf if self.seconds is None else self.seconds
+
+    @property
+    def is_spent(self) -> bool:
+        return self.used >= self.limit
+
+    def share(self, part: float = 1.0) -> None:
+        """What follows may use this part of what is left, and one candidate at least."""
+        if part == inf or self.limit == inf:
+            self._share = inf
+            return
+        left = (self.limit - self.used) * part
+        self._share = self.used + (max(left, 1.0) if self.candidates is not None else left)
+
+    def spend(self) -> None:
+        if self.is_spent or self.used >= self._share:
             raise BudgetSpent
         self.spent += 1
 
@@ -83,6 +111,14 @@ class Search:
     freeze: tuple[str, ...] = ()
     """Wildcards of the layers that may change, and of those that may not."""
     random: random.Random = field(default_factory=lambda: random.Random(0))
+    deployment: Deployment = field(default_factory=Deployment)
+    """How the best is run."""
+    networks: NetworkSource | None = None
+    """The model in other batches and on other numbers of chips; None where only the predictor is there."""
+    tried: dict[Assignment, Attempt] = field(default_factory=dict)
+    """What was attempted on the present predictor. The best only gets better: what lost once loses again."""
+    repeats: int = 0
+    """Candidates in a row that had been tried before."""
 
     @classmethod
     def starting_from(cls, predictor: Predictor, assignment: Assignment | None = None, **options: object) -> Search:
@@ -98,7 +134,9 @@ class Search:
 
     def value(self, prediction: Prediction) -> float:
         """What the goal makes smaller."""
-        return float(prediction.l1_peak) if self.goal == "memory" else prediction.device_ns
+        if self.goal == "memory":
+            return float(prediction.l1_peak)
+        return prediction.device_ns / prediction.images if self.goal == "throughput" else prediction.device_ns
 
     def may_change(self, layer: str) -> bool:
         wanted = any(fnmatchcase(layer, pattern) for pattern in self.only)
@@ -125,15 +163,25 @@ class Search:
         return [self.attempt(step, candidate) for candidate in candidates]
 
     def attempt(self, step: str, candidate: Candidate) -> Attempt:
-        """Predict it, keep it where it is better and accurate, and write it down. Raises `BudgetSpent`."""
-        self.budget.spend()
+        """Predict it, keep it where it is better and accurate, and write it down. Raises `BudgetSpent`.
+
+        What was tried before costs nothing and is not written again. A step that proposes nothing else is ended.
+        """
         frozen = [layer for layer in candidate.changes if not self.may_change(layer)]
         if frozen:
             raise ValueError(f"{step} proposed a change of {frozen[0]!r}, which is frozen")
         assignment = self.best.assignment.with_all(candidate.changes)
+        if assignment in self.tried:
+            self.repeats += 1
+            if self.repeats > MOST_REPEATS or self.budget.is_spent:
+                raise BudgetSpent
+            return self.tried[assignment]
+        self.budget.spend()
+        self.repeats = 0
         before = self.best
         predicted = self.predictor.predict(assignment)
         outcome, reason, pcc = self._judge(assignment, predicted, candidate)
+        value = None if isinstance(predicted, Refusal) else self.value(predicted)
         if outcome == "kept" and isinstance(predicted, Prediction):
             self.prediction = predicted
             self.best = Best(assignment, self.value(predicted), predicted.device_ns)
@@ -148,6 +196,65 @@ class Search:
             best_ns=before.device_ns,
             pcc=pcc,
             seconds=self.budget.elapsed,
+            value=value,
+            best_value=before.value,
+        )
+        self.tried[assignment] = attempt
+        self.journal.write(attempt)
+        return attempt
+
+    def attempt_network(self, step: str, deployment: Deployment, predictor: Predictor, words: str) -> Attempt:
+        """Go on with the model planned in another way where it is better; what was chosen for layers goes along.
+
+        Where the card refuses that, the model's own settings there are tried, of frozen layers the best's.
+        """
+        self.budget.spend()
+        before = self.best
+        assignment = before.assignment
+        predicted = predictor.predict(assignment)
+        if isinstance(predicted, Refusal):
+            assignment = Assignment({name: own for name, own in assignment.items() if not self.may_change(name)})
+            predicted = predictor.predict(assignment)
+        outcome, reason, _ = self._judge(assignment, predicted, Candidate({}, words))
+        value = None if isinstance(predicted, Refusal) else self.value(predicted)
+        if outcome == "kept" and isinstance(predicted, Prediction):
+            self.predictor, self.prediction, self.deployment = predictor, predicted, deployment
+            self.best = Best(assignment, self.value(predicted), predicted.device_ns)
+            self.tried.clear()
+        attempt = Attempt(
+            number=len(self.journal.attempts) + 1,
+            step=step,
+            words=words,
+            changes=dict(assignment),
+            outcome=outcome,
+            reason=reason,
+            device_ns=None if isinstance(predicted, Refusal) else predicted.device_ns,
+            best_ns=before.device_ns,
+            seconds=self.budget.elapsed,
+            value=value,
+            best_value=before.value,
+            deployment=deployment,
+        )
+        self.journal.write(attempt)
+        return attempt
+
+    def note_deployment(self, step: str, deployment: Deployment, input_ns: float, reason: str, words: str) -> Attempt:
+        """Write down a way to run the best, end to end; where there is no reason against it, it is kept."""
+        if not reason:
+            self.deployment = deployment
+        attempt = Attempt(
+            number=len(self.journal.attempts) + 1,
+            step=step,
+            words=words,
+            changes={},
+            outcome="taken back" if reason else "kept",
+            reason=reason,
+            device_ns=self.best.device_ns,
+            best_ns=self.best.device_ns,
+            seconds=self.budget.elapsed,
+            best_value=self.best.value,
+            deployment=deployment,
+            input_ns=input_ns,
         )
         self.journal.write(attempt)
         return attempt
@@ -163,5 +270,7 @@ class Search:
         if candidate.lossless or self.guard is None:
             return "kept", "", None
         accepted, pcc = self.guard.accepts(assignment)
+        if not accepted and not pcc:
+            return "not accurate", "it changes values, and nobody compares them", None
         lowest = min(pcc.items(), key=lambda item: item[1], default=("", 1.0))
         return ("kept", "", pcc) if accepted else ("not accurate", f"PCC of {lowest[0]} {lowest[1]:.5f}", pcc)

@@ -90,11 +90,15 @@ def planned_model(
     precision: str = "tuned",
     l1_small_size: int | None = None,
     config: Mapping[str, LayerSettings] | None = None,
+    chips: int | None = None,
 ) -> Iterator[PlannedModel]:
-    """The model on all chips of a card, with weights that nobody looks at: what happens to be in their memory."""
+    """The model with weights that nobody looks at: what happens to be in their memory.
+
+    On all chips of a card, or as many as `chips` says.
+    """
     entry = model_entry(name)
     small = entry.l1_small_size if l1_small_size is None else l1_small_size
-    device = PlanningCard(card, small, chips=card_by_name(card).chips)
+    device = PlanningCard(card, small, chips=chips or card_by_name(card).chips)
     try:
         with _NoValues():
             reference = entry.reference().eval()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from tt_cnn.optimizer.search import Search
 
@@ -15,6 +15,9 @@ class OptimizationStep(ABC):
     """As `--steps` takes it."""
     may_change: ClassVar[str]
     """In words, for the report: settings, or what else."""
+
+    when: ClassVar[Literal["first", "rounds", "last"]] = "rounds"
+    """Once before all others, again and again while something gets better, or once at the end, outside the budget."""
 
     @abstractmethod
     def run(self, search: Search) -> None:

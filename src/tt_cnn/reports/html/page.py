@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,24 @@ def write_report(
     Path(path).write_text(report_html(profile, pcc, graph), encoding="utf-8")
 
 
-def report_html(profile: Profile, pcc: Mapping[str, float] | None = None, graph: str | None = None) -> str:
-    """`pcc`: measured PCC by layer or output; without it that of the profile, if it has any. `graph`: its SVG."""
+Section = tuple[str, str, str]
+"""Its id, its heading, and its content."""
+
+
+def report_html(
+    profile: Profile,
+    pcc: Mapping[str, float] | None = None,
+    graph: str | None = None,
+    first: Sequence[Section] = (),
+    title: str | None = None,
+) -> str:
+    """`pcc`: measured PCC by layer or output; without it that of the profile, if it has any. `graph`: its SVG.
+
+    `first`: sections before those of the profile.
+    """
     measured = dict(pcc) if pcc is not None else {one.layer: one.pcc for one in profile.accuracy}
     sections = [
+        *first,
         ("findings", "Findings", findings_list(find(profile), profile)),
         ("time", "Time by op type", pie(profile)),
         ("steps", "Steps: duration, cores, utilisation", bars(profile)),
@@ -40,32 +54,41 @@ def report_html(profile: Profile, pcc: Mapping[str, float] | None = None, graph:
     if measured:
         sections.append(("accuracy", "PCC by layer", pcc_chart(measured)))
     sections.append(("model", "Model: ops, layers, graph", model_section(profile, graph)))
+    footer = f"Predicted by tt-cnn {profile.version}, {profile.created} UTC; nothing was measured on a card."
+    data = f'<script type="application/json" id="data">{_json(step_data(profile))}</script>'
+    scripts = data + f"<script>{_file('script.js')}</script>"
+    return page_html(title or f"{profile.model.title} on {profile.card}", _facts(profile), sections, footer, scripts)
+
+
+def page_html(title: str, facts: str, sections: Sequence[Section], footer: str, scripts: str = "") -> str:
+    """A page that stands alone. `facts` and the sections' contents are HTML; title, headings and footer are text."""
     links = "".join(tag("a", text(heading), href=f"#{name}") for name, heading, _ in sections)
     body = "".join(
         tag("section", tag("h2", text(heading)) + content, id=name, aria_label=heading)
         for name, heading, content in sections
     )
-    title = f"{profile.model.title} on {profile.card}"
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         + tag("title", text(title))
         + tag("style", _file("style.css"))
     )
-    data = f'<script type="application/json" id="data">{_json(step_data(profile))}</script>'
+    name, heading, _ = sections[0]
     page = (
-        tag("a", "To the findings", href="#findings", class_="skip")
-        + tag("header", tag("h1", text(title)) + _facts(profile))
+        tag("a", text(f"To the {heading[0].lower()}{heading[1:]}"), href=f"#{name}", class_="skip")
+        + tag("header", tag("h1", text(title)) + facts)
         + tag("nav", links, aria_label="Sections")
         + tag("main", body)
-        + tag(
-            "footer",
-            text(f"Predicted by tt-cnn {profile.version}, {profile.created} UTC; nothing was measured on a card."),
-        )
-        + data
-        + f"<script>{_file('script.js')}</script>"
+        + tag("footer", text(footer))
+        + scripts
     )
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{page}</body></html>\n'
+
+
+def facts_html(said: str, facts: Sequence[tuple[str, str]]) -> str:
+    """A sentence, and tiles of values with what they are."""
+    tiles = "".join(tag("div", tag("dt", text(what)) + tag("dd", text(value))) for value, what in facts)
+    return tag("p", text(said)) + tag("dl", tiles, class_="facts")
 
 
 def _facts(profile: Profile) -> str:
@@ -84,8 +107,7 @@ def _facts(profile: Profile) -> str:
         (short(profile.l1_small_needed), "l1_small_size needed"),
         (short(profile.trace_bytes), "trace_region_size, estimated"),
     ]
-    tiles = "".join(tag("div", tag("dt", text(what)) + tag("dd", text(value))) for value, what in facts)
-    return tag("p", text(said)) + tag("dl", tiles, class_="facts")
+    return facts_html(said, facts)
 
 
 def _json(data: Any) -> str:

@@ -1,0 +1,58 @@
+"""The end of a search: the result is built anew, as a user would, and must be what the search saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from tt_cnn.builder.overrides import Assignment
+from tt_cnn.optimizer.journal import State
+from tt_cnn.optimizer.networks import NetworkSource, Rebuilt
+from tt_cnn.optimizer.prediction import Refusal
+from tt_cnn.optimizer.result import Standing, Verification, goal_value
+from tt_cnn.optimizer.search import Goal, Guard
+
+
+@runtime_checkable
+class FinalGuard(Protocol):
+    """A guard that looks at a result more closely than at candidates: other inputs, exact numerics."""
+
+    def verify(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]: ...
+
+
+def verified(
+    path: list[State], networks: NetworkSource, goal: Goal, guard: Guard | None
+) -> tuple[Standing, Verification, Mapping[str, float] | None]:
+    """The last state of the path that holds when it is built anew; the start holds, or there is nothing to return."""
+    doubts: list[str] = []
+    for state in reversed(path):
+        rebuilt = networks.rebuilt(state.assignment, state.deployment)
+        doubt = _doubt(state, rebuilt, networks.tolerance, goal)
+        pcc = None
+        if not doubt and state.assignment != path[0].assignment and isinstance(guard, FinalGuard):
+            accepted, pcc = guard.verify(state.assignment)
+            lowest = min(pcc, key=lambda output: pcc[output], default="")
+            doubt = "" if accepted else f"PCC of {lowest} is {pcc.get(lowest, 0.0):.5f} on inputs that were kept back"
+        if not doubt and isinstance(rebuilt, Rebuilt):
+            standing = Standing(state.assignment, state.deployment, rebuilt.prediction, rebuilt.input_ns)
+            return standing, _verification(doubts, state is path[-1]), pcc
+        doubts.append(doubt)
+    raise ValueError(f"the configuration to start from cannot be built anew: {doubts[-1]}")
+
+
+def _doubt(state: State, rebuilt: Rebuilt | Refusal, tolerance: float, goal: Goal) -> str:
+    """Why a state is not what the search saw; empty where it is."""
+    if isinstance(rebuilt, Refusal):
+        where = f"{rebuilt.layer}: " if rebuilt.layer else ""
+        return f"built anew it is refused: {where}{rebuilt.reason}"
+    value = goal_value(goal, rebuilt.prediction)
+    if abs(value - state.value) > tolerance * max(abs(state.value), 1.0):
+        return f"built anew it takes {value:.1f}, where the search saw {state.value:.1f}"
+    return ""
+
+
+def _verification(doubts: list[str], is_last: bool) -> Verification:
+    if is_last:
+        return Verification(True, "built anew it takes what the search saw")
+    said = f"the result did not hold ({doubts[0]}): {len(doubts)} kept attempts are taken back"
+    return Verification(False, said, given_up=len(doubts))

@@ -1,0 +1,107 @@
+"""The path from the baseline to the result as a waterfall: what each kept change brought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tt_cnn.optimizer.result import OptimizationResult, said_value
+from tt_cnn.reports.html.svg import as_table, label, line, picture, round_steps, short, table, tag, text
+
+_LEFT, _BAR, _PITCH, _TOP = 190.0, 560.0, 24.0, 28.0
+_MOST = 40
+"""Bars; with more kept changes those of one step in a row share one."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One bar: kept changes in a row."""
+
+    step: str
+    words: str
+    before: float
+    after: float
+
+
+def kept_changes(result: OptimizationResult) -> list[Change]:
+    """Those that changed the goal's value, in order."""
+    changes = [
+        Change(attempt.step, attempt.words, attempt.best_value, attempt.value)
+        for attempt in result.kept
+        if attempt.value is not None
+    ]
+    if len(changes) <= _MOST:
+        return changes
+    joined: list[Change] = []
+    for change in changes:
+        if joined and joined[-1].step == change.step:
+            last = joined.pop()
+            count = int(last.words.split()[0]) if last.words.endswith(" changes") else 1
+            change = Change(change.step, f"{count + 1} changes", last.before, change.after)
+        joined.append(change)
+    return joined
+
+
+def waterfall(result: OptimizationResult) -> str:
+    """The chart, and its numbers as a table."""
+    goal = result.task.goal
+    changes = kept_changes(result)
+    scale, unit = (1024.0, "KB") if goal == "memory" else (1e3, "µs")
+    ticks = round_steps(max(result.value_before, result.value_after) / scale)
+    height = _TOP + _PITCH * (len(changes) + 2) + 8
+    parts = []
+
+    def x(value: float) -> float:
+        return _LEFT + _BAR * value / scale / ticks[-1]
+
+    for tick in ticks:
+        parts += [
+            line(x(tick * scale), _TOP - 6, x(tick * scale), height),
+            label(x(tick * scale), 14, short(tick), "middle"),
+        ]
+    rows = [("baseline", "", 0.0, result.value_before, "c8")]
+    rows += [(change.step, change.words, change.before, change.after, "c2") for change in changes]
+    rows.append(("result", "", 0.0, result.value_after, "c0"))
+    for place, row in enumerate(rows):
+        parts.append(_bar(place, row, x, f"{unit}", scale))
+    said = f"{said_value(goal, result.value_before)} before, {said_value(goal, result.value_after)} now"
+    drawn = picture(
+        _LEFT + _BAR + 90, height, "".join(parts), f"Path from the baseline to the result, {unit}", id="path"
+    )
+    numbers = table(
+        ["step", "change", f"before, {unit}", f"after, {unit}", "gain, %"],
+        [
+            (
+                c.step,
+                c.words,
+                f"{c.before / scale:.1f}",
+                f"{c.after / scale:.1f}",
+                f"{100 * (1 - c.after / c.before):.2f}",
+            )
+            for c in changes
+        ],
+        "Kept changes",
+        numeric_from=2,
+    )
+    box = tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Waterfall")
+    return tag("p", text(f"{said}; {len(changes)} changes.")) + box + as_table("As a table", numbers)
+
+
+def _bar(
+    place: int, row: tuple[str, str, float, float, str], x: Callable[[float], float], unit: str, scale: float
+) -> str:
+    step, words, before, after, colour = row
+    y = _TOP + _PITCH * place
+    low, high = sorted((before, after))
+    width = max(1.5, x(high) - x(low))
+    change = f"{(after - before) / scale:+.1f}" if before else f"{after / scale:.1f}"
+    hint = tag("title", text(f"{step}: {words or change} ({change} {unit})"))
+    return (
+        label(_LEFT - 8, y + 14, _shortened(step), "end", "name")
+        + tag("rect", hint, x=x(low), y=y + 3, width=width, height=_PITCH - 7, class_=colour)
+        + label(x(high) + 6, y + 14, change)
+    )
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= 28 else words[:27] + "…"
