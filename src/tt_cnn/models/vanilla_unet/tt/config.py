@@ -18,6 +18,7 @@ from tt_cnn.builder import (
     MaxPool2dConfiguration,
     PlacementConfiguration,
 )
+from tt_cnn.models.picture import PictureConfiguration
 from tt_cnn.models.tt_model import Precision, is_blackhole
 from tt_cnn.models.vanilla_unet.reference.model import DEPTH, UNet
 from tt_cnn.models.vanilla_unet.tt.common import preprocess
@@ -154,9 +155,10 @@ GRIDS = {False: (8, 8), True: (10, 10)}
 def build_configurations(
     reference: UNet, device: Any, resolution: tuple[int, int], batch_size: int, precision: Precision, mesh_mapper: Any
 ) -> dict[str, Any]:
-    """The configurations of all layers by name: encoder1.conv1, skip1, pool1, ..., upconv4, decoder4.concat, ..."""
+    """The configurations of all layers by name: picture, encoder1.conv1, skip1, pool1, ..., upconv4, ..."""
     table, grid = TABLES[is_blackhole(device), precision], GRIDS[is_blackhole(device)]
     builder = _Builder(reference, table, grid, resolution, batch_size, precision, mesh_mapper)
+    builder.made["picture"] = picture_configuration(device, resolution, batch_size)
     for level in range(1, DEPTH + 1):
         builder.block(f"encoder{level}")
         builder.made[f"skip{level}"] = PlacementConfiguration(ttnn.DRAM_MEMORY_CONFIG)
@@ -170,15 +172,11 @@ def build_configurations(
     return builder.made
 
 
-def input_memory_config(device: Any, channels: int, pixels: int) -> Any:
+def picture_configuration(device: Any, resolution: tuple[int, int], batch_size: int) -> PictureConfiguration:
     """Whole planes side by side: every core has the same pixels of all channels."""
     columns, rows = GRIDS[is_blackhole(device)]
-    return ttnn.create_sharded_memory_config(
-        (channels, pixels // (columns * rows)),
-        core_grid=ttnn.CoreGrid(x=columns, y=rows),
-        strategy=ttnn.ShardStrategy.WIDTH,
-        use_height_and_width_as_shard_shape=True,
-    )
+    cores = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))])
+    return PictureConfiguration(*resolution, batch_size, "hwc", cores)
 
 
 class _Builder:

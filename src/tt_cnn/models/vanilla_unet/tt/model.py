@@ -9,10 +9,11 @@ import torch
 
 from tt_cnn import ttnn
 from tt_cnn.builder import TtConcat, TtConv2d, TtConvTranspose2d, TtMaxPool2d, TtPlacement, free
-from tt_cnn.models.tt_model import Precision, TtModel, weights_mapper
+from tt_cnn.models.picture import PictureModel, TtPicture
+from tt_cnn.models.tt_model import Precision, weights_mapper
 from tt_cnn.models.vanilla_unet.reference.model import DEPTH, UNet
-from tt_cnn.models.vanilla_unet.tt.common import to_mask, to_planes
-from tt_cnn.models.vanilla_unet.tt.config import build_configurations, input_memory_config
+from tt_cnn.models.vanilla_unet.tt.common import to_mask
+from tt_cnn.models.vanilla_unet.tt.config import build_configurations
 from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
 
 
@@ -61,7 +62,7 @@ class TtDecoder:
         return self.block.conv2(self.middle(y))
 
 
-class TtUNet(TtModel):
+class TtUNet(PictureModel):
     """Takes planes, (1, 1, 3, H * W) in width shards, and gives the mask's plane, (1, 1, 1, H * W)."""
 
     outputs = ("mask",)
@@ -81,26 +82,19 @@ class TtUNet(TtModel):
         layers = build_configurations(
             reference, device, resolution, batch_size, precision, mesh_mapper=weights_mapper(device)
         )
+        self.picture = TtPicture(layers["picture"], device, "picture")
         self.encoders = [TtEncoder(layers, device, level) for level in range(1, DEPTH + 1)]
         self.bottleneck = TtBlock(layers, device, "bottleneck")
         self.decoders = [TtDecoder(layers, device, level) for level in range(DEPTH, 0, -1)]
         self.conv = TtConv2d(layers["conv"], device, "conv")
-        self._place_inputs_and_outputs(layers)
-
-    def _place_inputs_and_outputs(self, layers: Mapping[str, Any]) -> None:
-        pixels = self.resolution[0] * self.resolution[1]
-        channels, planes = layers["encoder1.conv1"].in_channels, layers["conv"].out_channels
-        width, banks = ttnn.TensorMemoryLayout.WIDTH_SHARDED, self.device.dram_grid_size()
-        self.l1_input_memory_config = input_memory_config(self.device, channels, pixels)
-        self.dram_input_memory_config = get_memory_config_for_persistent_dram_tensor(
-            (1, 1, channels, pixels), width, banks
-        )
         self.dram_output_memory_config = get_memory_config_for_persistent_dram_tensor(
-            (1, 1, planes, pixels), width, banks
+            (1, 1, layers["conv"].out_channels, resolution[0] * resolution[1]),
+            ttnn.TensorMemoryLayout.WIDTH_SHARDED,
+            device.dram_grid_size(),
         )
 
     def __call__(self, x: Any) -> Any:
-        x = ttnn.experimental.convert_to_hwc(x)
+        x = self.picture(x)
         skips = []
         for encoder in self.encoders:
             x, skip = encoder(x)
@@ -112,9 +106,6 @@ class TtUNet(TtModel):
         mask = ttnn.experimental.convert_to_chw(pixels, dtype=ttnn.bfloat16)
         ttnn.deallocate(pixels)
         return ttnn.move(mask)
-
-    def to_host_input(self, images: torch.Tensor) -> Any:
-        return to_planes(images, self.input_mapper)
 
     def to_torch(self, outputs: Any) -> tuple[torch.Tensor, ...]:
         return (to_mask(outputs, self.resolution, self.output_composer),)
