@@ -25,21 +25,21 @@ class TtConcat(Layer):
     configuration: ConcatConfiguration
     configured_by = ConcatConfiguration
 
-    def __call__(self, parts: Sequence[Any], beside: int = 0) -> Any:  # type: ignore[override]
-        """`beside` is the part on whose cores they are joined in shards."""
+    def __call__(self, parts: Sequence[Any], beside: int = 0, dim: int = 3) -> Any:  # type: ignore[override]
+        """`beside` is the part on whose cores they are joined in shards; along another `dim` they cannot be."""
         for part in parts:
             self._check_input(part)
         with named(self.name), telling(self.name):
-            return self._joined(list(parts), beside)
+            return self._joined(list(parts), beside, dim)
 
-    def _joined(self, parts: list[Any], beside: int) -> Any:
+    def _joined(self, parts: list[Any], beside: int, dim: int) -> Any:
         config = self.configuration
         where = _INTERLEAVED.get(config.place) or parts[beside].memory_config()
         dtype = config.output_dtype or _common_dtype(parts)
         parts = _moved(parts, where, parts[beside].shape[-1])
         in_tiles = config.layout == ttnn.TILE_LAYOUT if config.layout is not None else _fit_as_tiles(parts, dtype)
         parts = [_in_tiles(part, dtype) if in_tiles else _replaced(part, _in_rows(part)) for part in parts]
-        together = ttnn.concat(parts, dim=3, memory_config=_config_of_all(parts, in_tiles))
+        together = ttnn.concat(parts, dim=dim, memory_config=_config_of_all(parts, in_tiles))
         for part in parts:
             free(part)
         if config.output_layout is not None and together.layout != config.output_layout:
