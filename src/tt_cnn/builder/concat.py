@@ -34,12 +34,16 @@ class TtConcat(Layer):
 
     def _joined(self, parts: list[Any], beside: int, dim: int) -> Any:
         config = self.configuration
-        where = _INTERLEAVED.get(config.place) or parts[beside].memory_config()
+        anchor = next((part for part in (parts[beside], *parts) if part.is_sharded()), parts[beside])
+        where = _INTERLEAVED.get(config.place) or anchor.memory_config()
+        if where.shard_spec is not None and dim != 3:
+            raise ValueError(f"place is {config.place!r}; it must be 'l1' or 'dram' along dimension {dim}.")
         dtype = config.output_dtype or _common_dtype(parts)
-        parts = _moved(parts, where, parts[beside].shape[-1])
+        parts = _moved(parts, where, anchor.shape[-1])
         in_tiles = config.layout == ttnn.TILE_LAYOUT if config.layout is not None else _fit_as_tiles(parts, dtype)
         parts = [_in_tiles(part, dtype) if in_tiles else _replaced(part, _in_rows(part)) for part in parts]
-        together = ttnn.concat(parts, dim=dim, memory_config=_config_of_all(parts, in_tiles))
+        wanted = where if where.shard_spec is None else _config_of_all(parts, in_tiles)
+        together = ttnn.concat(parts, dim=dim, memory_config=wanted)
         for part in parts:
             free(part)
         if config.output_layout is not None and together.layout != config.output_layout:
@@ -64,16 +68,18 @@ def on_cores_of(x: Any, config: Any, channels: int) -> Any:
 
 
 def _moved(parts: list[Any], where: Any, channels: int) -> list[Any]:
-    """`where` is a memory to interleave them in, or that of one of them, which has so many channels."""
+    """`where` is a memory to interleave them in, or that of one of them, which has so many channels.
+
+    What is interleaved already may lie in another memory than the result.
+    """
     moved = []
     for part in parts:
-        wanted = where if where.shard_spec is None else on_cores_of(part, where, channels)
-        if part.memory_config() == wanted or part.memory_config() == where:
-            moved.append(part)
-        elif part.is_sharded() and where.shard_spec is None:
-            moved.append(_replaced(part, ttnn.sharded_to_interleaved(part, where)))
-        else:
-            moved.append(_replaced(part, ttnn.to_memory_config(part, wanted)))
+        if where.shard_spec is None:
+            moved.append(_replaced(part, ttnn.sharded_to_interleaved(part, where)) if part.is_sharded() else part)
+            continue
+        wanted = on_cores_of(part, where, channels)
+        fits = part.memory_config() in (wanted, where)
+        moved.append(part if fits else _replaced(part, ttnn.to_memory_config(part, wanted)))
     return moved
 
 
@@ -99,10 +105,8 @@ def _in_rows(x: Any) -> Any:
 
 
 def _config_of_all(parts: list[Any], in_tiles: bool) -> Any:
-    """That of the first, wide enough for all."""
+    """The shards of the first, wide enough for all."""
     config = parts[0].memory_config()
-    if config.shard_spec is None:
-        return config
     height = config.memory_layout == ttnn.TensorMemoryLayout.HEIGHT_SHARDED
     own = height and not in_tiles
     return resized(config, sum(part.shape[-1] if own else part.memory_config().shard_spec.shape[1] for part in parts))
