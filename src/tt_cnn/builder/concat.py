@@ -25,7 +25,7 @@ class TtConcat(Layer):
     configuration: ConcatConfiguration
     configured_by = ConcatConfiguration
 
-    def __call__(self, parts: Sequence[Any], beside: int = 0, dim: int = 3) -> Any:  # type: ignore[override]
+    def __call__(self, parts: Sequence[Any], beside: int = 0, dim: int = 3) -> Any:
         """`beside` is the part on whose cores they are joined in shards; along another `dim` they cannot be."""
         for part in parts:
             self._check_input(part)

@@ -134,11 +134,11 @@ class PictureModel(TtModel):
     picture: TtPicture
 
     @property
-    def l1_input_memory_config(self) -> Any:  # type: ignore[override]
+    def l1_input_memory_config(self) -> Any:
         return self.picture.l1_memory_config
 
     @property
-    def dram_input_memory_config(self) -> Any:  # type: ignore[override]
+    def dram_input_memory_config(self) -> Any:
         return self.picture.dram_memory_config
 
     def to_host_input(self, images: torch.Tensor) -> Any:
