@@ -5,8 +5,13 @@ layer = TtConv2d(configuration, device)
 output = layer(x)
 """
 
+from tt_cnn.builder.add import TtAdd
+from tt_cnn.builder.add_configuration import AddConfiguration
 from tt_cnn.builder.avg_pool2d import TtAvgPool2d
 from tt_cnn.builder.avg_pool2d_configuration import AvgPool2dConfiguration
+from tt_cnn.builder.channel_slices import free
+from tt_cnn.builder.concat import TtConcat
+from tt_cnn.builder.concat_configuration import ConcatConfiguration
 from tt_cnn.builder.configuration import Configuration, configuration_from_dict
 from tt_cnn.builder.conv2d import TtConv2d
 from tt_cnn.builder.conv2d_configuration import Conv2dConfiguration
@@ -56,14 +61,18 @@ LayerConfiguration = (
     | UpsampleConfiguration
     | LinearConfiguration
     | PlacementConfiguration
+    | AddConfiguration
+    | ConcatConfiguration
 )
 
 __all__ = [
+    "AddConfiguration",
     "Assignment",
     "AutoShardedStrategyConfiguration",
     "AvgPool2dConfiguration",
     "BlockShardedStrategyConfiguration",
     "ChannelSliceStrategyConfiguration",
+    "ConcatConfiguration",
     "Configuration",
     "Conv2dConfiguration",
     "ConvTranspose2dConfiguration",
@@ -80,7 +89,9 @@ __all__ = [
     "ShardingStrategy",
     "SliceStrategy",
     "SliceStrategyConfiguration",
+    "TtAdd",
     "TtAvgPool2d",
+    "TtConcat",
     "TtConv2d",
     "TtConvTranspose2d",
     "TtGlobalAvgPool2d",
@@ -92,6 +103,7 @@ __all__ = [
     "WidthShardedStrategyConfiguration",
     "WidthSliceStrategyConfiguration",
     "configuration_from_dict",
+    "free",
     "overriding",
     "sharding_strategy_to_conv2d_config",
     "to_compute_config",

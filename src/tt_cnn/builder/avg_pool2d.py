@@ -14,9 +14,9 @@ class TtAvgPool2d(PoolLayer):
     configuration: AvgPool2dConfiguration
     configured_by = AvgPool2dConfiguration
 
-    def __init__(self, configuration: Any, device: Any, name: str = "") -> None:
-        super().__init__(configuration, device, name)
-        self.compute_config = to_compute_config(configuration, device)
+    def configure(self, configuration: Any) -> None:
+        super().configure(configuration)
+        self.compute_config = to_compute_config(configuration, self.device)
 
     def pool(self, x: Any) -> Any:
         return ttnn.avg_pool2d(input_tensor=x, channels=self.channels_per_slice, **self.get_avgpool2d_kwargs())

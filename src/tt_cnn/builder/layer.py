@@ -18,7 +18,7 @@ _FAILED = "_tt_cnn_layer"
 
 
 @contextmanager
-def _telling(name: str) -> Iterator[None]:
+def telling(name: str) -> Iterator[None]:
     """Errors from inside know the innermost layer that they came from."""
     try:
         yield
@@ -61,7 +61,7 @@ class Layer:
     def __call__(self, x: Any, return_output_dim: bool = False) -> Any:
         """The output, flattened to (1, 1, N*H*W, C) where the op does so; with (height, width) where asked for."""
         self._check_input(x)
-        with named(self.name), _telling(self.name):
+        with named(self.name), telling(self.name):
             output = self.run(x)
         return (output, self.configuration.output_size) if return_output_dim else output
 

@@ -20,7 +20,9 @@ from tt_cnn.models.inverted_residuals import (
     Names,
     NetworkConfiguration,
     StemConfiguration,
+    row_wise,
 )
+from tt_cnn.models.picture import PictureConfiguration
 from tt_cnn.models.tt_model import Precision
 
 RELU6 = ttnn.UnaryWithParam(ttnn.UnaryOpType.RELU6)
@@ -77,6 +79,7 @@ def configure(
     parameters: Any,
     names: Names,
     tuning: Tuning,
+    device: Any,
     *,
     batch_size: int,
     resolution: tuple[int, int],
@@ -86,7 +89,8 @@ def configure(
     if precision == "bfloat16":
         tuning = tuning.in_bfloat16()
     convs = _Convolutions(reference, parameters, batch_size, resolution)
-    stem = StemConfiguration(tuning.input_cores, convs.wide(names.stem, *tuning.stem))
+    picture = PictureConfiguration(*resolution, batch_size, "hwc", row_wise(tuning.input_cores, device))
+    stem = StemConfiguration(picture, convs.wide(names.stem, *tuning.stem))
     blocks = tuple(convs.block(n, t) for n, t in zip(names.blocks, tuning.blocks, strict=True))
     head = convs.wide(names.head, *tuning.head)
     pool = AvgPool2dConfiguration(

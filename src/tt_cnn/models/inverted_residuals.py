@@ -13,17 +13,19 @@ import torch
 
 from tt_cnn import ttnn
 from tt_cnn.builder import (
+    AddConfiguration,
     AvgPool2dConfiguration,
     Conv2dConfiguration,
     LinearConfiguration,
+    PlacementConfiguration,
+    TtAdd,
     TtAvgPool2d,
     TtConv2d,
     TtLinear,
+    TtPlacement,
+    free,
 )
-from tt_cnn.models.tt_model import TtModel
-from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
-
-PICTURE_CHANNELS = 3
+from tt_cnn.models.picture import PictureConfiguration, PictureModel, TtPicture
 
 
 class BlockNames(NamedTuple):
@@ -45,8 +47,8 @@ class Names(NamedTuple):
 
 @dataclass(frozen=True)
 class StemConfiguration:
-    input_cores: int
-    """Cores that the picture lies on, each with as many of its pixels: those of the convolution."""
+    picture: PictureConfiguration
+    """It waits on the cores of the convolution."""
     conv: Conv2dConfiguration
 
 
@@ -73,10 +75,11 @@ class TtStem:
     """Planes of pixels to pixels of channels, and the first convolution. The picture stays where it is."""
 
     def __init__(self, configuration: StemConfiguration, device: Any, name: str) -> None:
+        self.picture = TtPicture(configuration.picture, device, "picture")
         self.layer = TtConv2d(configuration.conv, device, name)
 
     def __call__(self, picture: Any) -> Any:
-        return self.layer(ttnn.experimental.convert_to_hwc(picture))
+        return self.layer(self.picture(picture))
 
 
 class TtInvertedResidual:
@@ -88,15 +91,18 @@ class TtInvertedResidual:
         )
         self.depthwise = TtConv2d(configuration.depthwise, device, names.depthwise)
         self.project = TtConv2d(configuration.project, device, names.project)
-        self.adds_input = configuration.adds_input
+        at = names.project.rpartition(".")[0]
+        self.input = TtPlacement(PlacementConfiguration(), device, f"{at}.input")
+        self.add = TtAdd(AddConfiguration(), device, f"{at}.add") if configuration.adds_input else None
 
     def __call__(self, x: Any) -> Any:
+        x = self.input(x)
         hidden = x if self.expand is None else self.expand(x)
         output = self.project(self.depthwise(hidden))
-        return _added(output, x) if self.adds_input else output
+        return output if self.add is None else self.add(output, x)
 
 
-class InvertedResidualNetwork(TtModel):
+class InvertedResidualNetwork(PictureModel):
     """Pictures as (1, batch, 3, H * W) on a chip; logits as (1, 1, batch, classes)."""
 
     outputs: ClassVar[tuple[str, ...]] = ("logits",)
@@ -106,20 +112,17 @@ class InvertedResidualNetwork(TtModel):
         self.batch_size = configuration.batch_size
         self.resolution = configuration.resolution
         self.stem = TtStem(configuration.stem, device, names.stem)
+        self.picture = self.stem.picture
         self.blocks = [
             TtInvertedResidual(block, device, named)
             for block, named in zip(configuration.blocks, names.blocks, strict=True)
         ]
         self.head = TtConv2d(configuration.head, device, names.head)
+        self.pool_input = TtPlacement(PlacementConfiguration(), device, "pool.input")
         self.pool = TtAvgPool2d(configuration.pool, device, "pool")
+        self.linear_input = TtPlacement(PlacementConfiguration(), device, f"{names.linear}.input")
         self.classifier = TtLinear(configuration.linear, device, names.linear)
         self.classes = configuration.linear.out_features
-        height, width = self.resolution
-        shape = (1, self.batch_size, PICTURE_CHANNELS, height * width)
-        self.l1_input_memory_config = picture_memory_config(shape, configuration.stem.input_cores, device)
-        self.dram_input_memory_config = get_memory_config_for_persistent_dram_tensor(
-            shape, ttnn.TensorMemoryLayout.WIDTH_SHARDED, device.dram_grid_size()
-        )
         self.dram_output_memory_config = ttnn.DRAM_MEMORY_CONFIG
 
     def __call__(self, x: Any) -> Any:
@@ -130,35 +133,16 @@ class InvertedResidualNetwork(TtModel):
 
     def classify(self, x: Any) -> Any:
         """Logits of what the last block gives, which is given back."""
-        means = self.pool(self.head(x))
+        means = self.linear_input(self.pool(self.pool_input(self.head(x))))
         logits = self.classifier(means)
-        ttnn.deallocate(means)
+        free(means)
         return logits
-
-    def to_host_input(self, images: torch.Tensor) -> Any:
-        height, width = self.resolution
-        planes = images.reshape(-1, self.batch_size, PICTURE_CHANNELS, height * width)
-        return ttnn.from_torch(planes, dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT, mesh_mapper=self.input_mapper)
 
     def to_torch(self, outputs: Any) -> tuple[torch.Tensor, ...]:
         logits = ttnn.to_torch(outputs, mesh_composer=self.output_composer)
         return (logits.float().reshape(-1, self.classes),)
 
 
-def picture_memory_config(shape: tuple[int, int, int, int], cores: int, device: Any) -> Any:
-    """The planes cut into as many strips as there are cores, as `convert_to_hwc` takes them."""
-    _, batch, channels, pixels = shape
-    spec = ttnn.ShardSpec(row_wise(cores, device), [batch * channels, pixels // cores], ttnn.ShardOrientation.ROW_MAJOR)
-    return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.WIDTH_SHARDED, ttnn.BufferType.L1, spec)
-
-
 def row_wise(cores: int, device: Any) -> Any:
     """The first cores of the grid, row by row, as TT-NN takes them."""
     return ttnn.num_cores_to_corerangeset(cores, device.compute_with_storage_grid_size(), True)
-
-
-def _added(output: Any, x: Any) -> Any:
-    """The sum in the place of the output; x is given back."""
-    total = ttnn.add(output, x, output_tensor=output)
-    ttnn.deallocate(x)
-    return total

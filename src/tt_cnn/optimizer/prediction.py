@@ -78,7 +78,7 @@ class PlannedNetwork:
         """How many assignments were planned."""
         self._settings: dict[str, Mapping[str, Any]] = {}
         self._known: dict[Assignment, Prediction | Refusal] = {}
-        self._host_input = planned.host_input()
+        self._host_input, self._input_config = planned.host_input(), self.model.l1_input_memory_config
 
     def predict(self, assignment: Assignment) -> Prediction | Refusal:
         """The kernels of one input with these settings in the place of the model's own."""
@@ -152,7 +152,10 @@ class PlannedNetwork:
         return self._read(commands)
 
     def _call_model(self) -> None:
-        placed = ttnn.to_device(self._host_input, self.device, memory_config=self.model.l1_input_memory_config)
+        wanted = self.model.l1_input_memory_config
+        if wanted != self._input_config:  # a layer's settings may decide in which form the model takes its input
+            self._host_input, self._input_config = self.planned.host_input(), wanted
+        placed = ttnn.to_device(self._host_input, self.device, memory_config=wanted)
         outputs = self.model(placed)
         for tensor in outputs if isinstance(outputs, (tuple, list)) else (outputs,):
             ttnn.deallocate(tensor)

@@ -10,7 +10,6 @@ import pytest
 
 from tests.models.yolov4.modules import FULL, QUARTER
 from tt_cnn.builder import Conv2dConfiguration, MaxPool2dConfiguration
-from tt_cnn.models.yolov4.tt.layers import Conv
 from tt_cnn.testing import verify_conv2d_from_config, verify_maxpool2d_from_config
 
 GATES = {Conv2dConfiguration: 0.99, MaxPool2dConfiguration: 0.999}
@@ -22,16 +21,14 @@ def configurations(module: Any) -> Iterator[Any]:
     """Of all layers in a module, wherever they are."""
     for value in vars(module).values() if hasattr(module, "__dict__") else ():
         for each in _flattened(value):
-            if isinstance(each, Conv):
-                yield each.conv.configuration
-            elif hasattr(each, "configuration"):
+            if type(getattr(each, "configuration", None)) in CHECKS:
                 yield each.configuration
             elif type(each).__module__ == type(module).__module__:
                 yield from configurations(each)
 
 
 def _flattened(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         for each in value:
             yield from _flattened(each)
     else:

@@ -15,7 +15,7 @@ from tt_cnn.models.yolov8.reference.model import YOLOv8
 from tt_cnn.models.yolov8.tt.common import preprocess
 from tt_cnn.models.yolov8.tt.config import WORMHOLE, configurations
 from tt_cnn.models.yolov8.tt.model import Layers
-from tt_cnn.models.yolov8.tt.shards import in_blocks
+from tt_cnn.models.yolov8.tt.shards import blocks_on
 
 TILE = 32
 GRIDS = {"x": (5, 8), "s": (8, 8)}
@@ -82,7 +82,8 @@ class Images:
         return self._placed(flat, config)
 
     def in_blocks(self, image: torch.Tensor) -> Any:
-        return in_blocks(self._placed(_flat(image), ttnn.L1_MEMORY_CONFIG), self.blocks)
+        flat = _flat(image)
+        return self._placed(flat, blocks_on(self.blocks, flat.shape[2], flat.shape[3]))
 
     def _placed(self, flat: torch.Tensor, config: Any) -> Any:
         return ttnn.from_torch(

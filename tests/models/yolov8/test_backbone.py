@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.models.yolov8.tt.common import TtPicture
+from tt_cnn.models.picture import TtPicture
+from tt_cnn.models.yolov8.tt.common import picture_configuration
 from tt_cnn.models.yolov8.tt.model import Layers, TtC2f, TtSPPF, TtStage
 from tt_cnn.testing import assert_equal, assert_with_pcc
 
@@ -17,7 +18,7 @@ BEFORE = {1: "backbone.stem", 2: "backbone.stage1", 3: "backbone.stage2", 4: "ba
 
 def test_picture_becomes_pixels(device: Any, activations: dict[str, torch.Tensor]) -> None:
     pictures = activations["images"].bfloat16().float()
-    picture = TtPicture(device, (640, 640))
+    picture = TtPicture(picture_configuration(device, (640, 640), 1), device)
     host = ttnn.from_torch(pictures, dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT)
     given = ttnn.to_device(host, device, memory_config=picture.l1_memory_config)
     pixels = ttnn.to_torch(picture(given)).float().reshape(640, 640, 8)
@@ -27,7 +28,7 @@ def test_picture_becomes_pixels(device: Any, activations: dict[str, torch.Tensor
 
 
 def test_stem(device: Any, layers: Layers, images: Any, activations: dict[str, torch.Tensor]) -> None:
-    picture = TtPicture(device, (640, 640))
+    picture = TtPicture(picture_configuration(device, (640, 640), 1), device)
     host = ttnn.from_torch(activations["images"], dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT)
     given = picture(ttnn.to_device(host, device, memory_config=picture.l1_memory_config))
     expected = activations["backbone.stem"]

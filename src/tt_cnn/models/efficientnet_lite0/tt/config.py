@@ -73,6 +73,7 @@ def create_configuration(
         convert_parameters(reference, device),
         names_of(reference),
         BLACKHOLE if is_blackhole(device) else WORMHOLE,
+        device,
         batch_size=batch_size,
         resolution=resolution,
         precision=precision,

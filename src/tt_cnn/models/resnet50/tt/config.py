@@ -12,15 +12,18 @@ from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.builder import (
+    AddConfiguration,
     AvgPool2dConfiguration,
     BlockShardedStrategyConfiguration,
     Conv2dConfiguration,
     HeightShardedStrategyConfiguration,
     LinearConfiguration,
     MaxPool2dConfiguration,
+    PlacementConfiguration,
 )
 from tt_cnn.models.resnet50.reference.model import BLOCKS, STEM_CHANNELS
 from tt_cnn.models.resnet50.tt.common import BORDER, FOLD, PATCH_CHANNELS
+from tt_cnn.models.resnet50.tt.fold import FoldConfiguration
 from tt_cnn.models.resnet50.tt.sharding import TILE, all_of, block_sharded, height_sharded, row_by_row, width_sharded
 from tt_cnn.models.tt_model import Precision, is_blackhole
 
@@ -117,8 +120,7 @@ TUNINGS: dict[tuple[bool, Precision], Mapping[int, Tuning]] = {
 
 @dataclass(frozen=True)
 class StemConfiguration:
-    fold_grid: Any
-    patches_memory_config: Any
+    fold: FoldConfiguration
     conv1: Conv2dConfiguration
     maxpool: MaxPool2dConfiguration
 
@@ -129,6 +131,7 @@ class BottleneckConfiguration:
     conv2: Conv2dConfiguration
     conv3: Conv2dConfiguration
     downsample: Conv2dConfiguration | None
+    add: AddConfiguration
 
     @property
     def shortcut_first(self) -> bool:
@@ -138,17 +141,15 @@ class BottleneckConfiguration:
 
 @dataclass(frozen=True)
 class StageConfiguration:
-    input_memory_config: Any
-    """None: as the input comes."""
-    moves_input: bool
+    input: PlacementConfiguration
     blocks: tuple[BottleneckConfiguration, ...]
 
 
 @dataclass(frozen=True)
 class HeadConfiguration:
-    pool_memory_config: Any
+    avgpool_input: PlacementConfiguration
     avgpool: AvgPool2dConfiguration
-    fc_memory_config: Any
+    fc_input: PlacementConfiguration
     fc: LinearConfiguration
 
 
@@ -195,8 +196,11 @@ class Configurations:
         )
         rows = self.batch_size * patches * patches
         return StemConfiguration(
-            fold_grid=row_by_row(self.tuning.fold_cores, self.device),
-            patches_memory_config=height_sharded(rows, PATCH_CHANNELS, grid.x * grid.y, self.device),
+            fold=FoldConfiguration(
+                self.batch_size,
+                grid=row_by_row(self.tuning.fold_cores, self.device),
+                memory_config=height_sharded(rows, PATCH_CHANNELS, grid.x * grid.y, self.device),
+            ),
             conv1=conv1,
             maxpool=maxpool,
         )
@@ -212,7 +216,8 @@ class Configurations:
             stride = 2 if index == 0 and number > 1 else 1
             blocks.append(self._bottleneck(number, index, size, stride))
             size //= stride
-        return StageConfiguration(input_memory_config, f"layer{number}" in self.tuning.moved, tuple(blocks))
+        placement = PlacementConfiguration(input_memory_config, reallocate=f"layer{number}" in self.tuning.moved)
+        return StageConfiguration(placement, tuple(blocks))
 
     def _stage_input(self, number: int, size: int, channels: int) -> Any:
         rows = self.batch_size * size * size
@@ -255,6 +260,7 @@ class Configurations:
                 f"{name}.conv3", parameters.conv3, size // stride, strategy, deallocate_activation=True
             ),
             downsample=downsample,
+            add=AddConfiguration(activation=RELU),
         )
 
     def _downsample(self, number: int, name: str, parameters: Any, size: int, stride: int) -> Conv2dConfiguration:
@@ -299,9 +305,9 @@ class Configurations:
             core_grid=FC_GRID,
         )
         return HeadConfiguration(
-            pool_memory_config=width_sharded(self.batch_size * size * size, inputs, POOL_GRID),
+            avgpool_input=PlacementConfiguration(width_sharded(self.batch_size * size * size, inputs, POOL_GRID)),
             avgpool=avgpool,
-            fc_memory_config=width_sharded(self.batch_size, inputs, FC_GRID),
+            fc_input=PlacementConfiguration(width_sharded(self.batch_size, inputs, FC_GRID)),
             fc=fc,
         )
 

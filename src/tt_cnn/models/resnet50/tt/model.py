@@ -7,22 +7,20 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder import TtAvgPool2d, TtConv2d, TtLinear, TtMaxPool2d
+from tt_cnn.builder import TtAdd, TtAvgPool2d, TtConv2d, TtLinear, TtMaxPool2d, TtPlacement, free
 from tt_cnn.models.resnet50.reference.model import ResNet50
-from tt_cnn.models.resnet50.tt.common import BORDER, FOLD, PLANES, convert_parameters
+from tt_cnn.models.resnet50.tt.common import convert_parameters
 from tt_cnn.models.resnet50.tt.config import (
-    RELU,
     BottleneckConfiguration,
     Configurations,
     HeadConfiguration,
     StageConfiguration,
     StemConfiguration,
 )
+from tt_cnn.models.resnet50.tt.fold import CHANNELS, TtFold
 from tt_cnn.models.resnet50.tt.sharding import row_by_row
 from tt_cnn.models.tt_model import Precision, TtModel
 from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
-
-CHANNELS = 3
 
 
 class TtResNet50(TtModel):
@@ -85,27 +83,12 @@ class TtStem:
     """Planes to 64 channels of a sixteenth of the pixels; its input stays with its owner."""
 
     def __init__(self, configuration: StemConfiguration, device: Any) -> None:
-        self.configuration = configuration
+        self.patches = TtFold(configuration.fold, device, "fold")
         self.conv1 = TtConv2d(configuration.conv1, device, "conv1")
         self.maxpool = TtMaxPool2d(configuration.maxpool, device, "maxpool")
 
     def __call__(self, planes: Any) -> Any:
         return self.maxpool(self.conv1(self.patches(planes)))
-
-    def patches(self, planes: Any) -> Any:
-        """The channels of FOLD x FOLD pixels side by side, a border of zeros counted in: (1, 1, patches, channels)."""
-        config = self.configuration
-        x = ttnn.fold(
-            planes,
-            FOLD,
-            FOLD,
-            use_transpose_as_fold=True,
-            padding=[BORDER, BORDER, BORDER, BORDER, 0, PLANES - CHANNELS],
-            grid_size=config.fold_grid,
-            override_memory_config=config.patches_memory_config,
-        )
-        batch, height, width, channels = x.shape
-        return ttnn.reshape(x, (1, 1, batch * height * width, channels))
 
 
 class TtBottleneck:
@@ -119,6 +102,7 @@ class TtBottleneck:
         self.downsample: TtConv2d | None = None
         if configuration.downsample is not None:
             self.downsample = TtConv2d(configuration.downsample, device, f"{name}.downsample")
+        self.add = TtAdd(configuration.add, device, f"{name}.add")
 
     def __call__(self, x: Any) -> Any:
         """The sum takes the place of the older summand, higher up in L1: the free memory below stays in one piece."""
@@ -128,9 +112,9 @@ class TtBottleneck:
         else:
             older = self.residual(x)
             newer = self.shortcut(x)
-        ttnn.add_(older, newer, activations=[RELU])
-        ttnn.deallocate(newer)
-        return older
+        if self.downsample is not None:
+            free(x)
+        return self.add(older, newer)
 
     def residual(self, x: Any) -> Any:
         return self.conv3(self.conv2(self.conv1(x)))
@@ -143,15 +127,13 @@ class TtStage:
     """Bottlenecks, after the input has been brought into the stage's sharding; the input is given back."""
 
     def __init__(self, configuration: StageConfiguration, device: Any, name: str = "") -> None:
-        self.configuration = configuration
+        self.input = TtPlacement(configuration.input, device, f"{name}.input")
         self.blocks = [
             TtBottleneck(block, device, f"{name}.{index}") for index, block in enumerate(configuration.blocks)
         ]
 
     def __call__(self, x: Any) -> Any:
-        x = resharded(x, self.configuration.input_memory_config)
-        if self.configuration.moves_input:
-            x = ttnn.reallocate(x)
+        x = self.input(x)
         for block in self.blocks:
             x = block(x)
         return x
@@ -161,22 +143,13 @@ class TtHead:
     """The average over each picture, and the logits of its classes; the input is given back."""
 
     def __init__(self, configuration: HeadConfiguration, device: Any) -> None:
-        self.configuration = configuration
+        self.avgpool_input = TtPlacement(configuration.avgpool_input, device, "avgpool.input")
         self.avgpool = TtAvgPool2d(configuration.avgpool, device, "avgpool")
+        self.fc_input = TtPlacement(configuration.fc_input, device, "fc.input")
         self.fc = TtLinear(configuration.fc, device, "fc")
 
     def __call__(self, x: Any) -> Any:
-        x = self.avgpool(resharded(x, self.configuration.pool_memory_config))
-        x = resharded(x, self.configuration.fc_memory_config)
+        x = self.fc_input(self.avgpool(self.avgpool_input(x)))
         logits = self.fc(x)
-        ttnn.deallocate(x)
+        free(x)
         return logits
-
-
-def resharded(x: Any, memory_config: Any) -> Any:
-    """x where it lies in `memory_config` already, or none is asked for; else a copy that does, and x is given back."""
-    if memory_config is None or x.memory_config() == memory_config:
-        return x
-    moved = ttnn.to_memory_config(x, memory_config)
-    ttnn.deallocate(x)
-    return moved

@@ -1,4 +1,4 @@
-"""Pictures and masks between PyTorch and the card, and the parameters of the reference."""
+"""Masks from the card as PyTorch has them, and the parameters of the reference."""
 
 from __future__ import annotations
 
@@ -16,13 +16,6 @@ def preprocess(reference: UNet, mesh_mapper: Any = None) -> Any:
     return preprocess_model_parameters(
         initialize_model=lambda: reference, fold_batch_norm=True, dtype=ttnn.float32, mesh_mapper=mesh_mapper
     )
-
-
-def to_planes(images: torch.Tensor, mesh_mapper: Any = None) -> Any:
-    """(N, 3, H, W) as the host tensor (N, 1, 3, H * W): the card itself puts the channels last."""
-    batch, channels, height, width = images.shape
-    planes = images.reshape(batch, 1, channels, height * width)
-    return ttnn.from_torch(planes, dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT, mesh_mapper=mesh_mapper)
 
 
 def to_mask(output: Any, resolution: tuple[int, int], mesh_composer: Any = None) -> torch.Tensor:

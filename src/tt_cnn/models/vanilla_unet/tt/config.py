@@ -9,13 +9,16 @@ from torch import nn
 
 from tt_cnn import ttnn
 from tt_cnn.builder import (
+    ConcatConfiguration,
     Conv2dConfiguration,
     ConvTranspose2dConfiguration,
     HeightShardedStrategyConfiguration,
     HeightSliceStrategyConfiguration,
     L1FullSliceStrategyConfiguration,
     MaxPool2dConfiguration,
+    PlacementConfiguration,
 )
+from tt_cnn.models.picture import PictureConfiguration
 from tt_cnn.models.tt_model import Precision, is_blackhole
 from tt_cnn.models.vanilla_unet.reference.model import DEPTH, UNet
 from tt_cnn.models.vanilla_unet.tt.common import preprocess
@@ -24,6 +27,7 @@ HIFI2, HIFI4 = ttnn.MathFidelity.HiFi2, ttnn.MathFidelity.HiFi4
 BF16, BF8 = ttnn.bfloat16, ttnn.bfloat8_b
 RELU = ttnn.UnaryWithParam(ttnn.UnaryOpType.RELU)
 SIGMOID = ttnn.UnaryWithParam(ttnn.UnaryOpType.SIGMOID)
+TILE = 32
 CONVS_OF_A_BLOCK = {"conv1": 0, "conv2": 3}
 """A block's convolutions, and where the reference has them."""
 
@@ -151,30 +155,28 @@ GRIDS = {False: (8, 8), True: (10, 10)}
 def build_configurations(
     reference: UNet, device: Any, resolution: tuple[int, int], batch_size: int, precision: Precision, mesh_mapper: Any
 ) -> dict[str, Any]:
-    """The configurations of all layers by name: encoder1.conv1, pool1, ..., upconv4, decoder4.conv1, ..., conv."""
-    builder = _Builder(
-        reference, TABLES[is_blackhole(device), precision], resolution, batch_size, precision, mesh_mapper
-    )
+    """The configurations of all layers by name: picture, encoder1.conv1, skip1, pool1, ..., upconv4, ..."""
+    table, grid = TABLES[is_blackhole(device), precision], GRIDS[is_blackhole(device)]
+    builder = _Builder(reference, table, grid, resolution, batch_size, precision, mesh_mapper)
+    builder.made["picture"] = picture_configuration(device, resolution, batch_size)
     for level in range(1, DEPTH + 1):
         builder.block(f"encoder{level}")
+        builder.made[f"skip{level}"] = PlacementConfiguration(ttnn.DRAM_MEMORY_CONFIG)
         builder.pool(f"pool{level}")
     builder.block("bottleneck")
     for level in range(DEPTH, 0, -1):
         builder.upconv(f"upconv{level}")
+        builder.concat(f"decoder{level}")
         builder.block(f"decoder{level}")
     builder.conv("conv", reference.conv, builder.parameters.conv, SIGMOID)
     return builder.made
 
 
-def input_memory_config(device: Any, channels: int, pixels: int) -> Any:
+def picture_configuration(device: Any, resolution: tuple[int, int], batch_size: int) -> PictureConfiguration:
     """Whole planes side by side: every core has the same pixels of all channels."""
     columns, rows = GRIDS[is_blackhole(device)]
-    return ttnn.create_sharded_memory_config(
-        (channels, pixels // (columns * rows)),
-        core_grid=ttnn.CoreGrid(x=columns, y=rows),
-        strategy=ttnn.ShardStrategy.WIDTH,
-        use_height_and_width_as_shard_shape=True,
-    )
+    cores = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))])
+    return PictureConfiguration(*resolution, batch_size, "hwc", cores)
 
 
 class _Builder:
@@ -184,6 +186,7 @@ class _Builder:
         self,
         reference: UNet,
         table: dict[str, Row],
+        grid: tuple[int, int],
         size: tuple[int, int],
         batch_size: int,
         precision: Precision,
@@ -192,6 +195,7 @@ class _Builder:
         self.reference = reference
         self.parameters = preprocess(reference, mesh_mapper)
         self.table = table
+        self.grid = grid
         self.height, self.width = size
         self.batch_size = batch_size
         self.channels, self.dtype = 0, BF16
@@ -211,6 +215,29 @@ class _Builder:
         self.made[name] = ConvTranspose2dConfiguration(**self._settings(name, layer, self.parameters[name]))
         self.height, self.width = self.made[name].output_size
         self.channels, self.dtype = layer.out_channels, self.joined_dtype
+
+    def concat(self, name: str) -> None:
+        """In the shards of what comes from below; where the first convolution is cut into slices, it takes its input
+        from DRAM and leaves its output there, and the second gets it in the same shards again."""
+        channels = getattr(self.reference, name)[0].out_channels
+        sliced = self.table[f"{name}.conv1"].slices > 0
+        self.made[f"{name}.concat"] = (
+            ConcatConfiguration("dram")
+            if sliced
+            else ConcatConfiguration("shards", output_layout=ttnn.TILE_LAYOUT, output_dtype=self.joined_dtype)
+        )
+        self.made[f"{name}.middle"] = PlacementConfiguration(self._shards(channels) if sliced else None)
+
+    def _shards(self, channels: int) -> Any:
+        """Rows dealt out to all cores in whole tiles, as the transposed convolutions leave them."""
+        columns, rows = self.grid
+        tiles = -(-self.batch_size * self.height * self.width // TILE)
+        return ttnn.create_sharded_memory_config(
+            (-(-tiles // (columns * rows)) * TILE, channels),
+            core_grid=ttnn.CoreGrid(x=columns, y=rows),
+            strategy=ttnn.ShardStrategy.HEIGHT,
+            use_height_and_width_as_shard_shape=True,
+        )
 
     def pool(self, name: str) -> None:
         layer: nn.MaxPool2d = getattr(self.reference, name)

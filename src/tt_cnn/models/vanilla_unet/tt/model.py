@@ -1,4 +1,4 @@
-"""UNet on the card: encoders whose outputs wait in DRAM, a bottleneck, decoders that take them up again."""
+"""UNet on the card: encoders whose outputs wait as skips, a bottleneck, decoders that take them up again."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder import L1FullSliceStrategyConfiguration, TtConv2d, TtConvTranspose2d, TtMaxPool2d
-from tt_cnn.models.tt_model import Precision, TtModel, weights_mapper
+from tt_cnn.builder import TtConcat, TtConv2d, TtConvTranspose2d, TtMaxPool2d, TtPlacement, free
+from tt_cnn.models.picture import PictureModel, TtPicture
+from tt_cnn.models.tt_model import Precision, weights_mapper
 from tt_cnn.models.vanilla_unet.reference.model import DEPTH, UNet
-from tt_cnn.models.vanilla_unet.tt.common import to_mask, to_planes
-from tt_cnn.models.vanilla_unet.tt.config import build_configurations, input_memory_config
+from tt_cnn.models.vanilla_unet.tt.common import to_mask
+from tt_cnn.models.vanilla_unet.tt.config import build_configurations
 from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
-
-TILE = 32
 
 
 class TtBlock:
@@ -30,17 +29,19 @@ class TtBlock:
 
 
 class TtEncoder:
-    """A block; its output twice, in DRAM as it is and in L1 at half the size."""
+    """A block; its output twice, where skips wait and in L1 at half the size."""
 
     def __init__(self, configurations: Mapping[str, Any], device: Any, level: int) -> None:
         self.block = TtBlock(configurations, device, f"encoder{level}")
+        self.skip = TtPlacement(configurations[f"skip{level}"], device, f"skip{level}")
         self.pool = TtMaxPool2d(configurations[f"pool{level}"], device, f"pool{level}")
 
     def __call__(self, x: Any) -> tuple[Any, Any]:
         x = self.block(x)
-        skip = ttnn.to_memory_config(x, ttnn.DRAM_MEMORY_CONFIG)
+        skip = self.skip(x, keep_input=True)
         smaller = self.pool(x)
-        ttnn.deallocate(x)
+        if skip is not x:
+            free(x)
         return smaller, skip
 
 
@@ -48,57 +49,20 @@ class TtDecoder:
     """Twice the size, the encoder's output beside it, and a block."""
 
     def __init__(self, configurations: Mapping[str, Any], device: Any, level: int) -> None:
+        name = f"decoder{level}"
         self.upconv = TtConvTranspose2d(configurations[f"upconv{level}"], device, f"upconv{level}")
-        self.block = TtBlock(configurations, device, f"decoder{level}")
+        self.concat = TtConcat(configurations[f"{name}.concat"], device, f"{name}.concat")
+        self.middle = TtPlacement(configurations[f"{name}.middle"], device, f"{name}.middle")
+        self.block = TtBlock(configurations, device, name)
 
     def __call__(self, x: Any, skip: Any) -> Any:
-        x = self.upconv(x)
-        first = self.block.conv1.configuration
-        if isinstance(first.slice_strategy, L1FullSliceStrategyConfiguration):
-            return self.block(joined(x, skip, first.activation_dtype))
-        return self._through_dram(x, skip)
-
-    def _through_dram(self, x: Any, skip: Any) -> Any:
-        """For a first convolution that is too large for L1: what it takes and gives is in DRAM."""
-        shards = x.memory_config()
-        larger = ttnn.to_memory_config(x, ttnn.DRAM_MEMORY_CONFIG)
-        ttnn.deallocate(x)
-        both = ttnn.concat([larger, skip], dim=3, memory_config=ttnn.DRAM_MEMORY_CONFIG)
-        ttnn.deallocate(larger)
-        ttnn.deallocate(skip)
+        both = self.concat([self.upconv(x), skip])
         y = self.block.conv1(both)
-        ttnn.deallocate(both)
-        return self.block.conv2(ttnn.to_memory_config(y, shards))
+        free(both)
+        return self.block.conv2(self.middle(y))
 
 
-def joined(x: Any, skip: Any, dtype: Any) -> Any:
-    """Channels side by side, shard by shard, in `dtype`; both inputs are given back.
-
-    Tiles are joined as they are where they have the dtype already and the channels fill them; else it goes in rows.
-    """
-    config = x.memory_config()
-    in_l1 = ttnn.to_memory_config(skip, config)
-    ttnn.deallocate(skip)
-    parts = [x, in_l1]
-    in_tiles = x.dtype == in_l1.dtype == dtype and x.shape[-1] % TILE == 0
-    if not in_tiles:
-        parts = [ttnn.to_layout(part, ttnn.ROW_MAJOR_LAYOUT) for part in parts]
-        ttnn.deallocate(x)
-        ttnn.deallocate(in_l1)
-    shard = config.shard_spec
-    both = ttnn.create_sharded_memory_config(
-        (shard.shape[0], sum(part.shape[-1] for part in parts)),
-        core_grid=shard.grid,
-        strategy=ttnn.ShardStrategy.HEIGHT,
-        use_height_and_width_as_shard_shape=True,
-    )
-    together = ttnn.concat(parts, dim=3, memory_config=both)
-    for part in parts:
-        ttnn.deallocate(part)
-    return together if in_tiles else ttnn.to_layout(together, ttnn.TILE_LAYOUT, dtype=dtype)
-
-
-class TtUNet(TtModel):
+class TtUNet(PictureModel):
     """Takes planes, (1, 1, 3, H * W) in width shards, and gives the mask's plane, (1, 1, 1, H * W)."""
 
     outputs = ("mask",)
@@ -118,26 +82,19 @@ class TtUNet(TtModel):
         layers = build_configurations(
             reference, device, resolution, batch_size, precision, mesh_mapper=weights_mapper(device)
         )
+        self.picture = TtPicture(layers["picture"], device, "picture")
         self.encoders = [TtEncoder(layers, device, level) for level in range(1, DEPTH + 1)]
         self.bottleneck = TtBlock(layers, device, "bottleneck")
         self.decoders = [TtDecoder(layers, device, level) for level in range(DEPTH, 0, -1)]
         self.conv = TtConv2d(layers["conv"], device, "conv")
-        self._place_inputs_and_outputs(layers)
-
-    def _place_inputs_and_outputs(self, layers: Mapping[str, Any]) -> None:
-        pixels = self.resolution[0] * self.resolution[1]
-        channels, planes = layers["encoder1.conv1"].in_channels, layers["conv"].out_channels
-        width, banks = ttnn.TensorMemoryLayout.WIDTH_SHARDED, self.device.dram_grid_size()
-        self.l1_input_memory_config = input_memory_config(self.device, channels, pixels)
-        self.dram_input_memory_config = get_memory_config_for_persistent_dram_tensor(
-            (1, 1, channels, pixels), width, banks
-        )
         self.dram_output_memory_config = get_memory_config_for_persistent_dram_tensor(
-            (1, 1, planes, pixels), width, banks
+            (1, 1, layers["conv"].out_channels, resolution[0] * resolution[1]),
+            ttnn.TensorMemoryLayout.WIDTH_SHARDED,
+            device.dram_grid_size(),
         )
 
     def __call__(self, x: Any) -> Any:
-        x = ttnn.experimental.convert_to_hwc(x)
+        x = self.picture(x)
         skips = []
         for encoder in self.encoders:
             x, skip = encoder(x)
@@ -149,9 +106,6 @@ class TtUNet(TtModel):
         mask = ttnn.experimental.convert_to_chw(pixels, dtype=ttnn.bfloat16)
         ttnn.deallocate(pixels)
         return ttnn.move(mask)
-
-    def to_host_input(self, images: torch.Tensor) -> Any:
-        return to_planes(images, self.input_mapper)
 
     def to_torch(self, outputs: Any) -> tuple[torch.Tensor, ...]:
         return (to_mask(outputs, self.resolution, self.output_composer),)

@@ -1,4 +1,4 @@
-"""Parameters of the reference, and pictures and boxes between PyTorch and the card."""
+"""Parameters of the reference, and boxes from the card as PyTorch has them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ def infer_arguments(reference: YOLOv4, resolution: tuple[int, int]) -> dict[str,
     """
     images = torch.empty(0, 3, *resolution)
     return infer_layer_arguments(model=reference, run_model=lambda _: reference.maps(images), device=None)
-
-
-def to_host_tensor(images: torch.Tensor, mesh_mapper: Any = None) -> Any:
-    """(N, 3, H, W) as it is: the card itself puts the channels last."""
-    return ttnn.from_torch(images, dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT, mesh_mapper=mesh_mapper)
 
 
 def to_boxes_and_confidences(outputs: Any, mesh_composer: Any = None) -> tuple[torch.Tensor, torch.Tensor]:

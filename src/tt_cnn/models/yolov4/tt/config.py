@@ -17,6 +17,7 @@ from tt_cnn.builder import (
     ShardedStrategyConfiguration,
     WidthShardedStrategyConfiguration,
 )
+from tt_cnn.models.picture import PictureConfiguration
 from tt_cnn.models.tt_model import Precision
 
 LOFI, HIFI4 = ttnn.MathFidelity.LoFi, ttnn.MathFidelity.HiFi4
@@ -113,6 +114,18 @@ AT_640 = {
 
 TABLES = {(320, 320): AT_320, (640, 640): AT_640}
 """For both cards: Blackhole has more cores and more L1, so what fits Wormhole fits it; what differs is the grid."""
+
+
+SMALLEST_STICK = 16
+"""Channels of a row-major shard: 32 bytes."""
+
+
+def picture_configuration(resolution: tuple[int, int], batch_size: int, grid: tuple[int, int]) -> PictureConfiguration:
+    """16 channels, 13 of them zeros. The picture waits on all cores, to take little of each; its shards then are made
+    as high as those of 16 channels."""
+    columns, rows = grid
+    cores = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))])
+    return PictureConfiguration(*resolution, batch_size, "pad", cores, padded_channels=SMALLEST_STICK, reallocate=True)
 
 
 def row_of(table: Mapping[str, Row], name: str) -> Row:

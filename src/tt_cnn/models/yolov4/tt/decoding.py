@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.builder import ConcatConfiguration, PlacementConfiguration, TtConcat, TtPlacement
 from tt_cnn.models.tt_model import weights_mapper
 from tt_cnn.models.yolov4.reference.boxes import ANCHORS, STRIDES
-from tt_cnn.models.yolov4.tt.layers import concatenated, freed, spread
+from tt_cnn.models.yolov4.tt.layers import concatenated, freed
 
 
 class Decoding:
@@ -24,21 +25,31 @@ class Decoding:
     def __init__(self, device: Any, resolution: tuple[int, int], classes: int) -> None:
         self.classes = classes
         self.scales = [
-            Scale(device, resolution, stride, anchors) for stride, anchors in zip(STRIDES, ANCHORS, strict=True)
+            Scale(device, resolution, stride, anchors, f"decode.stride{stride}")
+            for stride, anchors in zip(STRIDES, ANCHORS, strict=True)
         ]
+        interleaved = ConcatConfiguration("l1")
+        self.boxes = TtConcat(interleaved, device, "decode.boxes")
+        self.confidences = TtConcat(interleaved, device, "decode.confidences")
 
     def __call__(self, maps: Sequence[Any]) -> tuple[Any, Any]:
         decoded = [scale(each, self.classes) for scale, each in zip(self.scales, maps, strict=True)]
         boxes, confidences = zip(*decoded, strict=True)
-        return concatenated(list(boxes), dim=2), concatenated(list(confidences), dim=2)
+        return self.boxes(boxes, dim=2), self.confidences(confidences, dim=2)
 
 
 class Scale:
     """The map of one stride."""
 
     def __init__(
-        self, device: Any, resolution: tuple[int, int], stride: int, anchors: Sequence[tuple[int, int]]
+        self,
+        device: Any,
+        resolution: tuple[int, int],
+        stride: int,
+        anchors: Sequence[tuple[int, int]],
+        name: str = "",
     ) -> None:
+        self.input = TtPlacement(PlacementConfiguration(ttnn.L1_MEMORY_CONFIG), device, f"{name}.input")
         height, width = (side // stride for side in resolution)
         self.anchors = len(anchors)
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
@@ -49,8 +60,9 @@ class Scale:
         self.first, self.cell, self.half = (_constant(each, device) for each in (cells, 1 / sides, halves))
 
     def __call__(self, x: Any, classes: int) -> tuple[Any, Any]:
-        x = spread(x)
-        x = freed(x, ttnn.to_layout(x, ttnn.ROW_MAJOR_LAYOUT))
+        x = self.input(x)
+        if x.layout != ttnn.ROW_MAJOR_LAYOUT:
+            x = freed(x, ttnn.to_layout(x, ttnn.ROW_MAJOR_LAYOUT))
         x = freed(x, ttnn.permute(x, (0, 1, 3, 2)))
         cells = x.shape[3]
         x = ttnn.reshape(x, (1, self.anchors, 5 + classes, cells))

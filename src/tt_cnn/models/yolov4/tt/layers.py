@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.builder import (
+    AddConfiguration,
+    ConcatConfiguration,
     Conv2dConfiguration,
     L1FullSliceStrategyConfiguration,
     MaxPool2dConfiguration,
+    PlacementConfiguration,
+    TtAdd,
+    TtConcat,
     TtConv2d,
     TtMaxPool2d,
+    TtPlacement,
     TtUpsample,
     UpsampleConfiguration,
+    free,
 )
 from tt_cnn.models.tt_model import Precision, weights_mapper
 from tt_cnn.models.yolov4.reference.model import YOLOv4
 from tt_cnn.models.yolov4.tt.common import convert_parameters, infer_arguments
-from tt_cnn.models.yolov4.tt.config import WIDTH, row_of, table_for
+from tt_cnn.models.yolov4.tt.config import HEIGHT, SMALLEST_STICK, row_of, table_for
 
 MISH = ttnn.UnaryWithParam(ttnn.UnaryOpType.MISH, 0.0)
 """The parameter chooses the exact form; without one, the convolution's kernel has no Mish."""
 LEAKY_SLOPE = 0.1
-SMALLEST_STICK = 16
-"""Channels of a row-major shard: 32 bytes."""
 LEAKY = ttnn.UnaryWithParam(ttnn.UnaryOpType.LEAKY_RELU, LEAKY_SLOPE)
-
-
-class Conv:
-    """A convolution, its batch norm folded in, and its activation.
-
-    TT-NN runs a 1x1 convolution as a matrix multiplication when it is not width sharded, and that one fuses neither
-    Mish nor leaky ReLU: they then follow in place.
-    """
-
-    def __init__(self, configuration: Conv2dConfiguration, device: Any, name: str, after: Any = None) -> None:
-        self.conv = TtConv2d(configuration, device, name=name)
-        self.after = after
-
-    def __call__(self, x: Any) -> Any:
-        y = self.conv(x)
-        return y if self.after is None else self.after(y, output_tensor=y)
-
-
-class ChannelsLast:
-    """The picture (1, 3, H, W) as (1, 1, H * W, 16), in shards of rows; 13 of the channels are zeros.
-
-    The picture waits on all cores, to take little of each; its shards then are made as high as those of 16 channels.
-    """
-
-    def __init__(self, resolution: tuple[int, int], grid: tuple[int, int]) -> None:
-        height, width = resolution
-        columns, rows = grid
-        self.flat = (1, 1, height * width, SMALLEST_STICK)
-        self.input_memory_config, self.memory_config = (
-            ttnn.create_sharded_memory_config(
-                (channels * height // (columns * rows), width),
-                core_grid=ttnn.CoreGrid(x=columns, y=rows),
-                strategy=ttnn.ShardStrategy.HEIGHT,
-                use_height_and_width_as_shard_shape=True,
-            )
-            for channels in (3, SMALLEST_STICK)
-        )
-
-    def __call__(self, x: Any) -> Any:
-        x = ttnn.to_memory_config(x, self.memory_config)
-        x = freed(x, ttnn.pad(x, [(0, 0), (0, SMALLEST_STICK - x.shape[1]), (0, 0), (0, 0)], 0.0))
-        x = freed(x, ttnn.permute(x, (0, 2, 3, 1)))
-        return ttnn.reshape(ttnn.reallocate(x), self.flat)
 
 
 class Twice:
@@ -77,29 +38,36 @@ class Twice:
     rows_of_cores = 5
     columns_of_cores = 8
 
-    def __init__(self, upsample: TtUpsample, dtype: Any) -> None:
+    def __init__(self, upsample: TtUpsample) -> None:
         self.upsample = upsample
-        self.dtype = dtype
-        config = upsample.configuration
+        device, name = upsample.device, f"{upsample.name}."
+        shards = self._shards(upsample.configuration)
+        self.rows = TtPlacement(PlacementConfiguration(ttnn.L1_MEMORY_CONFIG), device, f"{name}rows")
+        self.input = TtPlacement(PlacementConfiguration(shards), device, f"{name}input")
+        self.output = TtPlacement(PlacementConfiguration(ttnn.L1_MEMORY_CONFIG), device, f"{name}output")
+
+    def _shards(self, config: UpsampleConfiguration) -> Any:
         pixels = config.batch_size * config.input_height * config.input_width
         columns = max(1, min(self.columns_of_cores, config.channels // SMALLEST_STICK))
-        self.memory_config = ttnn.create_sharded_memory_config(
+        return ttnn.create_sharded_memory_config(
             (pixels // self.rows_of_cores, config.channels // columns),
             core_grid=ttnn.CoreGrid(x=columns, y=self.rows_of_cores),
             strategy=ttnn.ShardStrategy.BLOCK,
             use_height_and_width_as_shard_shape=True,
         )
-        self.images = (config.batch_size, config.input_height, config.input_width, config.channels)
-        self.flat = (1, 1, 4 * pixels, config.channels)
 
     def __call__(self, x: Any) -> Any:
-        x = spread(x)
-        x = freed(x, ttnn.to_layout(x, ttnn.ROW_MAJOR_LAYOUT))
-        x = ttnn.reshape(x, self.images)
-        x = freed(x, ttnn.to_memory_config(x, self.memory_config))
-        x = spread(freed(x, self.upsample(x)))
-        x = ttnn.reshape(x, self.flat)
-        return freed(x, ttnn.to_layout(x, ttnn.TILE_LAYOUT, dtype=self.dtype))
+        """The dtype stays; rows are bfloat16 on the way."""
+        config, dtype = self.upsample.configuration, x.dtype
+        pixels = config.batch_size * config.input_height * config.input_width
+        x = self.rows(x)
+        if x.layout != ttnn.ROW_MAJOR_LAYOUT:
+            x = freed(x, ttnn.to_layout(x, ttnn.ROW_MAJOR_LAYOUT))
+        x = ttnn.reshape(x, (config.batch_size, config.input_height, config.input_width, config.channels))
+        x = self.input(x)
+        x = self.output(freed(x, self.upsample(x)))
+        x = ttnn.reshape(x, (1, 1, 4 * pixels, config.channels))
+        return freed(x, ttnn.to_layout(x, ttnn.TILE_LAYOUT, dtype=dtype))
 
 
 class Layers:
@@ -115,22 +83,42 @@ class Layers:
         self.parameters = convert_parameters(reference, weights_mapper(device))
         self.arguments = infer_arguments(reference, resolution)
 
-    def mish(self, name: str, keeps_input: bool = False) -> Conv:
-        return self._activated(name, MISH, ttnn.mish, keeps_input)
+    def mish(self, name: str, keeps_input: bool = False) -> TtConv2d:
+        return self._activated(name, MISH, keeps_input)
 
-    def leaky(self, name: str, keeps_input: bool = False) -> Conv:
-        return self._activated(name, LEAKY, partial(ttnn.leaky_relu, negative_slope=LEAKY_SLOPE), keeps_input)
+    def leaky(self, name: str, keeps_input: bool = False) -> TtConv2d:
+        return self._activated(name, LEAKY, keeps_input)
 
-    def plain(self, name: str) -> Conv:
-        return Conv(self._configuration(name, self.arguments[name]), self.device, name)
+    def plain(self, name: str) -> TtConv2d:
+        return TtConv2d(self._configuration(name, self.arguments[name]), self.device, name)
 
-    def _activated(self, name: str, fused: Any, after: Any, keeps_input: bool) -> Conv:
-        arguments = self.arguments[f"{name}.conv"]
-        as_matmul = arguments.kernel_size == (1, 1) and row_of(self.table, name).layout != WIDTH
+    def add(self, name: str) -> TtAdd:
+        """The sum of a residual block, in the place of its first summand."""
+        return TtAdd(AddConfiguration(), self.device, name)
+
+    def concat(self, name: str) -> TtConcat:
+        """Over all banks of L1."""
+        return TtConcat(ConcatConfiguration("l1"), self.device, name)
+
+    def concat_like(self, name: str, branch: str) -> TtConcat:
+        """Without leaving the cores, which goes in rows of 16 channels or more, where each core has all the channels of
+        its pixels, as the convolution `branch` leaves them; else over all banks of L1."""
+        in_rows = row_of(self.table, branch).layout == HEIGHT
+        if not in_rows or self.arguments[f"{branch}.conv"].out_channels % SMALLEST_STICK:
+            return self.concat(name)
+        return TtConcat(ConcatConfiguration("shards", layout=ttnn.ROW_MAJOR_LAYOUT), self.device, name)
+
+    def placement(self, name: str, memory_config: Any = None) -> TtPlacement:
+        return TtPlacement(PlacementConfiguration(memory_config), self.device, name)
+
+    def _activated(self, name: str, activation: Any, keeps_input: bool) -> TtConv2d:
         configuration = self._configuration(
-            f"{name}.conv", arguments, activation=None if as_matmul else fused, deallocate_activation=not keeps_input
+            f"{name}.conv",
+            self.arguments[f"{name}.conv"],
+            activation=activation,
+            deallocate_activation=not keeps_input,
         )
-        return Conv(configuration, self.device, name, after if as_matmul else None)
+        return TtConv2d(configuration, self.device, name)
 
     def _configuration(self, name: str, arguments: Any, **settings: Any) -> Conv2dConfiguration:
         row = row_of(self.table, name)
@@ -175,7 +163,7 @@ class Layers:
         configuration = UpsampleConfiguration(
             arguments.input_height, arguments.input_width, arguments.out_channels, self.batch_size, scale_factor=(2, 2)
         )
-        return Twice(TtUpsample(configuration, self.device, name=f"{name}.twice"), self.dtype)
+        return Twice(TtUpsample(configuration, self.device, name=f"{name}.twice"))
 
 
 def _find(tree: Any, name: str) -> Any:
@@ -186,44 +174,16 @@ def _find(tree: Any, name: str) -> Any:
 
 def freed(x: Any, y: Any) -> Any:
     """y; x is no longer needed."""
-    ttnn.deallocate(x)
+    free(x)
     return y
-
-
-def spread(x: Any) -> Any:
-    """Out of the shards, over all banks of L1."""
-    return freed(x, ttnn.sharded_to_interleaved(x, ttnn.L1_MEMORY_CONFIG)) if x.is_sharded() else x
 
 
 def concatenated(parts: list[Any], dim: int, memory_config: Any = ttnn.L1_MEMORY_CONFIG) -> Any:
     """One after another; the parts are given back."""
     together = ttnn.concat(parts, dim=dim, memory_config=memory_config)
     for part in parts:
-        ttnn.deallocate(part)
+        free(part)
     return together
-
-
-def joined(*parts: Any) -> Any:
-    """Side by side along the channels, over all banks of L1; the parts are given back."""
-    return concatenated([spread(part) for part in parts], dim=3)
-
-
-def joined_in_place(x: Any, y: Any) -> Any:
-    """Side by side without leaving the cores, which goes in rows of 16 channels or more, where each core has all the
-    channels of its pixels; else as `joined`.
-    """
-    in_rows = x.memory_config().memory_layout == ttnn.TensorMemoryLayout.HEIGHT_SHARDED
-    if not in_rows or x.shape[-1] % SMALLEST_STICK:
-        return joined(x, y)
-    parts = [freed(part, ttnn.to_layout(part, ttnn.ROW_MAJOR_LAYOUT)) for part in (x, y)]
-    shard = parts[0].memory_config().shard_spec
-    config = ttnn.create_sharded_memory_config(
-        (shard.shape[0], x.shape[-1] + y.shape[-1]),
-        core_grid=shard.grid,
-        strategy=ttnn.ShardStrategy.HEIGHT,
-        use_height_and_width_as_shard_shape=True,
-    )
-    return concatenated(parts, dim=3, memory_config=config)
 
 
 def _pair(value: Any) -> tuple[int, int]:

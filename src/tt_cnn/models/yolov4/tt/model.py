@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.models.tt_model import Precision, TtModel, is_blackhole
+from tt_cnn.models.picture import PictureModel, TtPicture
+from tt_cnn.models.tt_model import Precision, is_blackhole
 from tt_cnn.models.yolov4.reference.model import YOLOv4
-from tt_cnn.models.yolov4.tt.common import to_boxes_and_confidences, to_host_tensor
-from tt_cnn.models.yolov4.tt.config import BLACKHOLE_GRID, WORMHOLE_GRID
+from tt_cnn.models.yolov4.tt.common import to_boxes_and_confidences
+from tt_cnn.models.yolov4.tt.config import BLACKHOLE_GRID, WORMHOLE_GRID, picture_configuration
 from tt_cnn.models.yolov4.tt.decoding import Decoding
-from tt_cnn.models.yolov4.tt.layers import ChannelsLast, Layers, freed, joined, joined_in_place, spread
-from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
+from tt_cnn.models.yolov4.tt.layers import Layers
 
 
 class Downsample1:
@@ -26,28 +26,31 @@ class Downsample1:
         self.conv6 = layers.mish("down1.conv6")
         self.conv7 = layers.mish("down1.conv7")
         self.conv8 = layers.mish("down1.conv8")
+        self.add = layers.add("down1.add")
+        self.concat = layers.concat_like("down1.concat", "down1.conv7")
 
     def __call__(self, x: Any) -> Any:
         x = self.conv2(self.conv1(x))
         left = self.conv3(x)
         right = self.conv4(x)
-        right = added(right, self.conv6(self.conv5(right)))
-        return self.conv8(joined_in_place(self.conv7(right), left))
+        right = self.add(right, self.conv6(self.conv5(right)))
+        return self.conv8(self.concat([self.conv7(right), left]))
 
 
 class Residual:
     def __init__(self, layers: Layers, name: str, blocks: int) -> None:
         self.blocks = [
-            [
+            (
                 layers.mish(f"{name}.blocks.{block}.0", keeps_input=True),
                 layers.mish(f"{name}.blocks.{block}.1"),
-            ]
+                layers.add(f"{name}.blocks.{block}.add"),
+            )
             for block in range(blocks)
         ]
 
     def __call__(self, x: Any) -> Any:
-        for narrow, wide in self.blocks:
-            x = added(x, wide(narrow(x)))
+        for narrow, wide, add in self.blocks:
+            x = add(x, wide(narrow(x)))
         return x
 
 
@@ -61,11 +64,22 @@ class Downsample:
         self.resblock = Residual(layers, f"{name}.resblock", blocks)
         self.conv4 = layers.mish(f"{name}.conv4")
         self.conv5 = layers.mish(f"{name}.conv5")
+        self.concat = layers.concat_like(f"{name}.concat", f"{name}.conv4")
+        self.skip = layers.placement(f"{name}.skip") if keeps_input else None
 
     def __call__(self, x: Any) -> Any:
-        x = self.conv1(x)
+        return self.rest(self.conv1(x))
+
+    def with_skip(self, x: Any) -> tuple[Any, Any]:
+        """The output, and the input where it waits for the neck."""
+        assert self.skip is not None
+        smaller = self.conv1(x)
+        skip = self.skip(x)
+        return self.rest(smaller), skip
+
+    def rest(self, x: Any) -> Any:
         left = self.conv2(x)
-        return self.conv5(joined_in_place(self.conv4(self.resblock(self.conv3(x))), left))
+        return self.conv5(self.concat([self.conv4(self.resblock(self.conv3(x))), left]))
 
 
 class Neck:
@@ -95,22 +109,33 @@ class Neck:
         self.conv18 = layers.leaky("neck.conv18")
         self.conv19 = layers.leaky("neck.conv19")
         self.conv20 = layers.leaky("neck.conv20")
+        self.pyramid_input = layers.placement("neck.pyramid.input", ttnn.L1_MEMORY_CONFIG)
+        self.pooled = layers.placement("neck.pyramid.pooled", ttnn.L1_MEMORY_CONFIG)
+        self.pyramid_concat = layers.concat("neck.pyramid.concat")
+        self.concat1 = layers.concat("neck.concat1")
+        self.concat2 = layers.concat("neck.concat2")
+        self.coarse_skip = layers.placement("neck.coarse.skip")
+        self.middle_skip = layers.placement("neck.middle.skip")
 
     def __call__(self, fifth: Any, fourth: Any, third: Any) -> tuple[Any, Any, Any]:
         x = self.pyramid(self.conv3(self.conv2(self.conv1(fifth))))
         coarse = self.conv6(self.conv5(self.conv4(x)))
-        up = self.twice1(self.conv7(coarse))
-        x = joined(self.conv8(fourth), up)
+        smaller = self.conv7(coarse)
+        coarse = self.coarse_skip(coarse)
+        up = self.twice1(smaller)
+        x = self.concat1([self.conv8(fourth), up])
         middle = self.conv13(self.conv12(self.conv11(self.conv10(self.conv9(x)))))
-        up = self.twice2(self.conv14(middle))
-        x = joined(self.conv15(third), up)
+        smaller = self.conv14(middle)
+        middle = self.middle_skip(middle)
+        up = self.twice2(smaller)
+        x = self.concat2([self.conv15(third), up])
         fine = self.conv20(self.conv19(self.conv18(self.conv17(self.conv16(x)))))
         return fine, middle, coarse
 
     def pyramid(self, x: Any) -> Any:
         """Pools of three sizes beside their input. They start from interleaved memory, to shard it as they like."""
-        x = spread(x)
-        return joined(*(spread(pool(x)) for pool in self.pools), x)
+        x = self.pyramid_input(x)
+        return self.pyramid_concat([*(self.pooled(pool(x)) for pool in self.pools), x])
 
 
 class Head:
@@ -135,24 +160,20 @@ class Head:
         self.conv16 = layers.leaky("head.conv16")
         self.conv17 = layers.leaky("head.conv17")
         self.conv18 = layers.plain("head.conv18")
+        self.concat1 = layers.concat("head.concat1")
+        self.concat2 = layers.concat("head.concat2")
 
     def __call__(self, fine: Any, middle: Any, coarse: Any) -> tuple[Any, Any, Any]:
         small_objects = self.conv2(self.conv1(fine))
-        x = joined(self.conv3(fine), middle)
+        x = self.concat1([self.conv3(fine), middle])
         x = self.conv8(self.conv7(self.conv6(self.conv5(self.conv4(x)))))
         medium_objects = self.conv10(self.conv9(x))
-        x = joined(self.conv11(x), coarse)
+        x = self.concat2([self.conv11(x), coarse])
         x = self.conv16(self.conv15(self.conv14(self.conv13(self.conv12(x)))))
         return small_objects, medium_objects, self.conv18(self.conv17(x))
 
 
-def added(x: Any, y: Any) -> Any:
-    """x + y in the place of x."""
-    ttnn.add(x, y, output_tensor=x)
-    return freed(y, x)
-
-
-class TtYOLOv4(TtModel):
+class TtYOLOv4(PictureModel):
     outputs = ("boxes", "confidences")
 
     def __init__(
@@ -174,11 +195,8 @@ class TtYOLOv4(TtModel):
         self.neck = Neck(layers)
         self.head = Head(layers)
         self.decode = Decoding(device, resolution, reference.classes)
-        self.channels_last = ChannelsLast(resolution, BLACKHOLE_GRID if is_blackhole(device) else WORMHOLE_GRID)
-        self.l1_input_memory_config = self.channels_last.input_memory_config
-        self.dram_input_memory_config = get_memory_config_for_persistent_dram_tensor(
-            (batch_size, 3, *resolution), ttnn.TensorMemoryLayout.HEIGHT_SHARDED, device.dram_grid_size()
-        )
+        grid = BLACKHOLE_GRID if is_blackhole(device) else WORMHOLE_GRID
+        self.picture = TtPicture(picture_configuration(resolution, batch_size, grid), device, "picture")
         self.dram_output_memory_config = ttnn.DRAM_MEMORY_CONFIG
 
     def __call__(self, x: Any) -> tuple[Any, Any]:
@@ -186,13 +204,10 @@ class TtYOLOv4(TtModel):
 
     def maps(self, x: Any) -> tuple[Any, Any, Any]:
         """The predictions of the three strides, before they are decoded."""
-        third = self.down3(self.down2(self.down1(self.channels_last(x))))
-        fourth = self.down4(third)
-        fifth = self.down5(fourth)
+        third = self.down3(self.down2(self.down1(self.picture(x))))
+        fourth, third = self.down4.with_skip(third)
+        fifth, fourth = self.down5.with_skip(fourth)
         return self.head(*self.neck(fifth, fourth, third))
-
-    def to_host_input(self, images: torch.Tensor) -> Any:
-        return to_host_tensor(images, self.input_mapper)
 
     def to_torch(self, outputs: Any) -> tuple[torch.Tensor, ...]:
         return to_boxes_and_confidences(outputs, self.output_composer)

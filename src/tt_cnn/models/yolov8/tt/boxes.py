@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.builder import ConcatConfiguration, TtConcat
 from tt_cnn.models.tt_model import weights_mapper
 from tt_cnn.models.yolov8.reference.boxes import BINS, SIDES, STRIDES, cells
 
@@ -35,6 +36,9 @@ class TtDecode:
         self.to_centers = self._constant(torch.tensor(SIDES_TO_CENTERS))
         self.middles = self._constant(torch.cat((middles.T, torch.zeros_like(middles.T)), dim=1))
         self.strides = self._constant(strides.T.repeat(1, SIDES))
+        self.box_maps = TtConcat(ConcatConfiguration("l1"), device, "decode.box_maps")
+        self.class_maps = TtConcat(ConcatConfiguration("l1"), device, "decode.class_maps")
+        self.predictions = TtConcat(ConcatConfiguration("dram"), device, "decode.predictions")
         self.exact = ttnn.init_device_compute_kernel_config(
             device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=True
         )
@@ -44,11 +48,9 @@ class TtDecode:
 
         In DRAM: 67 KB a core, held until the host has read them, would be missing where the next picture is largest.
         """
-        corners = self._boxes(_one_below_another(boxes))
-        scores = self._scores(_one_below_another(classes))
-        predictions = ttnn.concat([corners, scores], dim=2, memory_config=ttnn.DRAM_MEMORY_CONFIG)
-        _free(corners, scores)
-        return predictions
+        corners = self._boxes(self.box_maps(boxes, dim=2))
+        scores = self._scores(self.class_maps(classes, dim=2))
+        return self.predictions([corners, scores], dim=2)
 
     def _boxes(self, logits: Any) -> Any:
         x = _then(logits, ttnn.typecast(logits, ttnn.float32))
@@ -77,13 +79,6 @@ class TtDecode:
             device=self.device,
             mesh_mapper=weights_mapper(self.device),
         )
-
-
-def _one_below_another(maps: Sequence[Any]) -> Any:
-    spread = [_then(x, ttnn.sharded_to_interleaved(x, L1)) if x.is_sharded() else x for x in maps]
-    joined = ttnn.concat(spread, dim=2, memory_config=L1)
-    _free(*spread)
-    return joined
 
 
 def _in_columns(x: Any) -> Any:

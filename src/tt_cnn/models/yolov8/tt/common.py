@@ -15,11 +15,13 @@ from torch import nn
 
 from tt_cnn import ttnn
 from tt_cnn.builder import Conv2dConfiguration
+from tt_cnn.models.picture import PictureConfiguration
 from tt_cnn.models.yolov8.reference.model import C2f, ConvNormAct
-from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
 from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d, preprocess_model_parameters
 
 TILE = 32
+PIXEL_CHANNELS = 8
+"""Of a pixel on the card, the picture's three and zeros."""
 HALVES = ("conv1_kept", "conv1_worked")
 """What a C2f's first convolution becomes: the half that is only kept, and the one that the blocks work on."""
 
@@ -84,45 +86,34 @@ def _filled(values: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat((values, values.new_zeros(shape)), dim=dim)
 
 
-class TtPicture:
+def picture_configuration(device: Any, resolution: tuple[int, int], batch_size: int) -> PictureConfiguration:
     """(1, 3, H, W) in L1 to the pixels (1, 1, H * W, 8) that the first convolution takes, on as many cores as suit it.
 
     The shards are those of eight channels, so that the planes of zeros are put below where they are. (TT-NN's
     `convert_to_hwc`, made for this, is predicted to take more than twice as long for 640 x 640.)
     """
+    height, width = resolution
+    lines = batch_size * PIXEL_CHANNELS * height
+    pixels = batch_size * height * width
+    cores = _row_wise(device, dividing=lines)
+    of_pixels = _row_wise(device, dividing=pixels // TILE)
+    shape = [pixels // of_pixels.num_cores(), PIXEL_CHANNELS]
+    spec = ttnn.ShardSpec(of_pixels, shape, ttnn.ShardOrientation.ROW_MAJOR)
+    return PictureConfiguration(
+        height,
+        width,
+        batch_size,
+        "pad",
+        cores,
+        padded_channels=PIXEL_CHANNELS,
+        waits_padded=True,
+        memory_config=ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, spec),
+        reallocate=True,
+    )
 
-    CHANNELS = 8
 
-    def __init__(self, device: Any, resolution: tuple[int, int]) -> None:
-        self.device = device
-        self.height, self.width = resolution
-        grid = device.compute_with_storage_grid_size()
-        lines = self.CHANNELS * self.height
-        cores = max(n for n in range(1, grid.x * grid.y + 1) if lines % n == 0)
-        self.l1_memory_config = self._rows(cores, (lines // cores, self.width))
-        pixels = self.height * self.width
-        cores = max(n for n in range(1, grid.x * grid.y + 1) if pixels % (n * TILE) == 0)
-        self.pixels_memory_config = self._rows(cores, (pixels // cores, self.CHANNELS))
-        self.dram_memory_config = self.dram_rows((1, 3, self.height, self.width))
-
-    def __call__(self, x: Any) -> Any:
-        """The picture is kept: it is the pipeline's."""
-        planes = ttnn.pad(x, [(0, 0), (0, self.CHANNELS - 3), (0, 0), (0, 0)], 0.0)
-        turned = ttnn.permute(planes, (0, 2, 3, 1))
-        ttnn.deallocate(planes)
-        if turned.memory_config() == self.pixels_memory_config:
-            pixels = ttnn.reallocate(turned)
-        else:
-            pixels = ttnn.to_memory_config(turned, self.pixels_memory_config)
-            ttnn.deallocate(turned)
-        return ttnn.reshape(pixels, (1, 1, self.height * self.width, self.CHANNELS))
-
-    def dram_rows(self, shape: tuple[int, ...]) -> Any:
-        """A tensor's rows over the banks of DRAM."""
-        layout = ttnn.TensorMemoryLayout.HEIGHT_SHARDED
-        return get_memory_config_for_persistent_dram_tensor(shape, layout, self.device.dram_grid_size())
-
-    def _rows(self, cores: int, shape: tuple[int, int]) -> Any:
-        grid = ttnn.num_cores_to_corerangeset(cores, self.device.compute_with_storage_grid_size(), True)
-        spec = ttnn.ShardSpec(grid, list(shape), ttnn.ShardOrientation.ROW_MAJOR)
-        return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, spec)
+def _row_wise(device: Any, dividing: int) -> Any:
+    """As many cores as divide a number, row by row."""
+    grid = device.compute_with_storage_grid_size()
+    cores = max(n for n in range(1, grid.x * grid.y + 1) if dividing % n == 0)
+    return ttnn.num_cores_to_corerangeset(cores, grid, True)

@@ -1,0 +1,42 @@
+"""The layer that adds two tensors: the end of a residual block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tt_cnn import ttnn
+from tt_cnn.builder.activations import activated
+from tt_cnn.builder.add_configuration import AddConfiguration
+from tt_cnn.builder.channel_slices import free
+from tt_cnn.builder.layer import Layer, telling
+from tt_cnn.builder.naming import named
+
+
+class TtAdd(Layer):
+    """x + y; both are given back, but for the one that is kept, or that the sum took the place of."""
+
+    configuration: AddConfiguration
+    configured_by = AddConfiguration
+
+    def __call__(self, x: Any, y: Any, kept: Any = None) -> Any:  # type: ignore[override]
+        """The sum is where x is, or y where x is kept."""
+        self._check_input(x)
+        self._check_input(y)
+        with named(self.name), telling(self.name):
+            total = self._sum(x, y, model=y if kept is x else x)
+        for summand in (x, y):
+            if summand is not total and summand is not kept:
+                free(summand)
+        return total
+
+    def _sum(self, x: Any, y: Any, model: Any) -> Any:
+        config = self.configuration
+        fused = config.activation is not None and config.fuse_activation
+        own: dict[str, Any] = {"activations": [config.activation]} if fused else {}
+        if config.in_place:
+            ttnn.add(x, y, output_tensor=model, **own)
+            total = model
+        else:
+            memory_config = config.memory_config or model.memory_config()
+            total = ttnn.add(x, y, memory_config=memory_config, dtype=config.output_dtype, **own)
+        return total if fused or config.activation is None else activated(total, config.activation)
