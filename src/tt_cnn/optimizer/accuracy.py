@@ -104,6 +104,10 @@ class ModelOnCard:
 
     def run(self, assignment: Assignment, images: torch.Tensor) -> dict[str, torch.Tensor]:
         """The card's outputs."""
+        return named_outputs(self.entry, self.model.outputs, self.outputs(assignment, images))
+
+    def outputs(self, assignment: Assignment, images: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The card's outputs as the reference has them."""
         self.configure(assignment)
         self.runs += 1
         placed = self.model.place(images)
@@ -113,7 +117,7 @@ class ModelOnCard:
             ttnn.deallocate(tensor)
         if placed.is_allocated():
             ttnn.deallocate(placed)
-        return named_outputs(self.entry, self.model.outputs, values)
+        return values
 
     def configure(self, assignment: Assignment) -> None:
         """Give the layers their settings; those that have them already are left alone."""
@@ -126,10 +130,12 @@ class ModelOnCard:
         for name, configuration in made.items():
             self.layers[name].configure(configuration)
             self._settings[name] = wanted.get(name, {})
+        if made:
+            self.forget_programs()
 
-    def forget(self, name: str) -> None:
-        """The layer was configured by somebody else: the next run gives it its settings again."""
-        self._settings[name] = {"": None}
+    def forget_programs(self) -> None:
+        """Programs of other settings stay cached with their tables in L1_SMALL, which would be full after a while."""
+        self.model.device.clear_program_cache()
 
 
 def batch_size_for_accuracy(entry: ModelEntry, batch_size: int) -> int:

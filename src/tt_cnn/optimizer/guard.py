@@ -17,10 +17,10 @@ kept apart, by the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -28,7 +28,10 @@ from torch import nn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import Resolution
 from tt_cnn.models.tt_model import Precision
-from tt_cnn.optimizer.accuracy import NOT_FINITE, model_on_card, pcc
+from tt_cnn.optimizer.accuracy import NOT_FINITE, ModelOnCard, model_on_card, pcc
+from tt_cnn.optimizer.moves import Losses, Move
+from tt_cnn.optimizer.sensitivity import Sensitivity
+from tt_cnn.optimizer.search import Guard
 from tt_cnn.virtual.errors.card_error import CardError
 
 UNSEEN_SEEDS = 1000
@@ -43,6 +46,17 @@ class Model(Protocol):
     def run(self, assignment: Assignment, images: torch.Tensor) -> Mapping[str, torch.Tensor]: ...
 
     def expected(self, images: torch.Tensor) -> Mapping[str, torch.Tensor]: ...
+
+
+@runtime_checkable
+class MeasuringGuard(Guard, Protocol):
+    """A guard that also says how much may be lost, and what a move would cost: what the precision step needs."""
+
+    def slack(self, assignment: Assignment) -> Mapping[str, float]: ...
+
+    def losses(
+        self, assignment: Assignment, moves: Sequence[Move], between: Callable[[], None]
+    ) -> Mapping[Move, Losses]: ...
 
 
 @dataclass(frozen=True)
@@ -158,6 +172,25 @@ class PccGuard:
             for output, value in self.measure(assignment, images).items():
                 found[output] = min(value - floors[output], found.get(output, 1.0))
         return found
+
+    def losses(
+        self, assignment: Assignment, moves: Sequence[Move], between: Callable[[], None] = lambda: None
+    ) -> dict[Move, Losses]:
+        """What each move alone would cost, estimated on the first calibration input (`tt_cnn.optimizer.sensitivity`).
+
+        `between` is called now and then, and may raise to end it.
+        """
+        model = self.model
+        if not isinstance(model, ModelOnCard):
+            raise TypeError(f"the model is a {type(model).__name__}; sensitivities are measured of a ModelOnCard")
+        images = self.inputs[0]
+        before = self.measure(assignment, images)
+
+        def measured(candidate: Assignment) -> Losses:
+            after = self.measure(candidate, images)
+            return {output: before[output] - value for output, value in after.items()}
+
+        return Sensitivity(model, assignment, images).losses(moves, measured, between)
 
     def measure(self, assignment: Assignment, images: torch.Tensor) -> Mapping[str, float]:
         """The PCC of each output; a second time from memory."""

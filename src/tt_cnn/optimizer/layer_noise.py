@@ -87,6 +87,7 @@ def noise_of(model: ModelOnCard, name: str, call: LayerCall, settings: LayerSett
         call.exact = torch_rows(own, to_one_torch(call.given).float())
     if call.exact is None:
         raise ValueError(f"layer {name!r} is no convolution and no linear layer; its precision cannot be measured")
+    model.forget_programs()
     try:
         layer.configure(with_settings(own, settings, name))
         output = _rows(_called(layer, call, settings.get(INPUT_DTYPE)))

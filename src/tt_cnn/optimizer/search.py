@@ -59,12 +59,16 @@ class Budget:
     def elapsed(self) -> float:
         return time.monotonic() - self.started
 
+    def check_time(self) -> None:
+        """Between the parts of long work that is no candidate. Raises `BudgetSpent`."""
+        if self.candidates is None and self.seconds is not None and self.elapsed >= self.seconds:
+            raise BudgetSpent
+
     def spend(self) -> None:
         if self.candidates is not None:
             if self.spent >= self.candidates:
                 raise BudgetSpent
-        elif self.seconds is not None and self.elapsed >= self.seconds:
-            raise BudgetSpent
+        self.check_time()
         self.spent += 1
 
 
