@@ -24,6 +24,7 @@ from tt_cnn.reports.recording import Recorded, recorded
 from tt_cnn.reports.records import Profile
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.types.enums import BufferType
 
 
 _L1_SMALL = "L1_SMALL"
@@ -84,7 +85,7 @@ class PlannedNetwork:
         """The kernels of one input with these settings in the place of the model's own."""
         if assignment not in self._known:
             self.predictions += 1
-            self._known[assignment] = self._configure(assignment) or self._run()
+            self._known[assignment] = self._configure(assignment) or self._run_alone()
         return self._known[assignment]
 
     def profile(self, assignment: Assignment) -> Profile:
@@ -130,6 +131,14 @@ class PlannedNetwork:
             layer.configure(configuration)
             self._settings[name] = wanted
         return None
+
+    def _run_alone(self) -> Prediction | Refusal:
+        """Programs of other assignments stay cached with their tables in L1_SMALL: where it is full, without them."""
+        result = self._run()
+        if isinstance(result, Refusal) and BufferType.L1_SMALL.name in result.reason:
+            self.device.clear_program_cache()
+            result = self._run()
+        return result
 
     def _run(self) -> Prediction | Refusal:
         """Where L1_SMALL is full of the tables of other candidates' programs, the run is repeated without them."""

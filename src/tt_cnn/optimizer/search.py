@@ -90,9 +90,13 @@ class Budget:
         left = (self.limit - self.used) * part
         self._share = self.used + (max(left, 1.0) if self.candidates is not None else left)
 
-    def spend(self) -> None:
+    def check_time(self) -> None:
+        """Between the parts of long work that is no candidate. Raises `BudgetSpent`."""
         if self.is_spent or self.used >= self._share:
             raise BudgetSpent
+
+    def spend(self) -> None:
+        self.check_time()
         self.spent += 1
 
 

@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional as F
 
 from tt_cnn import ttnn
-from tt_cnn.testing.activations import apply
 from tt_cnn.testing.pcc import assert_with_pcc
+from tt_cnn.testing.torch_layers import borders, torch_conv2d, torch_conv_transpose2d, torch_linear
 
 DEFAULT_PCC = 0.999
 
@@ -24,16 +24,7 @@ def verify_conv2d_from_config(configuration: Any, device: Any, pcc_threshold: fl
 
     image = _image(configuration, configuration.in_channels, configuration.activation_dtype)
     output = TtConv2d(configuration, device)(_convolution_input(image, configuration, device))
-    mode = "replicate" if configuration.padding_mode == ttnn.PaddingMode.Replicate else "constant"
-    expected = F.conv2d(
-        _padded(image, configuration.padding, mode),
-        ttnn.to_torch(configuration.weight).float(),
-        _bias(configuration),
-        stride=configuration.stride,
-        dilation=configuration.dilation,
-        groups=configuration.groups,
-    )
-    return _compare_images(apply(configuration.activation, expected), output, pcc_threshold)
+    return _compare_images(torch_conv2d(configuration, image), output, pcc_threshold)
 
 
 def verify_conv_transpose2d_from_config(configuration: Any, device: Any, pcc_threshold: float = DEFAULT_PCC) -> float:
@@ -41,19 +32,7 @@ def verify_conv_transpose2d_from_config(configuration: Any, device: Any, pcc_thr
 
     image = _image(configuration, configuration.in_channels, configuration.activation_dtype)
     output = TtConvTranspose2d(configuration, device)(_convolution_input(image, configuration, device))
-    weight = ttnn.to_torch(configuration.weight).float()
-    top, bottom, left, right = _borders(configuration.padding)
-    whole = F.conv_transpose2d(
-        image,
-        weight if configuration.mirror_kernel else weight.flip(-2, -1),
-        _bias(configuration),
-        stride=configuration.stride,
-        output_padding=configuration.output_padding,
-        dilation=configuration.dilation,
-        groups=configuration.groups,
-    )
-    expected = whole[..., top : whole.shape[-2] - bottom, left : whole.shape[-1] - right]  # padding crops its output
-    return _compare_images(apply(configuration.activation, expected), output, pcc_threshold)
+    return _compare_images(torch_conv_transpose2d(configuration, image), output, pcc_threshold)
 
 
 def verify_maxpool2d_from_config(configuration: Any, device: Any, pcc_threshold: float = DEFAULT_PCC) -> float:
@@ -120,9 +99,7 @@ def verify_linear_from_config(
     values = torch.randn(1, 1, rows, configuration.in_features).bfloat16().float()
     given = ttnn.from_torch(values, dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
     output = TtLinear(configuration, device)(given)
-    expected = values @ ttnn.to_torch(configuration.weight).float().reshape(configuration.in_features, -1)
-    bias = _bias(configuration)
-    expected = apply(configuration.activation, expected if bias is None else expected + bias)
+    expected = torch_linear(configuration, values)
     return assert_with_pcc(expected, ttnn.to_torch(output).float().reshape(expected.shape), pcc_threshold)[1]
 
 
@@ -167,30 +144,12 @@ def _unfolded(rows: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     return rows.reshape(batch, height, width, channels).permute(0, 3, 1, 2)
 
 
-def _borders(padding: Any) -> tuple[int, int, int, int]:
-    """(height, width) or (top, bottom, left, right) as the latter."""
-    values = tuple(int(each) for each in padding)
-    if len(values) == 4:
-        return values
-    height, width = values
-    return height, height, width, width
-
-
 def _both_sides(padding: Any) -> tuple[int, int]:
     """torch's pools have no other padding: one that is put before them changes what `ceil_mode` means."""
-    top, bottom, left, right = _borders(padding)
+    top, bottom, left, right = borders(padding)
     if top != bottom or left != right:
         raise ValueError(f"padding is {padding}; torch's pools, which it is compared with, have only (height, width)")
     return top, left
-
-
-def _padded(image: torch.Tensor, padding: Any, mode: str) -> torch.Tensor:
-    top, bottom, left, right = _borders(padding)
-    return F.pad(image, (left, right, top, bottom), mode)
-
-
-def _bias(configuration: Any) -> torch.Tensor | None:
-    return None if configuration.bias is None else ttnn.to_torch(configuration.bias).float().reshape(-1)
 
 
 def _compare_images(expected: torch.Tensor, output: Any, pcc_threshold: float) -> float:

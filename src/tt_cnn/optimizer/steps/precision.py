@@ -1,0 +1,202 @@
+"""Precision under the guard: fidelity, dtypes of weights, outputs and inputs, and the format of sums, all together.
+
+They share one budget, the PCC that may be lost. One dial after the other would spend it on the first, so all moves of
+all layers are weighed at once: gains by planning, losses by the guard's estimate, chosen by `select`, tried with one
+run. What then is under the guard is taken back: with the losses scaled to what the run showed, or, where the run is far
+from the estimate, by halving, until the layers that were misjudged stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.linear_configuration import LinearConfiguration
+from tt_cnn.optimizer.guard import MeasuringGuard
+from tt_cnn.optimizer.journal import Attempt
+from tt_cnn.optimizer.moves import DIALS, Dial, Move, changes_of, moves_of, told
+from tt_cnn.optimizer.prediction import Prediction, Refusal
+from tt_cnn.optimizer.search import LEAST_GAIN, Candidate, Search
+from tt_cnn.optimizer.selection import Option, select, total_loss
+from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
+
+ROUNDS = 6
+"""Selections that are tried; each costs a run of the model."""
+MISJUDGED = 5.0
+"""Times by which a run's loss may exceed the estimate before a layer is looked for that was misjudged."""
+CAREFUL = 0.9
+"""Share of the allowed loss that is aimed at, once a run has shown how good the estimates are."""
+LEAST_MOVE = 1e-5
+"""Share of the device time that a move must gain to be looked at."""
+
+
+@register_step
+class PrecisionStep(OptimizationStep):
+    """Does nothing without a guard that measures: nobody would know what is lost."""
+
+    name = "precision"
+    may_change = ", ".join(dial.setting for dial in DIALS)
+    dials: tuple[Dial, ...] = DIALS
+
+    def run(self, search: Search) -> None:
+        if isinstance(search.guard, MeasuringGuard):
+            _Choice(search, search.guard, self.name, self.dials).make()
+
+
+class _Choice:
+    """One joint choice of moves, on top of the best at its beginning."""
+
+    def __init__(self, search: Search, guard: MeasuringGuard, step: str, dials: tuple[Dial, ...]) -> None:
+        self.search, self.guard, self.step = search, guard, step
+        self.base = search.best.assignment
+        self.slack = dict(guard.slack(self.base))
+        self.configurations = {
+            name: search.configuration(name) for name in search.layers(ConvolutionConfiguration, LinearConfiguration)
+        }
+        # Finer values elsewhere are worth their time only where an output has nothing left to lose.
+        raising = min(self.slack.values(), default=0.0) <= 0.0
+        self.moves = [
+            move
+            for name, configuration in self.configurations.items()
+            for move in moves_of(name, configuration, dials, raising)
+        ]
+        self.made: list[Option] = []
+        """What of the best differs from the base."""
+
+    def make(self) -> None:
+        gained = gains_of(self.search, self.moves)
+        least = LEAST_MOVE * self.search.prediction.device_ns
+        worth = [move for move, gain in gained.items() if gain > least or (move.raises and gain <= 0)]
+        losses = self.guard.losses(self.base, worth, self.search.budget.check_time)
+        options = [Option(move, gained[move], loss) for move, loss in losses.items()]
+        allowed = dict(self.slack)
+        tried: set[frozenset[Move]] = set()
+        for _ in range(ROUNDS):
+            chosen = select(options, allowed)
+            key = frozenset(option.move for option in chosen)
+            if key in tried or not self._promises(chosen):
+                return
+            tried.add(key)
+            attempt = self._try(chosen, options)
+            if attempt.pcc is None:  # refused, or no faster than the best after all
+                if attempt.outcome == "refused":
+                    self._find(chosen, options)
+                return
+            estimated = total_loss(chosen, self.slack)
+            lost = self._lost(attempt.pcc)
+            if attempt.outcome != "kept" and any(
+                lost[output] > max(MISJUDGED * estimated[output], self.slack[output]) for output in lost
+            ):
+                self._find(chosen, options)
+                return
+            allowed = {
+                output: rescaled(allowed[output], estimated[output], lost[output], limit)
+                for output, limit in self.slack.items()
+            }
+
+    def _promises(self, chosen: Sequence[Option]) -> bool:
+        gain = sum(option.gain_ns for option in chosen) - sum(option.gain_ns for option in self.made)
+        return gain > LEAST_GAIN * self.search.prediction.device_ns
+
+    def _lost(self, pcc: Mapping[str, float]) -> dict[str, float]:
+        """By how much each output is under the base's PCC, on the input that is nearest to its floor."""
+        before = self._pcc_of_base()
+        return {output: before[output] - value for output, value in pcc.items()}
+
+    def _pcc_of_base(self) -> Mapping[str, float]:
+        return self.guard.accepts(self.base)[1]
+
+    def _try(self, chosen: Sequence[Option], options: Sequence[Option]) -> Attempt:
+        """The chosen moves on top of the base, whatever of others the best has."""
+        keep = {option.move.group for option in chosen}
+        back = {option.move.layer: {} for option in self.made if option.move.group not in keep}
+        changes: dict[str, dict[str, object]] = dict(back)
+        for option in self.made:
+            if option.move.group not in keep:
+                own = getattr(self.configurations[option.move.layer], option.move.dial.setting)
+                changes[option.move.layer][option.move.dial.setting] = own
+        for layer, settings in changes_of(option.move for option in chosen).items():
+            changes.setdefault(layer, {}).update(settings)
+        words = told(option.move for option in chosen)
+        left = kept_fine(chosen, options)
+        candidate = Candidate(changes, f"{words}; not in {', '.join(left)}" if left else words, lossless=False)
+        attempt = self.search.attempt(self.step, candidate)
+        if attempt.outcome == "kept":
+            self.made = list(chosen)
+        return attempt
+
+    def _find(self, chosen: Sequence[Option], options: Sequence[Option]) -> None:
+        """Keep what holds: halves that fail are halved again, down to single moves, which the journal then names."""
+        if len(chosen) < 2:
+            return
+        ordered = sorted(chosen, key=lambda option: sum(option.loss.values()))
+        for half in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]):
+            attempt = self._try([*self.made, *half], options)
+            if attempt.outcome in ("not accurate", "refused"):
+                self._find_in(half, options)
+
+    def _find_in(self, failed: Sequence[Option], options: Sequence[Option]) -> None:
+        if len(failed) < 2:
+            return
+        self._find(failed, options)
+
+
+def rescaled(allowed: float, estimated: float, lost: float, limit: float) -> float:
+    """The sum of estimates to aim at, so that the next run loses no more than `limit`.
+
+    Where both are losses, estimates are off by a factor; else by a sum.
+    """
+    if estimated > 0 and lost > 0 and limit > 0:
+        return CAREFUL * limit * estimated / lost
+    if lost <= limit:
+        return allowed
+    return min(allowed, estimated) - (lost - limit) / CAREFUL
+
+
+def kept_fine(chosen: Iterable[Option], options: Iterable[Option], at_most: int = 3) -> list[str]:
+    """Layers whose moves would gain time but are not chosen, the most sensitive first."""
+    taken = {option.move.group for option in chosen}
+    worst: dict[str, float] = {}
+    for option in options:
+        if option.move.group not in taken and option.gain_ns > 0:
+            worst[option.move.layer] = max(worst.get(option.move.layer, 0.0), sum(option.loss.values()))
+    return sorted(worst, key=lambda layer: -worst[layer])[:at_most]
+
+
+def gains_of(search: Search, moves: Sequence[Move]) -> dict[Move, float]:
+    """Nanoseconds that each move alone saves; without those that the card refuses.
+
+    Moves that make only their own layer faster are planned together, one dial and value at a time.
+    """
+    found: dict[Move, float] = {}
+    together: dict[tuple[str, object], list[Move]] = {}
+    for move in moves:
+        if move.dial.local:
+            together.setdefault((move.dial.name, move.value), []).append(move)
+        else:
+            found |= _gain_of_one(search, move)
+    for group in together.values():
+        found |= _gains_of_group(search, group)
+    return found
+
+
+def _gain_of_one(search: Search, move: Move) -> dict[Move, float]:
+    search.budget.check_time()
+    predicted = search.predictor.predict(search.best.assignment.with_all(changes_of([move])))
+    return {move: search.prediction.device_ns - predicted.device_ns} if isinstance(predicted, Prediction) else {}
+
+
+def _gains_of_group(search: Search, moves: list[Move]) -> dict[Move, float]:
+    left = list(moves)
+    while left:
+        search.budget.check_time()
+        predicted = search.predictor.predict(search.best.assignment.with_all(changes_of(left)))
+        if isinstance(predicted, Refusal):
+            rest = [move for move in left if move.layer != predicted.layer]
+            if len(rest) == len(left):  # it is not said which one: each for itself
+                return {move: gain for one in left for move, gain in _gain_of_one(search, one).items()}
+            left = rest
+            continue
+        before, after = search.prediction.layer_ns, predicted.layer_ns
+        return {move: before.get(move.layer, 0.0) - after.get(move.layer, 0.0) for move in left}
+    return {}
