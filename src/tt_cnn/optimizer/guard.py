@@ -30,8 +30,8 @@ from tt_cnn.models.registry import Resolution
 from tt_cnn.models.tt_model import Precision
 from tt_cnn.optimizer.accuracy import NOT_FINITE, ModelOnCard, model_on_card, pcc
 from tt_cnn.optimizer.moves import Losses, Move
-from tt_cnn.optimizer.sensitivity import Sensitivity
 from tt_cnn.optimizer.search import Guard
+from tt_cnn.optimizer.sensitivity import Sensitivity
 from tt_cnn.virtual.errors.card_error import CardError
 
 UNSEEN_SEEDS = 1000

@@ -26,10 +26,11 @@ from tt_cnn.builder.overrides import Assignment, with_settings
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_reference, create_tt, model_entry
 from tt_cnn.models.running import opened_card
-from tt_cnn.models.tt_model import TtModel
+from tt_cnn.models.tt_model import TtModel, is_blackhole
 from tt_cnn.optimizer.deployment import FIRST_EXECUTOR, Deployment
 from tt_cnn.optimizer.networks import Rebuilt
 from tt_cnn.optimizer.prediction import Prediction, Refusal
+from tt_cnn.virtual.arch import card_by_name
 
 VARIABLES = ("TT_METAL_DEVICE_PROFILER", "TT_METAL_PROFILER_MID_RUN_DUMP", "TT_METAL_PROFILER_CPP_POST_PROCESS")
 """All of them must be 1 before TT-NN is imported, or the profiler gives nothing."""
@@ -85,6 +86,7 @@ class MeasuredNetwork:
 
     def __init__(self, entry: ModelEntry, model: TtModel, module: Any = ttnn) -> None:
         self.entry, self.model, self.module = entry, model, module
+        self.card = card_by_name("p150" if is_blackhole(model.device) else "n150")
         self.configurations: Mapping[str, Configuration] = {
             name: layer.configuration for name, layer in model.layers.items()
         }

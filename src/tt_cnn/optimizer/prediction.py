@@ -22,10 +22,10 @@ from tt_cnn.reports.l1_picture import l1_use
 from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_commands, run_executor
 from tt_cnn.reports.recording import Recorded, recorded
 from tt_cnn.reports.records import Profile
+from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.types.enums import BufferType
-
 
 _L1_SMALL = "L1_SMALL"
 """Named in refusals for want of this memory, where cached programs have their tables."""
@@ -60,6 +60,8 @@ class Predictor(Protocol):
 
     configurations: Mapping[str, Configuration]
     """Of all layers as the model's own code has them, by name."""
+    card: Card
+    """Whose grid of cores candidates are made for."""
 
     def predict(self, assignment: Assignment) -> Prediction | Refusal: ...
 
@@ -70,6 +72,7 @@ class PlannedNetwork:
     def __init__(self, planned: PlannedModel) -> None:
         self.planned = planned
         self.device = planned.device
+        self.card = planned.device.card
         self.model: TtModel = planned.model
         self.layers = dict(self.model.layers)
         self.configurations: Mapping[str, Configuration] = {
@@ -130,6 +133,7 @@ class PlannedNetwork:
                 return Refusal(str(error).split("\n")[0], name)
             layer.configure(configuration)
             self._settings[name] = wanted
+            self._host_input = None  # its form may be a setting
         return None
 
     def _run_alone(self) -> Prediction | Refusal:
@@ -164,12 +168,15 @@ class PlannedNetwork:
         wanted = self.model.l1_input_memory_config
         if wanted != self._input_config:  # a layer's settings may decide in which form the model takes its input
             self._host_input, self._input_config = self.planned.host_input(), wanted
+        if self._host_input is None:
+            self._host_input = self.planned.host_input()
         placed = ttnn.to_device(self._host_input, self.device, memory_config=wanted)
         outputs = self.model(placed)
         for tensor in outputs if isinstance(outputs, (tuple, list)) else (outputs,):
             ttnn.deallocate(tensor)
-        if placed.is_allocated():
-            ttnn.deallocate(placed)
+        if not placed.is_allocated():
+            raise ValueError("the model gave its input back, which is the pipeline's")
+        ttnn.deallocate(placed)
 
     def _read(self, commands: list[Command]) -> Prediction:
         layers: dict[str, float] = {}

@@ -20,6 +20,7 @@ from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Best, Journal, Outcome
 from tt_cnn.optimizer.networks import NetworkSource
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
+from tt_cnn.virtual.arch import Card
 
 Goal = Literal["latency", "throughput", "memory"]
 
@@ -135,6 +136,10 @@ class Search:
         search = cls(predictor, Best(start, 0.0, prediction.device_ns), prediction, **options)  # type: ignore[arg-type]
         search.best = Best(start, search.value(prediction), prediction.device_ns)
         return search
+
+    @property
+    def card(self) -> Card:
+        return self.predictor.card
 
     def value(self, prediction: Prediction) -> float:
         """What the goal makes smaller."""

@@ -1,5 +1,12 @@
 """The steps of the search, one file each; importing this package registers them."""
 
-from tt_cnn.optimizer.steps import batch, devices, pipeline
+from tt_cnn.optimizer.steps import batch, conv2d, devices, fusing, input_form, memory, pipeline, precision
+from tt_cnn.optimizer.steps.base import STEPS
 
-__all__ = ["batch", "devices", "pipeline"]
+ORDER = ("devices", "batch", "fusing", "input", "memory", "conv2d", "precision", "pipeline")
+"""In which they run: what changes the network most comes first. Steps that users register come after them."""
+
+for _name in ORDER:
+    STEPS[_name] = STEPS.pop(_name)
+
+__all__ = ["batch", "conv2d", "devices", "fusing", "input_form", "memory", "pipeline", "precision"]
