@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from tt_cnn.builder.overrides import Assignment
+from tt_cnn.optimizer.guard import Verdict
 from tt_cnn.optimizer.journal import State
 from tt_cnn.optimizer.networks import NetworkSource, Rebuilt
 from tt_cnn.optimizer.prediction import Refusal
@@ -17,7 +18,7 @@ from tt_cnn.optimizer.search import Goal, Guard
 class FinalGuard(Protocol):
     """A guard that looks at a result more closely than at candidates: other inputs, exact numerics."""
 
-    def verify(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]: ...
+    def verify(self, assignment: Assignment) -> Verdict: ...
 
 
 def verified(
@@ -30,9 +31,9 @@ def verified(
         doubt = _doubt(state, rebuilt, networks.tolerance, goal)
         pcc = None
         if not doubt and state.assignment != path[0].assignment and isinstance(guard, FinalGuard):
-            accepted, pcc = guard.verify(state.assignment)
-            lowest = min(pcc, key=lambda output: pcc[output], default="")
-            doubt = "" if accepted else f"PCC of {lowest} is {pcc.get(lowest, 0.0):.5f} on inputs that were kept back"
+            verdict = guard.verify(state.assignment)
+            pcc = verdict.pcc
+            doubt = "" if verdict.accepted else f"on inputs that were kept back: {verdict.failed}"
         if not doubt and isinstance(rebuilt, Rebuilt):
             standing = Standing(state.assignment, state.deployment, rebuilt.prediction, rebuilt.input_ns)
             return standing, _verification(doubts, state is path[-1]), pcc
