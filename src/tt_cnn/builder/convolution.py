@@ -47,11 +47,13 @@ class ConvolutionLayer(Layer):
         config = self.configuration
         names = ("in_channels", "out_channels", "batch_size", "input_height", "input_width")
         window = ("kernel_size", "stride", "padding", "dilation", "groups")
+        placed = {} if config.output_memory_config is None else {"memory_config": config.output_memory_config}
         return {
             "device": self.device,
             **{name: getattr(config, name) for name in (*names, *window)},
             "dtype": config.output_dtype,
             "conv_config": self.conv2d_config,
+            **placed,
         }
 
     def convolve(self, x: Any, in_channels: int, weight: Any, bias: Any) -> Any:

@@ -60,6 +60,7 @@ CONVOLUTION_RULES = (
         lambda c: c.output_layout == ttnn.TILE_LAYOUT or c.output_dtype not in BLOCK_FLOATS,
         lambda c: f"ttnn.TILE_LAYOUT with output_dtype {c.output_dtype}: block formats exist only as tiles",
     ),
+    instance("output_memory_config", None, ttnn.MemoryConfig),
     instance("sharding_strategy", ShardedStrategyConfiguration),
     any_slicing(),
     divided_channels("in_channels"),
@@ -102,6 +103,8 @@ class ConvolutionConfiguration(Configuration):
     weights_dtype: Any = ttnn.bfloat16
     output_dtype: Any = ttnn.bfloat16
     output_layout: Any = ttnn.TILE_LAYOUT
+    output_memory_config: Any = None
+    """Where the output is put. None: on the cores that made it, or in DRAM where the layer is cut into slices."""
 
     sharding_strategy: ShardedStrategyConfiguration = _AUTOMATIC
     slice_strategy: SliceStrategyConfiguration | None = None

@@ -36,7 +36,7 @@ class PictureConfiguration(Configuration):
     """Whether the picture waits, with form `pad`, in shards that have room for the planes of zeros: nothing has to be
     moved for them then, but the shards take more of L1."""
     memory_config: Any = None
-    """Where the pixels are put; None: where the conversion leaves them."""
+    """Where the pixels are put; None: where the conversion leaves them. Interleaved, they have no channels of zeros."""
     reallocate: bool = False
     """Whether pixels that are left there are moved up to close holes in L1."""
 
@@ -101,10 +101,9 @@ class TtPicture(Layer):
             pixels = moved
         elif config.reallocate:
             pixels = ttnn.reallocate(pixels)
-        if config.form == "hwc":
-            return pixels
         count = config.batch_size * config.input_height * config.input_width
-        return ttnn.reshape(pixels, (1, 1, count, config.padded_channels))
+        flat = ttnn.reshape(pixels, (1, 1, count, pixels.shape[-1])) if config.form == "pad" else pixels
+        return flat if flat.is_sharded() else _without_zeros(flat)
 
     def _padded_and_turned(self, x: Any) -> Any:
         config = self.configuration
@@ -143,6 +142,13 @@ class PictureModel(TtModel):
 
     def to_host_input(self, images: torch.Tensor) -> Any:
         return self.picture.to_host(images, self.input_mapper)
+
+
+def _without_zeros(pixels: Any) -> Any:
+    """Convolutions overlook channels of zeros in shards, but not in interleaved memory."""
+    own = ttnn.slice(pixels, [0, 0, 0, 0], [*tuple(pixels.shape)[:3], PICTURE_CHANNELS])
+    ttnn.deallocate(pixels)
+    return own
 
 
 def _div_up(a: int, b: int) -> int:

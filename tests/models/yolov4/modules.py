@@ -56,7 +56,7 @@ def activations_of(reference: YOLOv4, images: torch.Tensor) -> dict[str, torch.T
 def pcc_of_module(name: str, model: Any, activations: dict[str, torch.Tensor], dtype: Any) -> list[float]:
     """For each output of the module."""
     if name == "down1":
-        given = [model.channels_last(model.place(activations["images"]))]
+        given = [model.picture(model.place(activations["images"]))]
     else:
         given = [on_card(activations[each], dtype, model.device) for each in INPUTS[name]]
     output = getattr(model, name)(*given)

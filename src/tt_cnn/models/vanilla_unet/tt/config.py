@@ -179,6 +179,18 @@ def picture_configuration(device: Any, resolution: tuple[int, int], batch_size: 
     return PictureConfiguration(*resolution, batch_size, "hwc", cores)
 
 
+def height_shards(grid: tuple[int, int], pixels: int, channels: int) -> Any:
+    """Pixels dealt out to all cores in whole tiles, as the transposed convolutions leave them."""
+    columns, rows = grid
+    tiles = -(-pixels // TILE)
+    return ttnn.create_sharded_memory_config(
+        (-(-tiles // (columns * rows)) * TILE, -(-channels // TILE) * TILE),
+        core_grid=ttnn.CoreGrid(x=columns, y=rows),
+        strategy=ttnn.ShardStrategy.HEIGHT,
+        use_height_and_width_as_shard_shape=True,
+    )
+
+
 class _Builder:
     """Walks down and up again; knows the size of the picture where it is."""
 
@@ -226,18 +238,8 @@ class _Builder:
             if sliced
             else ConcatConfiguration("shards", output_layout=ttnn.TILE_LAYOUT, output_dtype=self.joined_dtype)
         )
-        self.made[f"{name}.middle"] = PlacementConfiguration(self._shards(channels) if sliced else None)
-
-    def _shards(self, channels: int) -> Any:
-        """Rows dealt out to all cores in whole tiles, as the transposed convolutions leave them."""
-        columns, rows = self.grid
-        tiles = -(-self.batch_size * self.height * self.width // TILE)
-        return ttnn.create_sharded_memory_config(
-            (-(-tiles // (columns * rows)) * TILE, channels),
-            core_grid=ttnn.CoreGrid(x=columns, y=rows),
-            strategy=ttnn.ShardStrategy.HEIGHT,
-            use_height_and_width_as_shard_shape=True,
-        )
+        shards = height_shards(self.grid, self.batch_size * self.height * self.width, channels)
+        self.made[f"{name}.middle"] = PlacementConfiguration(shards if sliced else None)
 
     def pool(self, name: str) -> None:
         layer: nn.MaxPool2d = getattr(self.reference, name)

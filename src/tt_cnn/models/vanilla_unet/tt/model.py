@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder import TtConcat, TtConv2d, TtConvTranspose2d, TtMaxPool2d, TtPlacement, free
+from tt_cnn.builder import PlacementConfiguration, TtConcat, TtConv2d, TtConvTranspose2d, TtMaxPool2d, TtPlacement, free
 from tt_cnn.models.picture import PictureModel, TtPicture
-from tt_cnn.models.tt_model import Precision, weights_mapper
+from tt_cnn.models.tt_model import Precision, is_blackhole, weights_mapper
 from tt_cnn.models.vanilla_unet.reference.model import DEPTH, UNet
 from tt_cnn.models.vanilla_unet.tt.common import to_mask
-from tt_cnn.models.vanilla_unet.tt.config import build_configurations
+from tt_cnn.models.vanilla_unet.tt.config import GRIDS, build_configurations, height_shards
 from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
 
 
@@ -87,6 +87,8 @@ class TtUNet(PictureModel):
         self.bottleneck = TtBlock(layers, device, "bottleneck")
         self.decoders = [TtDecoder(layers, device, level) for level in range(DEPTH, 0, -1)]
         self.conv = TtConv2d(layers["conv"], device, "conv")
+        self.mask_input = TtPlacement(PlacementConfiguration(), device, "mask.input")
+        self.mask_shards = height_shards(GRIDS[is_blackhole(device)], batch_size * resolution[0] * resolution[1], 1)
         self.dram_output_memory_config = get_memory_config_for_persistent_dram_tensor(
             (1, 1, layers["conv"].out_channels, resolution[0] * resolution[1]),
             ttnn.TensorMemoryLayout.WIDTH_SHARDED,
@@ -103,6 +105,10 @@ class TtUNet(PictureModel):
         for decoder in self.decoders:
             x = decoder(x, skips.pop())
         pixels = self.conv(x)
+        pixels = self.mask_input(pixels)
+        if not pixels.is_sharded():  # TT-NN turns shards into planes, and nothing else
+            interleaved, pixels = pixels, ttnn.to_memory_config(pixels, self.mask_shards)
+            free(interleaved)
         mask = ttnn.experimental.convert_to_chw(pixels, dtype=ttnn.bfloat16)
         ttnn.deallocate(pixels)
         return ttnn.move(mask)

@@ -187,6 +187,8 @@ class TtYOLOv4(PictureModel):
     ) -> None:
         self.device, self.resolution, self.batch_size = device, resolution, batch_size
         layers = Layers(reference, device, resolution, batch_size, precision)
+        grid = BLACKHOLE_GRID if is_blackhole(device) else WORMHOLE_GRID
+        self.picture = TtPicture(picture_configuration(resolution, batch_size, grid), device, "picture")
         self.down1 = Downsample1(layers)
         self.down2 = Downsample(layers, "down2", blocks=2)
         self.down3 = Downsample(layers, "down3", blocks=8)
@@ -195,8 +197,6 @@ class TtYOLOv4(PictureModel):
         self.neck = Neck(layers)
         self.head = Head(layers)
         self.decode = Decoding(device, resolution, reference.classes)
-        grid = BLACKHOLE_GRID if is_blackhole(device) else WORMHOLE_GRID
-        self.picture = TtPicture(picture_configuration(resolution, batch_size, grid), device, "picture")
         self.dram_output_memory_config = ttnn.DRAM_MEMORY_CONFIG
 
     def __call__(self, x: Any) -> tuple[Any, Any]:
