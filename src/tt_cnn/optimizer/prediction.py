@@ -23,8 +23,9 @@ from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_comman
 from tt_cnn.reports.recording import Recorded, recorded
 from tt_cnn.reports.records import Profile
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.memory.memory import OutOfMemory
 from tt_cnn.virtual.queues.queue import Command
+from tt_cnn.virtual.types.enums import BufferType
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,11 @@ class PlannedNetwork:
         return run_executor(self.planned, executor).timeline.input_ns
 
     def _must_configure(self, assignment: Assignment) -> None:
+        """As when the model was just made: tables of other assignments' programs are dropped."""
         refusal = self._configure(assignment)
         if refusal is not None:
             raise ValueError(f"{refusal.layer}: {refusal.reason}")
+        self.device.clear_program_cache()
 
     def _configure(self, assignment: Assignment) -> Refusal | None:
         """Give every layer its settings; only those that differ from the last assignment's are touched."""
@@ -126,13 +129,19 @@ class PlannedNetwork:
             self._settings[name] = wanted
         return None
 
-    def _run(self) -> Prediction | Refusal:
-        """Tensors of a refused run go with its error: nothing has to be cleaned up."""
+    def _run(self, without_tables: bool = False) -> Prediction | Refusal:
+        """Tensors of a refused run go with its error. What stays are programs and their tables in L1_SMALL: where those
+        of other assignments have filled it, they are dropped and the run begins again (`without_tables`)."""
         commands: list[Command] = []
         self.device.listeners.append(commands.append)
         try:
             self._call_model()
-        except (CardError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError) as error:  # as TT-NN refuses; faults of ours are of another kind
+            full = isinstance(error, OutOfMemory) and error.region.name is BufferType.L1_SMALL
+            if full and not without_tables:
+                error.__traceback__ = None  # it holds tensors of the run
+                self.device.clear_program_cache()
+                return self._run(without_tables=True)
             return Refusal(str(error.args[0] if error.args else error).split("\n")[0], layer_that_failed(error))
         finally:
             self.device.listeners.remove(commands.append)
