@@ -136,7 +136,6 @@ class _Reader:
         self.calls.append(_with_host_weights(call) if call.operation in CONVOLUTIONS else call)
         self.alive = dict(live)
 
-
     def _made(self, slot: Slot, tensors: Mapping[int, int], ours: Mapping[_Key, int], command: Command) -> int:
         """The tensor of an output, its spec noted; `NOBODY` where no one held it."""
         serial = tensors.get(slot.buffer, ours.get(_key(command.places[slot.buffer]), NOBODY))

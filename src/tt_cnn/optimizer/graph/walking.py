@@ -157,9 +157,7 @@ class Walker:
             self._requests[key] = self.plans.request(call.operation, call.numbering, attributes)
         return self._requests[key]
 
-    def _output_memory(
-        self, state: State, index: int, call: GraphCall, specs: tuple[Spec, ...]
-    ) -> MemoryConfig | None:
+    def _output_memory(self, state: State, index: int, call: GraphCall, specs: tuple[Spec, ...]) -> MemoryConfig | None:
         """Another memory for the output than the recorded one; None where it is the same."""
         recorded = tuple(operand.spec for operand in call.inputs)
         if call.operation == "concat" and recorded != specs:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
-from tt_cnn.builder.overrides import Assignment, LayerSettings
+from tt_cnn.builder.overrides import LayerSettings
 from tt_cnn.builder.placement_configuration import PlacementConfiguration
 from tt_cnn.builder.sharding import (
     BlockShardedStrategyConfiguration,
@@ -14,22 +14,11 @@ from tt_cnn.builder.sharding import (
     WidthShardedStrategyConfiguration,
 )
 from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration, channel_slices
-from tt_cnn.optimizer.graph.dynamic import Proposal, Segment
-from tt_cnn.optimizer.graph.options import layouts_and_blocks
-from tt_cnn.optimizer.graph.plans import Plans
-from tt_cnn.optimizer.graph.proposals import RecordingPredictor, propose
+from tt_cnn.optimizer.graph.proposals import RecordingPredictor
+from tt_cnn.optimizer.graph.searching import search_graph
 from tt_cnn.optimizer.search import Candidate, Search
 from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
-from tt_cnn.virtual.arch import Card
 
-_ROUNDS = 8
-"""Proposals, each from the best of the one before: a model's code may do something else with other shards."""
-_LEAST_GAIN = 0.001
-"""Share of the time that a proposal must save to be tried."""
-_MOST_FAILURES = 3
-"""Proposals of which nothing was kept."""
-_AS_PREDICTED = 1.002
-"""How far a whole model may be above its proposal; beyond, parts of the proposal are tried alone."""
 _KINDS = {
     "block": BlockShardedStrategyConfiguration,
     "height": HeightShardedStrategyConfiguration,
@@ -50,71 +39,7 @@ class ShardingStep(OptimizationStep):
         search.attempt_all(self.name, _into_l1(search))
         search.attempt_all(self.name, _stages(search))
         if isinstance(search.predictor, RecordingPredictor):
-            self._over_the_graph(search, search.predictor)
-
-    def _over_the_graph(self, search: Search, predictor: RecordingPredictor) -> None:
-        """What the whole model did not take is left out of later proposals."""
-        plans, refused = Plans(predictor.device.card), Refused()
-        failures = 0
-        for _ in range(_ROUNDS):
-            free = {name: search.configuration(name) for name in search.layers(ConvolutionConfiguration)}
-            proposal = propose(predictor, search.best.assignment, free, plans, refused.others)
-            if proposal is None or proposal.ns > (1 - _LEAST_GAIN) * proposal.recorded_ns:
-                return
-            failures += not self._try(search, proposal, refused)
-            if failures == _MOST_FAILURES:
-                return
-
-    def _try(self, search: Search, proposal: Proposal, refused: Refused) -> bool:
-        """The whole, and where it is not what was predicted, its parts; whether anything was kept."""
-        saved = 1 - proposal.ns / proposal.recorded_ns
-        whole = Candidate(proposal.changes, f"{len(proposal.changes)} convolutions, by the graph {saved:.1%} faster")
-        attempt = search.attempt(self.name, whole)
-        kept = attempt.outcome == "kept"
-        if kept and attempt.device_ns is not None and attempt.device_ns <= _AS_PREDICTED * proposal.ns:
-            return True
-        for segment in sorted(proposal.segments, key=lambda one: -one.saves_ns):
-            kept = self._try_segment(search, segment, refused) or kept
-        return kept
-
-    def _try_segment(self, search: Search, segment: Segment, refused: Refused) -> bool:
-        """Layers that go together; where the card refuses them or they save nothing, each half of them."""
-        changed = {
-            layer: settings
-            for layer, settings in segment.changes.items()
-            if any(search.best.assignment.get(layer, {}).get(key) != value for key, value in settings.items())
-        }
-        if not changed:
-            return False
-        names = list(changed)
-        words = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        attempt = search.attempt(self.name, Candidate(changed, f"{words} in other shards"))
-        if attempt.outcome == "kept":
-            return True
-        if len(names) == 1:
-            refused.add(names[0], changed[names[0]])
-            return False
-        middle = len(names) // 2
-        halves = [Segment({name: changed[name] for name in half}, 0.0) for half in (names[:middle], names[middle:])]
-        return any([self._try_segment(search, half, refused) for half in halves])
-
-
-class Refused:
-    """Settings of single layers that the whole model did not take, or was no faster with."""
-
-    def __init__(self) -> None:
-        self._known: set[tuple[str, Assignment]] = set()
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def add(self, layer: str, settings: LayerSettings) -> None:
-        self._known.add((layer, Assignment({layer: settings})))
-
-    def others(self, layer: str, configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
-        """The candidates of a layer without them."""
-        found = layouts_and_blocks(layer, configuration, card)
-        return [one for one in found if (layer, Assignment({layer: one})) not in self._known] if self._known else found
+            search_graph(search, search.predictor, self.name)
 
 
 def _into_l1(search: Search) -> Iterator[Candidate]:
