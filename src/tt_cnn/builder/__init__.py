@@ -30,6 +30,7 @@ from tt_cnn.builder.placement import TtPlacement
 from tt_cnn.builder.placement_configuration import PlacementConfiguration
 from tt_cnn.builder.sharding import (
     AutoShardedStrategyConfiguration,
+    AutoTunedStrategyConfiguration,
     BlockShardedStrategyConfiguration,
     HeightShardedStrategyConfiguration,
     ShardedStrategyConfiguration,
@@ -61,6 +62,7 @@ LayerConfiguration = (
 __all__ = [
     "Assignment",
     "AutoShardedStrategyConfiguration",
+    "AutoTunedStrategyConfiguration",
     "AvgPool2dConfiguration",
     "BlockShardedStrategyConfiguration",
     "ChannelSliceStrategyConfiguration",

@@ -11,6 +11,7 @@ from tt_cnn.builder.convolution import ConvolutionLayer
 
 class TtConv2d(ConvolutionLayer):
     configured_by = Conv2dConfiguration
+    operation = "conv2d"
     input_channels_axis = 1
 
     def convolve(self, x: Any, in_channels: int, weight: Any, bias: Any) -> Any:

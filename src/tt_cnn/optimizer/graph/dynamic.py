@@ -1,8 +1,8 @@
 """The cheapest way through all calls: dynamic programming over the tensors that are alive between two calls.
 
 Of two ways that leave the same tensors in the same memories behind, only the cheaper one is followed, unless the other
-has left more L1 free. That is exact along chains. Where branches wait for each other there are as many states as combinations of them: the cheapest are
-followed then (a beam), and always the recorded way.
+has left more L1 free. That is exact along chains. Where branches wait for each other there are as many states as
+combinations of them: the cheapest are followed then (a beam), and always the recorded way.
 """
 
 from __future__ import annotations
