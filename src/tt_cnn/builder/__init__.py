@@ -35,6 +35,7 @@ from tt_cnn.builder.placement import TtPlacement
 from tt_cnn.builder.placement_configuration import PlacementConfiguration
 from tt_cnn.builder.sharding import (
     AutoShardedStrategyConfiguration,
+    AutoTunedStrategyConfiguration,
     BlockShardedStrategyConfiguration,
     HeightShardedStrategyConfiguration,
     ShardedStrategyConfiguration,
@@ -69,6 +70,7 @@ __all__ = [
     "AddConfiguration",
     "Assignment",
     "AutoShardedStrategyConfiguration",
+    "AutoTunedStrategyConfiguration",
     "AvgPool2dConfiguration",
     "BlockShardedStrategyConfiguration",
     "ChannelSliceStrategyConfiguration",

@@ -17,6 +17,7 @@ class TtConv2d(ConvolutionLayer):
     """An activation that TT-NN cannot fuse, because it runs the convolution as a matmul, follows it in place."""
 
     configured_by = Conv2dConfiguration
+    operation = "conv2d"
     input_channels_axis = 1
 
     def configure(self, configuration: Any) -> None:

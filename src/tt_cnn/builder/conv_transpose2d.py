@@ -12,6 +12,7 @@ from tt_cnn.builder.convolution import ConvolutionLayer
 class TtConvTranspose2d(ConvolutionLayer):
     configuration: ConvTranspose2dConfiguration
     configured_by = ConvTranspose2dConfiguration
+    operation = "conv_transpose2d"
     input_channels_axis = 0
 
     def convolve(self, x: Any, in_channels: int, weight: Any, bias: Any) -> Any:

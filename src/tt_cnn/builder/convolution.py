@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from tt_cnn import ttnn
@@ -9,6 +10,7 @@ from tt_cnn.builder.channel_slices import free, slices_of_channels, to_dram
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.lowering import to_compute_config, to_conv2d_config, to_slice_config
+from tt_cnn.builder.sharding import AutoTunedStrategyConfiguration, ShardedStrategyConfiguration
 from tt_cnn.builder.slicing import channel_slices
 from tt_cnn.builder.weights import replicated, to_one_torch
 
@@ -18,11 +20,16 @@ class ConvolutionLayer(Layer):
 
     configuration: ConvolutionConfiguration
     takes_host_tensors = True
+    operation: ClassVar[str]
+    """TT-NN's name of the op."""
     input_channels_axis: ClassVar[int]
     """Where the weight has the input's channels."""
 
     def configure(self, configuration: Any) -> None:
         super().configure(configuration)
+        tuned = isinstance(configuration.sharding_strategy, AutoTunedStrategyConfiguration)
+        self.strategy: ShardedStrategyConfiguration | None = None if tuned else configuration.sharding_strategy
+        """In use; None until the first input is there to tune it for."""
         self.conv2d_config = to_conv2d_config(configuration)
         self.compute_config = to_compute_config(configuration, self.device)
         self.slice_config = to_slice_config(configuration.slice_strategy)
@@ -39,8 +46,17 @@ class ConvolutionLayer(Layer):
     def _run(self, x: Any) -> Any:
         if self.weight_slices:
             return self._sum_over_slices(x)
+        if self.strategy is None:
+            self._tune(x)
         output, (self.weight, self.bias) = self.convolve(x, self.configuration.in_channels, self.weight, self.bias)
         return output
+
+    def _tune(self, x: Any) -> None:
+        """The fastest strategy for this input, from now on."""
+        from tt_cnn.builder.tuning import tuned_strategy  # it loads the virtual card
+
+        self.strategy = tuned_strategy(self.configuration, self.operation, self.device, x)
+        self.conv2d_config = to_conv2d_config(replace(self.configuration, sharding_strategy=self.strategy))
 
     def keywords(self) -> dict[str, Any]:
         """Those of the op that the configuration decides, but for the compute and slice configurations."""

@@ -10,7 +10,11 @@ import torch
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration, as_tuple
 from tt_cnn.builder.rules import Rule, border, check, flags, instance, pair, wholes
-from tt_cnn.builder.sharding import AutoShardedStrategyConfiguration, ShardedStrategyConfiguration
+from tt_cnn.builder.sharding import (
+    AutoShardedStrategyConfiguration,
+    AutoTunedStrategyConfiguration,
+    ShardedStrategyConfiguration,
+)
 from tt_cnn.builder.slicing import SliceStrategyConfiguration, any_slicing, channel_slices, divided_channels
 from tt_cnn.builder.weights import random_values, to_host_tensors
 
@@ -63,6 +67,13 @@ CONVOLUTION_RULES = (
     instance("output_memory_config", None, ttnn.MemoryConfig),
     instance("sharding_strategy", ShardedStrategyConfiguration),
     any_slicing(),
+    Rule(
+        "sharding_strategy",
+        lambda c: (
+            not isinstance(c.sharding_strategy, AutoTunedStrategyConfiguration) or channel_slices(c.slice_strategy) == 1
+        ),
+        "another strategy with channel slicing: each slice of the channels is a call of its own",
+    ),
     divided_channels("in_channels"),
     Rule(
         "groups",

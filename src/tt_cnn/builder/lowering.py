@@ -6,7 +6,11 @@ from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
-from tt_cnn.builder.sharding import AutoShardedStrategyConfiguration, ShardedStrategyConfiguration
+from tt_cnn.builder.sharding import (
+    AutoShardedStrategyConfiguration,
+    AutoTunedStrategyConfiguration,
+    ShardedStrategyConfiguration,
+)
 from tt_cnn.builder.slicing import ChannelSliceStrategyConfiguration, SliceStrategyConfiguration
 
 _OPTIONS_OF_STRATEGIES = ("act_block_h_override", "act_block_w_div", "override_output_sharding_config")
@@ -15,7 +19,7 @@ _OPTIONS_OF_STRATEGIES = ("act_block_h_override", "act_block_w_div", "override_o
 
 def sharding_strategy_to_conv2d_config(sharding_strategy: ShardedStrategyConfiguration) -> dict[str, Any]:
     """The keywords of ttnn.Conv2dConfig that a strategy decides, beyond the layout."""
-    if isinstance(sharding_strategy, AutoShardedStrategyConfiguration):
+    if isinstance(sharding_strategy, (AutoShardedStrategyConfiguration, AutoTunedStrategyConfiguration)):
         return {}
     options = {n: getattr(sharding_strategy, n) for n in _OPTIONS_OF_STRATEGIES if hasattr(sharding_strategy, n)}
     grid = sharding_strategy.override_core_grid  # type: ignore[attr-defined]

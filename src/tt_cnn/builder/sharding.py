@@ -64,6 +64,16 @@ class AutoShardedStrategyConfiguration(ShardedStrategyConfiguration):
 
 
 @dataclass(frozen=True, eq=False)
+class AutoTunedStrategyConfiguration(ShardedStrategyConfiguration):
+    """The fastest layout, cores and blocks for the input that the layer is first called with, found by planning.
+
+    The layer alone is looked at: what comes before and after it may like other shards better.
+    """
+
+    memory_layout = None
+
+
+@dataclass(frozen=True, eq=False)
 class HeightShardedStrategyConfiguration(ShardedStrategyConfiguration):
     """Rows of the flattened image (N*H*W) are dealt out: for large images with few channels."""
 
@@ -117,4 +127,5 @@ ShardingStrategy = (
     | WidthShardedStrategyConfiguration
     | BlockShardedStrategyConfiguration
     | AutoShardedStrategyConfiguration
+    | AutoTunedStrategyConfiguration
 )

@@ -24,11 +24,9 @@ from tt_cnn.reports.recording import Recorded, recorded
 from tt_cnn.reports.records import Profile
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.kernel import kernel_cost
+from tt_cnn.virtual.memory.memory import OutOfMemory
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.types.enums import BufferType
-
-_L1_SMALL = "L1_SMALL"
-"""Named in refusals for want of this memory, where cached programs have their tables."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class PlannedNetwork:
         """The kernels of one input with these settings in the place of the model's own."""
         if assignment not in self._known:
             self.predictions += 1
-            self._known[assignment] = self._configure(assignment) or self._run_alone()
+            self._known[assignment] = self._configure(assignment) or self._run()
         return self._known[assignment]
 
     def profile(self, assignment: Assignment) -> Profile:
@@ -114,9 +112,11 @@ class PlannedNetwork:
         return run_executor(self.planned, executor).timeline.input_ns
 
     def _must_configure(self, assignment: Assignment) -> None:
+        """As when the model was just made: tables of other assignments' programs are dropped."""
         refusal = self._configure(assignment)
         if refusal is not None:
             raise ValueError(f"{refusal.layer}: {refusal.reason}")
+        self.device.clear_program_cache()
 
     def _configure(self, assignment: Assignment) -> Refusal | None:
         """Give every layer its settings; only those that differ from the last assignment's are touched."""
@@ -136,29 +136,19 @@ class PlannedNetwork:
             self._host_input = None  # its form may be a setting
         return None
 
-    def _run_alone(self) -> Prediction | Refusal:
-        """Programs of other assignments stay cached with their tables in L1_SMALL: where it is full, without them."""
-        result = self._run()
-        if isinstance(result, Refusal) and BufferType.L1_SMALL.name in result.reason:
-            self.device.clear_program_cache()
-            result = self._run()
-        return result
-
-    def _run(self) -> Prediction | Refusal:
-        """Where L1_SMALL is full of the tables of other candidates' programs, the run is repeated without them."""
-        result = self._try()
-        if isinstance(result, Refusal) and _L1_SMALL in result.reason:
-            self.device.clear_program_cache()
-            result = self._try()
-        return result
-
-    def _try(self) -> Prediction | Refusal:
-        """Tensors of a refused run go with its error: nothing has to be cleaned up."""
+    def _run(self, without_tables: bool = False) -> Prediction | Refusal:
+        """Tensors of a refused run go with its error. What stays are programs and their tables in L1_SMALL: where those
+        of other assignments have filled it, they are dropped and the run begins again (`without_tables`)."""
         commands: list[Command] = []
         self.device.listeners.append(commands.append)
         try:
             self._call_model()
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError) as error:  # as TT-NN refuses; faults of ours are of another kind
+            full = isinstance(error, OutOfMemory) and error.region.name is BufferType.L1_SMALL
+            if full and not without_tables:
+                error.__traceback__ = None  # it holds tensors of the run
+                self.device.clear_program_cache()
+                return self._run(without_tables=True)
             return Refusal(str(error.args[0] if error.args else error).split("\n")[0], layer_that_failed(error))
         finally:
             self.device.listeners.remove(commands.append)

@@ -1,8 +1,8 @@
 """The cheapest way through all calls: dynamic programming over the tensors that are alive between two calls.
 
-Of two ways that leave the same tensors in the same memories behind, only the cheaper one is followed. That is exact
-along chains. Where branches wait for each other there are as many states as combinations of them: the cheapest are
-followed then (a beam), and always the recorded way.
+Of two ways that leave the same tensors in the same memories behind, only the cheaper one is followed, unless the other
+has left more L1 free. That is exact along chains. Where branches wait for each other there are as many states as
+combinations of them: the cheapest are followed then (a beam), and always the recorded way.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 BEAM = 24
 """States that are followed from call to call."""
-_ALIKE = 8
-"""Options that are tried where all leave the same behind; the first that fits is taken."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Solver:
         self.graph, self.plans, self.options, self.beam = graph, plans, options, beam
         self.walker = Walker(graph, plans)
         self.start = first_state(graph, plans.card, memory)
-        self._groups: dict[tuple[int, tuple[Spec, ...]], list[list[Option]]] = {}
+        self._groups: dict[tuple[int, tuple[Spec, ...]], list[list[tuple[float, Option]]]] = {}
 
     def solve(self) -> Proposal | None:
         """None where the recorded way itself cannot be followed."""
@@ -85,19 +83,18 @@ class Solver:
             states.append(state)
         return states
 
-    def _after(self, states: list[State], index: int) -> dict[object, State]:
-        """The cheapest state of each kind after a call."""
-        found: dict[object, State] = {}
+    def _after(self, states: list[State], index: int) -> list[State]:
+        """The states after a call, without those that another one outdoes."""
+        found: dict[object, list[State]] = {}
         for state in states:
             ready = self.walker.ready(state, index)
             if ready is None:
                 continue
             for after in self._steps(ready, index):
-                key = after.key
-                known = found.get(key)
-                if known is None or after.ns < known.ns:
-                    found[key] = after
-        return found
+                alike = found.setdefault(after.key, [])
+                if not any(_outdoes(other, after) for other in alike):
+                    found[after.key] = [other for other in alike if not _outdoes(after, other)] + [after]
+        return [state for alike in found.values() for state in alike]
 
     def _steps(self, state: State, index: int) -> Iterator[State]:
         if index not in self.options:
@@ -107,16 +104,22 @@ class Solver:
             return
         call = self.graph.calls[index]
         for group in self._grouped(state, index):
-            for option in group[:_ALIKE]:
+            best: State | None = None
+            for least_ns, option in group:
+                if best is not None and state.ns + least_ns >= best.ns and (option.settings or not state.as_recorded):
+                    continue
                 after = self.walker.make(state, index, call, option.request)
-                if after is not None:
-                    after.choices = Choice(index, call.layer, option.settings, state.choices)
-                    after.as_recorded = state.as_recorded and not option.settings
+                if after is None:
+                    continue
+                after.choices = Choice(index, call.layer, option.settings, state.choices)
+                after.as_recorded = state.as_recorded and not option.settings
+                if best is None or after.ns < best.ns or after.as_recorded:
                     yield after
-                    break
+                if best is None or after.ns < best.ns:
+                    best = after
 
-    def _grouped(self, state: State, index: int) -> list[list[Option]]:
-        """The options by what they leave behind, the cheapest of each first."""
+    def _grouped(self, state: State, index: int) -> list[list[tuple[float, Option]]]:
+        """The options by what they leave behind, with what they take at least, the cheapest of each first."""
         call = self.graph.calls[index]
         specs = self.walker.specs(state, call)
         key = index, specs
@@ -126,12 +129,14 @@ class Solver:
                 plan = self.plans.plan(option.request, specs, state.memory)
                 if plan is not None:
                     left = plan.outputs[0].spec, bool(plan.consumed)
-                    groups.setdefault(left, []).append((self.plans.ns(plan), number, option))
-            self._groups[key] = [[option for *_, option in sorted(group, key=_cost)] for group in groups.values()]
+                    groups.setdefault(left, []).append((self.plans.least_ns(plan), number, option))
+            self._groups[key] = [
+                [(ns, option) for ns, _, option in sorted(group, key=_cost)] for group in groups.values()
+            ]
         return self._groups[key]
 
-    def _pruned(self, found: Mapping[object, State]) -> list[State]:
-        states = sorted(found.values(), key=lambda state: state.ns)
+    def _pruned(self, found: list[State]) -> list[State]:
+        states = sorted(found, key=lambda state: state.ns)
         kept = states[: self.beam]
         kept += [state for state in states[self.beam :] if state.as_recorded]
         return kept
@@ -165,6 +170,13 @@ class Solver:
             assert state is not None
             segments.append(Segment(changes, (recorded[-1].ns - state.ns) - behind))
         return tuple(segments)
+
+
+def _outdoes(one: State, other: State) -> bool:
+    """Of two with the same tensors: it took no longer, and leaves as much L1 free in one piece below the tensors."""
+    if other.as_recorded and not one.as_recorded:
+        return False
+    return one.ns <= other.ns and one.room >= other.room
 
 
 def _cost(item: tuple[float, int, Option]) -> tuple[float, int]:

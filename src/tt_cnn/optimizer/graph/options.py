@@ -15,7 +15,8 @@ from tt_cnn.optimizer.graph.calls import CONVOLUTIONS, CallGraph, GraphCall
 from tt_cnn.optimizer.graph.plans import Plans, Request
 from tt_cnn.virtual.arch import Card
 
-CandidatesOf = Callable[[ConvolutionConfiguration, Card], list[LayerSettings]]
+CandidatesOf = Callable[[str, ConvolutionConfiguration, Card], list[LayerSettings]]
+"""Of a layer, by its name and its configuration."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Option:
     request: Request
 
 
-def layouts_and_blocks(configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
+def layouts_and_blocks(layer: str, configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
     """Every strategy with every block, whole in L1 where the layer would be cut otherwise."""
     found: list[LayerSettings] = []
     for strategy in strategies(configuration, card.grid):
@@ -50,7 +51,7 @@ def options_of(
         calls = [i for i in graph.calls_of(layer) if graph.calls[i].operation in CONVOLUTIONS]
         if len(calls) == 1:
             call = graph.calls[calls[0]]
-            settings = [{}, *candidates(configuration, plans.card)]
+            settings = [{}, *candidates(layer, configuration, plans.card)]
             found[calls[0]] = _distinct([_option(call, configuration, one, plans) for one in settings])
     return found
 

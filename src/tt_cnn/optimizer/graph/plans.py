@@ -38,7 +38,7 @@ class Plans:
         """Plans that were not known before."""
         self._numbers: dict[object, int] = {}
         self._plans = PlanCache(_MOST_PLANS)
-        self._refused: set[int] = set()
+        self._refused: set[object] = set()
 
     def request(self, operation: str, numbering: tuple[int, ...], attributes: Mapping[str, Any]) -> Request:
         key = operation, numbering, tuple(attributes.items())
@@ -47,20 +47,29 @@ class Plans:
     def plan(self, request: Request, specs: tuple[Spec, ...], memory: Memory) -> Plan | None:
         """None where the card refuses it, whatever is free."""
         key, gaps = (request.number, specs), memory.regions[BufferType.L1].gaps
+        if key in self._refused:
+            return None
         plan = self._plans.get(key, gaps)
         if plan is None:
             self.made += 1
-            free = FreeMemory.of(memory)
-            operation = OPERATIONS[request.operation]
-            plan = plan_call(self.card, operation, specs, request.numbering, request.attributes, free)
+            plan = self._make(request, specs, memory)
+            if plan is None:
+                self._refused.add(key)
+                return None
             self._plans.put(key, gaps, plan)
-            if not self._is_possible(plan):
-                self._refused.add(id(plan))
-        return None if id(plan) in self._refused else plan
+        return plan
 
-    def ns(self, plan: Plan) -> float:
-        """All its steps; a move that stays where it is takes less."""
-        return sum(kernel_cost(step, self.card).ns for step in plan.steps)
+    def _make(self, request: Request, specs: tuple[Spec, ...], memory: Memory) -> Plan | None:
+        operation, free = OPERATIONS[request.operation], FreeMemory.of(memory)
+        try:
+            plan = plan_call(self.card, operation, specs, request.numbering, request.attributes, free)
+        except RuntimeError:  # grids of cores that no card has are refused when they are made
+            return None
+        return plan if self._is_possible(plan) else None
+
+    def least_ns(self, plan: Plan) -> float:
+        """All its steps but moves, which are not dispatched where the tensor stays where it is."""
+        return sum(kernel_cost(step, self.card).ns for step in plan.steps if not step.moves)
 
     def _is_possible(self, plan: Plan) -> bool:
         try:

@@ -46,6 +46,12 @@ class State:
         """States with the same tensors in the same memories differ only in what they took."""
         return tuple(sorted((number, held.spec) for number, held in self.tensors.items()))  # numbers are distinct
 
+    @property
+    def room(self) -> int:
+        """Where the lowest tensor of L1 begins: programs have their buffers below it."""
+        lowest = self.memory.regions[BufferType.L1].lowest
+        return self.memory.card.l1_size if lowest is None else lowest
+
     def branch(self) -> State:
         """The same to change."""
         return State(self.memory.copy(), dict(self.tensors), self.ns, self.choices, self.as_recorded)

@@ -44,6 +44,7 @@ class Walker:
             if live.place.buffer_type is not BufferType.L1 or not live.place.bank_bytes
         }
         self._requests: dict[tuple[int, MemoryConfig | None], Request] = {}
+        self._models = _models(graph)
 
     def held(self, state: State, tensor: int) -> Held | None:
         return state.tensors.get(tensor) or self._given.get(tensor)
@@ -70,7 +71,7 @@ class Walker:
         specs = self.specs(state, call)
         if call.operation == "sharded_to_interleaved" and not specs[0].is_sharded:
             return self._left_out(state, call)
-        request = self._request(index, call, specs)
+        request = self._request(state, index, call, specs)
         made = self.make(state, index, call, request)
         return made or self._repaired(state, index, call)
 
@@ -145,9 +146,9 @@ class Walker:
 
     # --- what the model's code makes of its tensors ---------------------------------------------------------------
 
-    def _request(self, index: int, call: GraphCall, specs: tuple[Spec, ...]) -> Request:
-        """With the memory for the output that follows from the inputs, where the recorded one did."""
-        config = _output_memory(call, specs)
+    def _request(self, state: State, index: int, call: GraphCall, specs: tuple[Spec, ...]) -> Request:
+        """With the memory for the output that follows from other tensors', where the recorded one did."""
+        config = self._output_memory(state, index, call, specs)
         key = index, config
         if key not in self._requests:
             attributes: Mapping[str, Any] = call.attributes
@@ -155,6 +156,19 @@ class Walker:
                 attributes = {**attributes, "memory_config": config}
             self._requests[key] = self.plans.request(call.operation, call.numbering, attributes)
         return self._requests[key]
+
+    def _output_memory(self, state: State, index: int, call: GraphCall, specs: tuple[Spec, ...]) -> MemoryConfig | None:
+        """Another memory for the output than the recorded one; None where it is the same."""
+        recorded = tuple(operand.spec for operand in call.inputs)
+        if call.operation == "concat" and recorded != specs:
+            asked = call.attributes["memory_config"]
+            if asked is not None and asked.is_sharded() and asked == _side_by_side(recorded):
+                return _side_by_side(specs) or L1_MEMORY_CONFIG
+        model = self._models.get(index)
+        held = None if model is None else self.held(state, model)
+        if held is None or held.spec == self.graph.specs[model]:  # type: ignore[index]
+            return None
+        return held.spec.memory_config
 
     def _repaired(self, state: State, index: int, call: GraphCall) -> State | None:
         """Inputs that are elsewhere than in the recording are brought there first."""
@@ -173,7 +187,7 @@ class Walker:
             moved = True
         if not moved or here is None:
             return None
-        return self.make(here, index, call, self._request(index, call, self.specs(here, call)))
+        return self.make(here, index, call, self._request(here, index, call, self.specs(here, call)))
 
 
 def _inserted(operation: str, tensor: int, spec: Spec) -> GraphCall:
@@ -187,18 +201,23 @@ def _drop(state: State, where: Place) -> None:
         state.memory.free(where.buffer_type, where.address)
 
 
-def _output_memory(call: GraphCall, specs: tuple[Spec, ...]) -> MemoryConfig | None:
-    """Another memory for the output than the recorded one, where that was an input's or its parts' side by side."""
-    asked = call.attributes.get("memory_config")
-    if not isinstance(asked, MemoryConfig) or not asked.is_sharded():
-        return None
-    recorded = [operand.spec for operand in call.inputs]
-    if tuple(recorded) == specs:
-        return None
-    if call.operation == "concat":
-        return _side_by_side(specs) or L1_MEMORY_CONFIG if asked == _side_by_side(tuple(recorded)) else None
-    same = next((i for i, spec in enumerate(recorded) if spec.memory_config == asked), None)
-    return None if same is None else specs[same].memory_config
+def _models(graph: CallGraph) -> dict[int, int]:
+    """By call, the tensor whose shards its output was asked to have: an input, or else the youngest that was there."""
+    found: dict[int, int] = {}
+    alive: dict[int, Spec] = {number: live.spec for number, live in graph.given.items()}
+    for index, call in enumerate(graph.calls):
+        for tensor in call.freed:
+            alive.pop(tensor, None)
+        asked = call.attributes.get("memory_config")
+        if isinstance(asked, MemoryConfig) and asked.is_sharded():
+            inputs = [operand.tensor for operand in call.inputs if operand.spec.memory_config == asked]
+            others = [tensor for tensor, spec in reversed(alive.items()) if spec.memory_config == asked]
+            if inputs or others:
+                found[index] = [*inputs, *others][0]
+        for tensor in call.consumed:
+            alive.pop(tensor, None)
+        alive.update((operand.tensor, operand.spec) for operand in call.outputs)
+    return found
 
 
 def _side_by_side(specs: tuple[Spec, ...]) -> MemoryConfig | None:

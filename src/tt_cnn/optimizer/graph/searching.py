@@ -1,0 +1,92 @@
+"""Proposals of the graph, tried on the whole model: all of one, and where it is not what was predicted, its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.overrides import Assignment, LayerSettings
+from tt_cnn.optimizer.graph.dynamic import Proposal, Segment
+from tt_cnn.optimizer.graph.options import CandidatesOf, layouts_and_blocks
+from tt_cnn.optimizer.graph.plans import Plans
+from tt_cnn.optimizer.graph.proposals import RecordingPredictor, propose
+from tt_cnn.optimizer.search import Candidate, Search
+from tt_cnn.virtual.arch import Card
+
+_ROUNDS = 8
+"""Proposals, each from the best of the one before: a model's code may do something else with other shards."""
+_MOST_FAILURES = 3
+"""Proposals of which nothing was kept."""
+_LEAST_GAIN = 0.001
+"""Share of the time that a proposal must save to be tried."""
+_AS_PREDICTED = 1.002
+"""How far a whole model may be above its proposal; beyond, parts of the proposal are tried alone."""
+
+
+def search_graph(
+    search: Search, predictor: RecordingPredictor, step: str, candidates: CandidatesOf = layouts_and_blocks
+) -> None:
+    """Better the search's best by proposals over the graph of its calls. `step` is who asks, for the journal."""
+    tried = _Tried(search, step, candidates)
+    plans = Plans(predictor.device.card)
+    failures = 0
+    for _ in range(_ROUNDS):
+        free = {name: search.configuration(name) for name in search.layers(ConvolutionConfiguration)}
+        proposal = propose(predictor, search.best.assignment, free, plans, tried.others)
+        if proposal is None or proposal.ns > (1 - _LEAST_GAIN) * proposal.recorded_ns:
+            return
+        failures += not tried.proposal(proposal)
+        if failures == _MOST_FAILURES:
+            return
+
+
+@dataclass
+class _Tried:
+    """What was tried, so that what the whole model did not take is not proposed again."""
+
+    search: Search
+    step: str
+    candidates: CandidatesOf
+    refused: set[tuple[str, Assignment]] = field(default_factory=set)
+    """Settings of single layers."""
+
+    def others(self, layer: str, configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
+        """The candidates of a layer without those that were refused."""
+        found = self.candidates(layer, configuration, card)
+        if not any(name == layer for name, _ in self.refused):
+            return found
+        return [one for one in found if (layer, Assignment({layer: one})) not in self.refused]
+
+    def proposal(self, proposal: Proposal) -> bool:
+        """Whether anything of it was kept."""
+        saved = 1 - proposal.ns / proposal.recorded_ns
+        count = len(proposal.changes)
+        words = f"{count} convolution{'s' * (count > 1)} in other shards, by the graph {saved:.1%} faster"
+        attempt = self.search.attempt(self.step, Candidate(proposal.changes, words))
+        kept = attempt.outcome == "kept"
+        if kept and attempt.device_ns is not None and attempt.device_ns <= _AS_PREDICTED * proposal.ns:
+            return True
+        for segment in sorted(proposal.segments, key=lambda one: -one.saves_ns):
+            kept = self._segment(segment) or kept
+        return kept
+
+    def _segment(self, segment: Segment) -> bool:
+        """Layers that go together; where the card refuses them or they save nothing, each half of them."""
+        changed = {layer: own for layer, own in segment.changes.items() if self._is_new(layer, own)}
+        if not changed:
+            return False
+        names = list(changed)
+        words = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        attempt = self.search.attempt(self.step, Candidate(changed, f"{words} in other shards"))
+        if attempt.outcome == "kept":
+            return True
+        if len(names) == 1:
+            self.refused.add((names[0], Assignment({names[0]: changed[names[0]]})))
+            return False
+        middle = len(names) // 2
+        halves = [Segment({name: changed[name] for name in half}, 0.0) for half in (names[:middle], names[middle:])]
+        return any([self._segment(half) for half in halves])
+
+    def _is_new(self, layer: str, settings: LayerSettings) -> bool:
+        now = self.search.best.assignment.get(layer, {})
+        return any(now.get(key) != value for key, value in settings.items())

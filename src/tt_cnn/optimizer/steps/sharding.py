@@ -1,0 +1,74 @@
+"""Layouts, cores and blocks of all convolutions together: moves between neighbours, skips and concats count too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.overrides import LayerSettings
+from tt_cnn.builder.placement_configuration import PlacementConfiguration
+from tt_cnn.builder.sharding import (
+    BlockShardedStrategyConfiguration,
+    HeightShardedStrategyConfiguration,
+    WidthShardedStrategyConfiguration,
+)
+from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration, channel_slices
+from tt_cnn.optimizer.graph.proposals import RecordingPredictor
+from tt_cnn.optimizer.graph.searching import search_graph
+from tt_cnn.optimizer.search import Candidate, Search
+from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
+
+_KINDS = {
+    "block": BlockShardedStrategyConfiguration,
+    "height": HeightShardedStrategyConfiguration,
+    "width": WidthShardedStrategyConfiguration,
+}
+
+
+@register_step
+class ShardingStep(OptimizationStep):
+    """Whole-network moves, then proposals of the search over the graph, each planned as a whole model."""
+
+    name = "sharding"
+    may_change = "layouts, core grids and activation blocks of convolutions; L1 in the place of DRAM"
+
+    def run(self, search: Search) -> None:
+        if search.goal == "memory":  # what is fastest is proposed here, and that takes memory
+            return
+        search.attempt_all(self.name, _into_l1(search))
+        search.attempt_all(self.name, _stages(search))
+        if isinstance(search.predictor, RecordingPredictor):
+            search_graph(search, search.predictor, self.name)
+
+
+def _into_l1(search: Search) -> Iterator[Candidate]:
+    """Nothing is cut and nothing waits in DRAM."""
+    changes: dict[str, LayerSettings] = {}
+    for name in search.layers(ConvolutionConfiguration, PlacementConfiguration):
+        configuration = search.configuration(name)
+        if isinstance(configuration, ConvolutionConfiguration):
+            cut = not isinstance(configuration.slice_strategy, L1FullSliceStrategyConfiguration)
+            if cut and channel_slices(configuration.slice_strategy) == 1:
+                changes[name] = {"slice_strategy": L1FullSliceStrategyConfiguration()}
+        elif isinstance(configuration, PlacementConfiguration):
+            memory = configuration.memory_config
+            if memory is not None and memory.is_dram():
+                changes[name] = {"memory_config": None}
+    if changes:
+        yield Candidate(changes, "everything from DRAM into L1")
+
+
+def _stages(search: Search) -> Iterator[Candidate]:
+    """The convolutions of one image size in shards of one kind; the first of them deals its input out."""
+    own = search.predictor.configurations
+    layers = {name: one for name, one in own.items() if isinstance(one, ConvolutionConfiguration)}
+    for size, names in groupby(layers, key=lambda name: layers[name].output_size):
+        stage = [name for name in names if search.may_change(name)]
+        for kind in _KINDS if len(stage) > 1 else ():
+            yield Candidate(_alike(stage, kind), f"{stage[0]} to {stage[-1]} ({size[0]}x{size[1]}) in {kind} shards")
+
+
+def _alike(stage: list[str], kind: str) -> Mapping[str, LayerSettings]:
+    make = _KINDS[kind]
+    return {name: {"sharding_strategy": make(reshard_if_not_optimal=name == stage[0])} for name in stage}
