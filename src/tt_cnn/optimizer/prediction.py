@@ -23,7 +23,6 @@ from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_comman
 from tt_cnn.reports.recording import recorded
 from tt_cnn.reports.records import Profile
 from tt_cnn.virtual.cost.kernel import kernel_cost
-from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.queues.queue import Command
 
 
@@ -128,7 +127,7 @@ class PlannedNetwork:
         self.device.listeners.append(commands.append)
         try:
             self._call_model()
-        except (CardError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError) as error:  # the kinds of TT-NN's refusals
             return Refusal(str(error.args[0] if error.args else error).split("\n")[0], layer_that_failed(error))
         finally:
             self.device.listeners.remove(commands.append)
