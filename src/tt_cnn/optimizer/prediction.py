@@ -133,7 +133,6 @@ class PlannedNetwork:
                 return Refusal(str(error).split("\n")[0], name)
             layer.configure(configuration)
             self._settings[name] = wanted
-            self._host_input = None  # its form may be a setting
         return None
 
     def _run(self, without_tables: bool = False) -> Prediction | Refusal:
@@ -158,8 +157,6 @@ class PlannedNetwork:
         wanted = self.model.l1_input_memory_config
         if wanted != self._input_config:  # a layer's settings may decide in which form the model takes its input
             self._host_input, self._input_config = self.planned.host_input(), wanted
-        if self._host_input is None:
-            self._host_input = self.planned.host_input()
         placed = ttnn.to_device(self._host_input, self.device, memory_config=wanted)
         outputs = self.model(placed)
         for tensor in outputs if isinstance(outputs, (tuple, list)) else (outputs,):
