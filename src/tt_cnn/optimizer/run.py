@@ -162,9 +162,10 @@ class _Run:
             self._go_on(search, first, resume)
         resumed = len(search.journal.attempts)
         search.journal.listeners.append(self.watcher.attempted)
-        self.watcher.began(search, first)
+        self.watcher.began(task, search, first)
         rounds = Rounds(search, self._steps(search, suggestions), self.watcher)
         end = rounds.run()
+        seconds = time.monotonic() - self.began
         path = states(first, search.journal.attempts)
         before, _, _ = verified([first], self.networks, task.goal, None)
         after, verification, pcc = verified(path, self.networks, task.goal, search.guard)
@@ -178,7 +179,7 @@ class _Run:
             steps=tuple(rounds.reports),
             end=end,
             verification=verification,
-            seconds=time.monotonic() - self.began,
+            seconds=seconds,
             planned=search.budget.spent,
             pcc=pcc or measured,
             resumed=resumed,

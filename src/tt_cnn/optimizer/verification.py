@@ -13,11 +13,28 @@ from tt_cnn.optimizer.result import Standing, Verification, goal_value
 from tt_cnn.optimizer.search import Goal, Guard
 
 
+class Verdict(Protocol):
+    """What a guard found."""
+
+    @property
+    def accepted(self) -> bool: ...
+
+    @property
+    def pcc(self) -> Mapping[str, float]:
+        """Of every output."""
+        ...
+
+    @property
+    def failed(self) -> str:
+        """Which output, and why; empty where all are accepted."""
+        ...
+
+
 @runtime_checkable
 class FinalGuard(Protocol):
-    """A guard that looks at a result more closely than at candidates: other inputs, exact numerics."""
+    """A guard that looks at a result on inputs that no choice was made on."""
 
-    def verify(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]: ...
+    def verify(self, assignment: Assignment) -> Verdict: ...
 
 
 def verified(
@@ -30,9 +47,9 @@ def verified(
         doubt = _doubt(state, rebuilt, networks.tolerance, goal)
         pcc = None
         if not doubt and state.assignment != path[0].assignment and isinstance(guard, FinalGuard):
-            accepted, pcc = guard.verify(state.assignment)
-            lowest = min(pcc, key=lambda output: pcc[output], default="")
-            doubt = "" if accepted else f"PCC of {lowest} is {pcc.get(lowest, 0.0):.5f} on inputs that were kept back"
+            verdict = guard.verify(state.assignment)
+            pcc = verdict.pcc
+            doubt = "" if verdict.accepted else f"{verdict.failed}, on inputs that no choice was made on"
         if not doubt and isinstance(rebuilt, Rebuilt):
             standing = Standing(state.assignment, state.deployment, rebuilt.prediction, rebuilt.input_ns)
             return standing, _verification(doubts, state is path[-1]), pcc
