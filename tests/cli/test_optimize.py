@@ -51,11 +51,14 @@ def test_the_answer_comes_first_and_the_folder_holds_it(tmp_path: Path) -> None:
 
 def test_ctrl_c_writes_the_best_and_it_is_resumed(tmp_path: Path) -> None:
     where = tmp_path / "cut"
-    cut = run("vanilla_unet", "--steps", "fake_blocks,fake_ctrl_c", "--candidates", "120", "-o", str(where))
+    options = ("--goal", "throughput", "--steps", "fake_blocks,fake_ctrl_c", "--candidates", "120")
+    cut = run("vanilla_unet", *options, "-o", str(where))
     assert cut.exit_code == INTERRUPTED, cut.output + repr(cut.exception)
     assert "interrupted" in cut.stdout and {path.name for path in where.iterdir()} == FILES
     before = json.loads((where / "journal.json").read_text())
     assert before["state"] == "interrupted" and before["attempts"]
+    other = run("vanilla_unet", "--goal", "latency", "--resume", str(where))
+    assert isinstance(other.exception, ValueError) and "is of goal throughput, and latency is" in str(other.exception)
     result = run("vanilla_unet", "--steps", "fake_blocks", "--candidates", "200", "--resume", str(where))
     assert result.exit_code == 0, result.output + repr(result.exception)
     after = json.loads((tmp_path / "cut-2" / "journal.json").read_text())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from torch import nn
 
+from tests.reports.html.test_report import Page
 from tt_cnn import ttnn
 from tt_cnn.builder import Conv2dConfiguration, HeightShardedStrategyConfiguration, PlacementConfiguration
 from tt_cnn.builder.configuration import Configuration
@@ -149,8 +150,14 @@ def test_the_report_shows_the_path_and_escapes_what_others_wrote(found: Optimiza
     journal = replace(found.journal, attempts=attempts)
     fault = StepReport("bad <b>step</b>", 1, 0, 0, 0.0, 0.0, error=f"Traceback\nValueError: {evil}")
     page = optimization_page(replace(found, journal=journal, steps=(*found.steps, fault)))
+    parsed = Page(page)
+    assert parsed.open == [] and "https://" not in page
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    bars = [attributes for attributes in parsed.all("rect") if attributes.get("class") == "c2"]
+    assert len(bars) == sum(attempt.value is not None for attempt in found.kept)
     assert evil not in page and "&lt;script&gt;alert(1)" in page and "<b>step" not in page
-    for said in ('id="path"', "baseline", "Checklist", "L1 timeline", "act_block_h_override", "fault of the step"):
+    for said in ('id="waterfall"', "baseline", "Checklist", "L1 timeline", "act_block_h_override", "fault of the step"):
         assert said in page
     first = found.journal.kept[0]
     assert first.value is not None and f"{(first.value - first.best_value) / 1e3:+.1f}" in page

@@ -17,6 +17,7 @@ from tt_cnn.optimizer.networks import Networks, Rebuilt
 from tt_cnn.optimizer.prediction import Refusal, planned_network
 from tt_cnn.optimizer.run import optimize
 from tt_cnn.optimizer.search import Search
+from tt_cnn.optimizer.settings import settings_in_force
 
 MODEL = "vanilla_unet"
 
@@ -125,11 +126,14 @@ def test_a_result_that_fails_the_last_look_is_taken_back() -> None:
 
 def test_a_time_that_is_not_found_again_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     true_rebuilt = Networks.rebuilt
+    with planned_network(MODEL, "n150") as network:
+        own = settings_in_force(network.configurations, Assignment())
 
     def slower(self: Networks, assignment: Assignment, deployment: Any) -> Rebuilt | Refusal:
         found = true_rebuilt(self, assignment, deployment)
         assert isinstance(found, Rebuilt)
-        if len(assignment) > 1:
+        changed = [n for n in assignment if dict(assignment[n]) != own[n]]
+        if len(changed) > 1:
             wrong = replace(found.prediction, device_ns=1.5 * found.prediction.device_ns)
             return replace(found, prediction=wrong)
         return found

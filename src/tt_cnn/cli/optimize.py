@@ -77,6 +77,7 @@ Folder = Annotated[
 
 
 def optimize(
+    context: typer.Context,
     model: Model,
     card: Card = None,
     goal: GoalName = "latency",
@@ -118,6 +119,14 @@ def optimize(
     from tt_cnn.virtual.devices.opening import option
 
     entry = entry_of(model)
+    stored = _stored(resume)
+    if stored is not None:  # what is not said is as it was
+        card = card or str(stored.task["card"])
+        resolution = resolution or "x".join(map(str, stored.task["resolution"]))
+        given = {name for name in ("goal", "batch", "precision") if _is_given(context, name)}
+        goal = goal if "goal" in given else str(stored.task["goal"])
+        batch = batch if "batch" in given else int(stored.task["batch_size"])
+        precision = precision if "precision" in given else str(stored.task["precision"])
     if not runtime.is_virtual() and card is not None:
         raise ValueError(f"--card is {card}, but {runtime.describe()} is in use; TT_CNN_RUNTIME=virtual changes it")
     name = option("card", card)
@@ -126,7 +135,6 @@ def optimize(
         _explain(entry, name, size, batch, precision_of(precision))
         return
     seconds = seconds_of(budget)
-    stored = _stored(resume)
     where = folder or resume or Path("out/optimize") / f"{entry.name}-{name}"
     result, made, files = _searched(
         entry,
@@ -231,6 +239,11 @@ def _suggestions(
     return found
 
 
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
 def _stored(resume: Path | None) -> StoredJournal | None:
     from tt_cnn.optimizer.journal_file import read_journal
 
@@ -299,13 +312,11 @@ def _steps_table(result: OptimizationResult) -> Table:
 
 def _explain(entry: ModelEntry, card: str, size: tuple[int, int], batch: int, precision: str) -> None:
     """The findings of the model as it is, and the steps."""
-    from tt_cnn.optimizer import steps as all_steps
-    from tt_cnn.optimizer.steps.base import STEPS
+    from tt_cnn.optimizer.steps import STEPS
     from tt_cnn.reports.findings import find
     from tt_cnn.reports.profiling import profile_model
     from tt_cnn.reports.records import microseconds
 
-    assert all_steps  # importing it registers the steps
     profile = profile_model(entry.name, card=card, resolution=size, batch_size=batch, precision=precision)
     found = find(profile)
     saved = (

@@ -162,9 +162,13 @@ def read_journal(where: Path) -> StoredJournal:
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}")
     try:
+        task = _object(data, "task")
+        missing = [name for name in _RESUMED if name not in task]
+        if missing:
+            raise ValueError(f"task.{missing[0]} is missing")
         return StoredJournal(
             path,
-            _object(data, "task"),
+            task,
             str(data.get("state")),
             Assignment.from_dict(_object(data, "start")),
             tuple(_attempt(one, place) for place, one in enumerate(_list(data, "attempts"))),

@@ -1,4 +1,4 @@
-"""The end of a search: the result is built anew, as a user would, and must be what the search saw."""
+"""The end of a search: the result is built anew with all its settings, as from its file, and must be what was seen."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tt_cnn.optimizer.networks import NetworkSource, Rebuilt
 from tt_cnn.optimizer.prediction import Refusal
 from tt_cnn.optimizer.result import Standing, Verification, goal_value
 from tt_cnn.optimizer.search import Goal, Guard
+from tt_cnn.optimizer.settings import settings_in_force
 
 
 class Verdict(Protocol):
@@ -43,7 +44,8 @@ def verified(
     """The last state of the path that holds when it is built anew; the start holds, or there is nothing to return."""
     doubts: list[str] = []
     for state in reversed(path):
-        rebuilt = networks.rebuilt(state.assignment, state.deployment)
+        own = networks.network(state.deployment.batch_size, state.deployment.chips).configurations
+        rebuilt = networks.rebuilt(settings_in_force(own, state.assignment), state.deployment)
         doubt = _doubt(state, rebuilt, networks.tolerance, goal)
         pcc = None
         if not doubt and state.assignment != path[0].assignment and isinstance(guard, FinalGuard):
