@@ -17,6 +17,7 @@ from tt_cnn.cli import (
     evaluate,
     memory,
     operations,
+    optimize,
     profile,
     run,
     visualize,
@@ -49,6 +50,7 @@ app.command("diff")(diff.diff)
 app.command("evaluate")(evaluate.evaluate)
 app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)
+app.command("optimize")(optimize.optimize)
 app.command("profile")(profile.profile)
 app.command("run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})(run.run)
 app.command("visualize")(visualize.visualize)

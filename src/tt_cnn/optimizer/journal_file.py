@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from tt_cnn.builder.overrides import Assignment
-from tt_cnn.cache_folder import replacing
+from tt_cnn.cache_folder import to_disk
 from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Outcome, State
 from tt_cnn.optimizer.result import OptimizationResult, StepReport, Task
@@ -50,16 +51,18 @@ def attempt_data(attempt: Attempt) -> dict[str, Any]:
 class JournalWriter(Watcher):
     """Keeps `journal.json` in a folder up to date."""
 
-    def __init__(self, folder: Path, task: Task, command: Sequence[str]) -> None:
-        self.path = folder / FILE
-        self.task, self.command = task, list(command)
+    def __init__(self, make_folder: Callable[[], Path], command: Sequence[str]) -> None:
+        self._make_folder, self.command = make_folder, list(command)
+        self.folder: Path | None = None
+        """Made when the search begins: what is refused before leaves nothing behind."""
         self._attempts: list[str] = []
         self._baseline = 0.0
         self._start: dict[str, Any] = {}
         self._steps: list[dict[str, Any]] = []
         self._next = 0.0
 
-    def began(self, search: Search, start: State) -> None:
+    def began(self, task: Task, search: Search, start: State) -> None:
+        self.task, self.folder = task, self._make_folder()
         self._start, self._baseline = start.assignment.to_dict(), start.value
         self._attempts = [json.dumps(attempt_data(attempt)) for attempt in search.journal.attempts]
         self._write("running", None)
@@ -93,8 +96,12 @@ class JournalWriter(Watcher):
         }
         body = ",\n".join(self._attempts)
         said = json.dumps(head, indent=1)[:-2] + f',\n "attempts": [\n{body}\n ]\n}}\n'
-        with replacing(self.path) as beside:
-            beside.write_text(said, encoding="utf-8")
+        if self.folder is None:
+            raise RuntimeError("the search has not begun; there is no folder to write to")
+        beside = self.folder / f".{FILE}.new"
+        beside.write_text(said, encoding="utf-8")
+        to_disk(beside)
+        os.replace(beside, self.folder / FILE)  # whole, or as it was before
         now = time.monotonic()
         self._next = now + max(EVERY_SECONDS, 20 * (now - began))
 
@@ -155,9 +162,13 @@ def read_journal(where: Path) -> StoredJournal:
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}")
     try:
+        task = _object(data, "task")
+        missing = [name for name in _RESUMED if name not in task]
+        if missing:
+            raise ValueError(f"task.{missing[0]} is missing")
         return StoredJournal(
             path,
-            _object(data, "task"),
+            task,
             str(data.get("state")),
             Assignment.from_dict(_object(data, "start")),
             tuple(_attempt(one, place) for place, one in enumerate(_list(data, "attempts"))),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tt_cnn.optimizer.journal import Attempt, State
-from tt_cnn.optimizer.result import End, StepReport
+from tt_cnn.optimizer.result import End, StepReport, Task
 from tt_cnn.optimizer.search import BudgetSpent, Search
 from tt_cnn.optimizer.steps.base import OptimizationStep
 
@@ -22,7 +22,7 @@ LEAST_LEFT = {"seconds": 5.0, "candidates": 50.0}
 class Watcher:
     """Sees a search go on. All methods may be left out."""
 
-    def began(self, search: Search, start: State) -> None:
+    def began(self, task: Task, search: Search, start: State) -> None:
         """The start is known; the search is there, or further where it was resumed."""
 
     def step_began(self, name: str, round_: int) -> None:
@@ -33,6 +33,29 @@ class Watcher:
 
     def step_ended(self, report: StepReport) -> None:
         """It proposed all, or its share is spent, or it failed."""
+
+
+class Watchers(Watcher):
+    """Several in one."""
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self._watchers = watchers
+
+    def began(self, task: Task, search: Search, start: State) -> None:
+        for watcher in self._watchers:
+            watcher.began(task, search, start)
+
+    def step_began(self, name: str, round_: int) -> None:
+        for watcher in self._watchers:
+            watcher.step_began(name, round_)
+
+    def attempted(self, attempt: Attempt) -> None:
+        for watcher in self._watchers:
+            watcher.attempted(attempt)
+
+    def step_ended(self, report: StepReport) -> None:
+        for watcher in self._watchers:
+            watcher.step_ended(report)
 
 
 @dataclass

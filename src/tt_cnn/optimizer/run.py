@@ -13,7 +13,6 @@ from tt_cnn import runtime
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
 from tt_cnn.models.registry import Resolution, model_entry
-from tt_cnn.optimizer import steps as all_steps
 from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Best, State, states
 from tt_cnn.optimizer.journal_file import StoredJournal
@@ -25,7 +24,7 @@ from tt_cnn.optimizer.result import OptimizationResult, Task
 from tt_cnn.optimizer.rounds import Rounds, Watcher
 from tt_cnn.optimizer.search import Budget, Candidate, Goal, Guard, Search
 from tt_cnn.optimizer.settings import changed_settings
-from tt_cnn.optimizer.steps.base import STEPS, OptimizationStep
+from tt_cnn.optimizer.steps import STEPS, OptimizationStep
 from tt_cnn.optimizer.suggestions import Suggestions, recorded_candidates
 from tt_cnn.optimizer.verification import verified
 
@@ -95,7 +94,6 @@ def optimize(
 
 def chosen_steps(names: Sequence[str] | None) -> tuple[str, ...]:
     """In the order in which they run, whatever the order in which they are named."""
-    assert all_steps  # importing it registers the steps
     unknown = [name for name in names or () if name not in STEPS]
     if unknown:
         raise ValueError(f"there is no step {unknown[0]!r}; there are {', '.join(STEPS)}")
@@ -105,6 +103,8 @@ def chosen_steps(names: Sequence[str] | None) -> tuple[str, ...]:
 def _check(task: Task) -> None:
     if task.goal not in GOALS:
         raise ValueError(f"goal is {task.goal!r}; it must be one of {', '.join(GOALS)}")
+    if task.measured and task.goal == "memory":
+        raise ValueError("goal is 'memory'; a card does not tell its use of L1: TT_CNN_RUNTIME=virtual plans it")
     if not 0 <= task.min_pcc <= 1:
         raise ValueError(f"min_pcc is {task.min_pcc}; it must be between 0 and 1")
     if task.candidates is not None and task.candidates < 0:
@@ -162,9 +162,10 @@ class _Run:
             self._go_on(search, first, resume)
         resumed = len(search.journal.attempts)
         search.journal.listeners.append(self.watcher.attempted)
-        self.watcher.began(search, first)
+        self.watcher.began(task, search, first)
         rounds = Rounds(search, self._steps(search, suggestions), self.watcher)
         end = rounds.run()
+        seconds = time.monotonic() - self.began
         path = states(first, search.journal.attempts)
         before, _, _ = verified([first], self.networks, task.goal, None)
         after, verification, pcc = verified(path, self.networks, task.goal, search.guard)
@@ -178,7 +179,7 @@ class _Run:
             steps=tuple(rounds.reports),
             end=end,
             verification=verification,
-            seconds=time.monotonic() - self.began,
+            seconds=seconds,
             planned=search.budget.spent,
             pcc=pcc or measured,
             resumed=resumed,

@@ -1,4 +1,4 @@
-"""The end of a search: the result is built anew, as a user would, and must be what the search saw."""
+"""The end of a search: the result is built anew with all its settings, as from its file, and must be what was seen."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from tt_cnn.builder.overrides import Assignment
-from tt_cnn.optimizer.guard import Verdict
 from tt_cnn.optimizer.journal import State
 from tt_cnn.optimizer.networks import NetworkSource, Rebuilt
 from tt_cnn.optimizer.prediction import Refusal
 from tt_cnn.optimizer.result import Standing, Verification, goal_value
-from tt_cnn.optimizer.search import Goal, Guard
+from tt_cnn.optimizer.search import Goal, Guard, Verdict
+from tt_cnn.optimizer.settings import settings_in_force
 
 
 @runtime_checkable
 class FinalGuard(Protocol):
-    """A guard that looks at a result more closely than at candidates: other inputs, exact numerics."""
+    """A guard that looks at a result on inputs that no choice was made on."""
 
     def verify(self, assignment: Assignment) -> Verdict: ...
 
@@ -27,13 +27,14 @@ def verified(
     """The last state of the path that holds when it is built anew; the start holds, or there is nothing to return."""
     doubts: list[str] = []
     for state in reversed(path):
-        rebuilt = networks.rebuilt(state.assignment, state.deployment)
+        own = networks.network(state.deployment.batch_size, state.deployment.chips).configurations
+        rebuilt = networks.rebuilt(settings_in_force(own, state.assignment), state.deployment)
         doubt = _doubt(state, rebuilt, networks.tolerance, goal)
         pcc = None
         if not doubt and state.assignment != path[0].assignment and isinstance(guard, FinalGuard):
             verdict = guard.verify(state.assignment)
             pcc = verdict.pcc
-            doubt = "" if verdict.accepted else f"on inputs that were kept back: {verdict.failed}"
+            doubt = "" if verdict.accepted else f"{verdict.failed}, on inputs that no choice was made on"
         if not doubt and isinstance(rebuilt, Rebuilt):
             standing = Standing(state.assignment, state.deployment, rebuilt.prediction, rebuilt.input_ns)
             return standing, _verification(doubts, state is path[-1]), pcc

@@ -66,7 +66,7 @@ def waterfall(result: OptimizationResult) -> str:
         parts.append(_bar(place, row, x, f"{unit}", scale))
     said = f"{said_value(goal, result.value_before)} before, {said_value(goal, result.value_after)} now"
     drawn = picture(
-        _LEFT + _BAR + 90, height, "".join(parts), f"Path from the baseline to the result, {unit}", id="path"
+        _LEFT + _BAR + 90, height, "".join(parts), f"Path from the baseline to the result, {unit}", id="waterfall"
     )
     numbers = table(
         ["step", "change", f"before, {unit}", f"after, {unit}", "gain, %"],

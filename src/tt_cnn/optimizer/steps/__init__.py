@@ -1,12 +1,35 @@
 """The steps of the search, one file each; importing this package registers them."""
 
-from tt_cnn.optimizer.steps import batch, conv2d, devices, fusing, input_form, memory, pipeline, precision
-from tt_cnn.optimizer.steps.base import STEPS
+from tt_cnn.optimizer.steps import (
+    batch,
+    conv2d,
+    devices,
+    fusing,
+    input_form,
+    memory,
+    pipeline,
+    precision,
+    sharding,
+)
+from tt_cnn.optimizer.steps.base import STEPS, OptimizationStep, register_step
 
-ORDER = ("devices", "batch", "fusing", "input", "memory", "conv2d", "precision", "pipeline")
+ORDER = ("devices", "batch", "fusing", "input", "sharding", "memory", "conv2d", "precision", "pipeline")
 """In which they run: what changes the network most comes first. Steps that users register come after them."""
 
 for _name in ORDER:
     STEPS[_name] = STEPS.pop(_name)
 
-__all__ = ["batch", "conv2d", "devices", "fusing", "input_form", "memory", "pipeline", "precision"]
+__all__ = [
+    "STEPS",
+    "OptimizationStep",
+    "batch",
+    "conv2d",
+    "devices",
+    "fusing",
+    "input_form",
+    "memory",
+    "pipeline",
+    "precision",
+    "register_step",
+    "sharding",
+]
