@@ -90,9 +90,7 @@ class ModelOnCard:
 
     def example(self, seed: int) -> torch.Tensor:
         """Pictures that the entry generates, as many as one run takes."""
-        return self.entry.example_input(
-            batch_size=self.images_per_run, resolution=self.model.resolution, seed=seed
-        )
+        return self.entry.example_input(batch_size=self.images_per_run, resolution=self.model.resolution, seed=seed)
 
     def expected(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
         """The reference's outputs, in float32."""
@@ -164,9 +162,7 @@ def model_on_card(
     model_reference = create_reference(name) if reference is None else reference
     images = batch_size if whole_batch else batch_size_for_accuracy(entry, batch_size)
     with opened_card(entry, card=card, executor="plain", **_choices(numerics)) as device:
-        model = create_tt(
-            name, device, model_reference, resolution=resolution, batch_size=images, precision=precision
-        )
+        model = create_tt(name, device, model_reference, resolution=resolution, batch_size=images, precision=precision)
         yield ModelOnCard(entry, model, model_reference, whole_assignments=images == batch_size)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, Protocol
@@ -46,6 +46,17 @@ class Guard(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """Of one assignment on some inputs."""
+
+    accepted: bool
+    pcc: Mapping[str, float]
+    """The lowest of any input that was run, for each output."""
+    failed: str = ""
+    """The first output under its floor, with its PCC and the floor; what the card said where it refused."""
+
+
 @dataclass
 class Budget:
     """Seconds, or a number of candidates where a result must be reproduced."""
@@ -65,9 +76,8 @@ class Budget:
             raise BudgetSpent
 
     def spend(self) -> None:
-        if self.candidates is not None:
-            if self.spent >= self.candidates:
-                raise BudgetSpent
+        if self.candidates is not None and self.spent >= self.candidates:
+            raise BudgetSpent
         self.check_time()
         self.spent += 1
 
@@ -141,6 +151,38 @@ class Search:
         if outcome == "kept" and isinstance(predicted, Prediction):
             self.prediction = predicted
             self.best = Best(assignment, self.value(predicted), predicted.device_ns)
+        return self._write(step, candidate, outcome, reason, predicted, before, pcc)
+
+    def take_back(
+        self, step: str, candidate: Candidate, reason: str, judge: Callable[[Assignment], Verdict]
+    ) -> Attempt:
+        """Make the best slower, because of what was found out after it was kept; `judge` says whether that is enough.
+
+        It costs nothing of the budget: a result that is not accurate is no result.
+        """
+        assignment = self.best.assignment.with_all(candidate.changes)
+        before = self.best
+        predicted = self.predictor.predict(assignment)
+        if isinstance(predicted, Refusal):
+            why = f"{predicted.layer}: {predicted.reason}" if predicted.layer else predicted.reason
+            return self._write(step, candidate, "refused", why, predicted, before, None)
+        verdict = judge(assignment)
+        if not verdict.accepted:
+            return self._write(step, candidate, "not accurate", verdict.failed, predicted, before, verdict.pcc)
+        self.prediction = predicted
+        self.best = Best(assignment, self.value(predicted), predicted.device_ns)
+        return self._write(step, candidate, "kept", reason, predicted, before, verdict.pcc)
+
+    def _write(
+        self,
+        step: str,
+        candidate: Candidate,
+        outcome: Outcome,
+        reason: str,
+        predicted: Prediction | Refusal,
+        before: Best,
+        pcc: Mapping[str, float] | None,
+    ) -> Attempt:
         attempt = Attempt(
             number=len(self.journal.attempts) + 1,
             step=step,

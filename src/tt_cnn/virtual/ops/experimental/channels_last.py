@@ -27,7 +27,8 @@ class ChannelsLastProgram(Program):
         rows = spec.layout is Layout.ROW_MAJOR
         compute = tiles * (figures.transpose_cycles + (2 * figures.untilize_cycles if rows else 0.0))
         if not rows:
-            size = TILE_SIZE * spec.dtype.element_bytes
+            # Sticks are in the output's format; tiles of the input may be block floats.
+            size = TILE_SIZE * step.outputs[0].spec.dtype.element_bytes
             copying = tiles * spec.shape[-1] * transaction_cycles(figures, Way.LOCAL, size)
             return moving_parts(copying + tiles / _TILES_A_WAIT * figures.local_latency_cycles, spec, compute)
         copying = sticks * transaction_cycles(figures, Way.LOCAL, spec.page_bytes)
