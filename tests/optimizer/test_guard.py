@@ -51,9 +51,7 @@ def test_an_output_over_the_minimum_is_accepted_though_it_is_worse_than_the_star
 
 
 def test_each_output_is_judged_apart() -> None:
-    guard = PccGuard(
-        Fake({"start": {"boxes": 0.0, "scores": 0.0}, "noisy": {"boxes": 0.0, "scores": 0.8}}), [images()]
-    )
+    guard = PccGuard(Fake({"start": {"boxes": 0.0, "scores": 0.0}, "noisy": {"boxes": 0.0, "scores": 0.8}}), [images()])
     accepted, pcc = guard.accepts(NOISY)
     assert not accepted
     assert pcc["boxes"] == 1.0
@@ -100,9 +98,7 @@ def test_a_second_question_is_answered_from_memory() -> None:
 
 def test_inputs_of_another_kind_are_judged_by_their_own_floor() -> None:
     """On the calibration input the start is good; on the unseen one, a hundredth as large, all is noise."""
-    guard = PccGuard(
-        Fake({"start": {"mask": 0.001}, "noisy": {"mask": 0.002}}), [images()], unseen=[images(1) / 100]
-    )
+    guard = PccGuard(Fake({"start": {"mask": 0.001}, "noisy": {"mask": 0.002}}), [images()], unseen=[images(1) / 100])
     assert guard.accepts(NOISY)[0]
     verdict = guard.verify(NOISY)
     assert not verdict.accepted
@@ -129,7 +125,9 @@ def test_a_detector_with_one_tensor_has_boxes_and_scores_apart() -> None:
 
 def test_only_settings_of_precision_go_to_another_batch_size() -> None:
     assert batch_size_for_accuracy(ENTRY, 2) == 1
-    whole = Assignment({"first": {"math_fidelity": ttnn.MathFidelity.LoFi, "deallocate_activation": True}, "gone": {"x": 1}})
+    whole = Assignment(
+        {"first": {"math_fidelity": ttnn.MathFidelity.LoFi, "deallocate_activation": True}, "gone": {"x": 1}}
+    )
     assert precision_part(whole, {"first": None}) == Assignment({"first": {"math_fidelity": ttnn.MathFidelity.LoFi}})  # type: ignore[dict-item]
 
 

@@ -48,9 +48,7 @@ def _worst_first(search: Search, guard: PccGuard) -> list[Move]:
     return sorted(moves, key=lambda move: sum(losses.get(move, {}).values()))
 
 
-def moves_back(
-    assignment: Assignment, start: Assignment, configurations: Mapping[str, Configuration]
-) -> list[Move]:
+def moves_back(assignment: Assignment, start: Assignment, configurations: Mapping[str, Configuration]) -> list[Move]:
     """All dials that stand differently in two assignments, as moves to the second."""
     found: list[Move] = []
     for layer in assignment:

@@ -14,7 +14,7 @@ from typing import Any
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.optimizer.guard import MeasuringGuard
-from tt_cnn.optimizer.journal import Attempt
+from tt_cnn.optimizer.journal import Attempt, Outcome
 from tt_cnn.optimizer.moves import DIALS, Dial, Move, changes_of, moves_of, told
 from tt_cnn.optimizer.prediction import Prediction, Refusal
 from tt_cnn.optimizer.search import Candidate, Search
@@ -71,7 +71,7 @@ class _Choice:
         self.options: list[Option] = []
         self.made: list[Option] = []
         """What of the best differs from the base."""
-        self.tried: set[frozenset[Move]] = set()
+        self.tried: dict[frozenset[Move], Outcome] = {}
 
     def make(self) -> None:
         gained = gains_of(self.search, self.moves)
@@ -122,11 +122,11 @@ class _Choice:
         promises = gain > LEAST_CHOICE * self.search.prediction.device_ns
         if key in self.tried or len(self.tried) >= TRIES or not promises:
             return None
-        self.tried.add(key)
         words = told(option.move for option in chosen)
         left = kept_fine(chosen, self.options)
         words = f"{words}; not in {', '.join(left)}" if left else words
         attempt = self.search.attempt(self.step, Candidate(self._changes(chosen), words, lossless=False))
+        self.tried[key] = attempt.outcome
         if attempt.outcome == "kept":
             self.made = list(chosen)
         return attempt
@@ -158,8 +158,9 @@ class _Choice:
         for half in (coarser[:middle], coarser[middle:]):
             groups = {option.move.group for option in (*finer, *half)}
             others = [option for option in self.made if option.move.group not in groups]
-            attempt = self._try([*others, *finer, *half])
-            if attempt is not None and attempt.outcome in ("not accurate", "refused"):
+            chosen = [*others, *finer, *half]
+            self._try(chosen)
+            if self.tried.get(frozenset(option.move for option in chosen)) in ("not accurate", "refused"):
                 self._find([*finer, *half])
 
 
