@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -30,7 +29,7 @@ from tt_cnn.models.registry import Resolution
 from tt_cnn.models.tt_model import Precision
 from tt_cnn.optimizer.accuracy import NOT_FINITE, ModelOnCard, model_on_card, pcc
 from tt_cnn.optimizer.moves import Losses, Move
-from tt_cnn.optimizer.search import Guard
+from tt_cnn.optimizer.search import Guard, Verdict
 from tt_cnn.optimizer.sensitivity import Sensitivity
 from tt_cnn.virtual.errors.card_error import CardError
 
@@ -57,17 +56,6 @@ class MeasuringGuard(Guard, Protocol):
     def losses(
         self, assignment: Assignment, moves: Sequence[Move], between: Callable[[], None]
     ) -> Mapping[Move, Losses]: ...
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Of one assignment on some inputs."""
-
-    accepted: bool
-    pcc: Mapping[str, float]
-    """The lowest of any input that was run, for each output."""
-    failed: str = ""
-    """The first output under its floor, with its PCC and the floor; what the card said where it refused."""
 
 
 class PccGuard:

@@ -26,7 +26,7 @@ class Attempt:
     """The settings that it changes, by layer."""
     outcome: Outcome
     reason: str
-    """Why it was not kept; empty where it was."""
+    """Why it was not kept. Where it was: empty, or why something slower had to be taken."""
     device_ns: float | None
     """Predicted kernels of one input; None where it was refused."""
     best_ns: float

@@ -22,6 +22,8 @@ class Dial:
     values: tuple[Any, ...]
     local: bool = True
     """Whether only the layer itself gets faster; else also those that read what it writes."""
+    ordered: bool = True
+    """Whether what stands first is finer; else it is only quicker or slower, and may lose either way."""
 
     def place(self, configuration: Configuration) -> int | None:
         """Where it stands in a layer; None where the layer has no such setting, or a value that is not here."""
@@ -35,7 +37,7 @@ DIALS = (
     Dial("outputs", "output_dtype", (ttnn.float32, ttnn.bfloat16, ttnn.bfloat8_b), local=False),
     Dial("inputs", "activation_dtype", (ttnn.bfloat16, ttnn.bfloat8_b), local=False),
     Dial("float32 sums", "fp32_dest_acc_en", (True, False)),
-    Dial("packer sums", "packer_l1_acc", (False, True)),
+    Dial("packer sums", "packer_l1_acc", (False, True), ordered=False),
 )
 """`inputs` is followed by models that convert what they give to a layer (UNet, where it joins tensors), and not by the
 layers themselves."""
@@ -74,14 +76,14 @@ def shown(value: Any) -> str:
 def moves_of(
     layer: str, configuration: Configuration, dials: Iterable[Dial] = DIALS, raising: bool = False
 ) -> list[Move]:
-    """All coarser values of all dials; with `raising` the finer ones too, but for float32 tensors."""
+    """All coarser values of all dials; with `raising` the next finer ones too, but for float32 tensors."""
     moves: list[Move] = []
     for dial in dials:
         now = dial.place(configuration)
         if now is None:
             continue
         for place, value in enumerate(dial.values):
-            finer = place < now
+            finer = place == now - 1 and dial.ordered
             wanted = place > now or (finer and raising and value != ttnn.float32)
             if wanted and not _in_rows(configuration, dial, value):
                 moves.append(Move(layer, dial, value, finer))

@@ -52,6 +52,9 @@ class Refusal:
     """The first line of the error."""
     layer: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.layer}: {self.reason}" if self.layer else self.reason
+
 
 class Predictor(Protocol):
     """What a search needs of a model."""

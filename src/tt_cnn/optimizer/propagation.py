@@ -11,7 +11,7 @@ and nearly the same numbers. Names do not have to agree, and activations and bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +39,18 @@ class Gain:
     of_variance: dict[str, torch.Tensor] = field(default_factory=dict)
     """Of a change that is independent from pixel to pixel."""
 
+    def of_all(self, outputs: Iterable[str]) -> Gain:
+        """With zeros for those outputs that the layer does not reach."""
+        none = torch.zeros(())
+        return Gain(
+            {output: self.of_mean.get(output, none) for output in outputs},
+            {output: self.of_variance.get(output, none) for output in outputs},
+        )
+
     def loss(self, noise: Noise) -> dict[str, float]:
         """The fall of each output's PCC: half the share of its energy that the noise makes up."""
         return {
-            output: 0.5 * float(mean @ noise.mean.square() + self.of_variance[output] @ noise.variance)
+            output: 0.5 * float((mean * noise.mean.square() + self.of_variance[output] * noise.variance).sum())
             for output, mean in self.of_mean.items()
         }
 
@@ -72,7 +80,7 @@ def gains(
             finder.begin(name, 1.0 / (probes * _energy(output)))
             probe = _probe(output.detach(), generator)
             torch.autograd.grad(output, given, probe, retain_graph=True, allow_unused=True)
-    return finder.found()
+    return {name: gain.of_all(outputs) for name, gain in finder.found().items()}
 
 
 def _energy(output: torch.Tensor) -> float:

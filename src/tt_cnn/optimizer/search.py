@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from math import inf
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
@@ -52,6 +52,17 @@ class Guard(Protocol):
     def accepts(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]:
         """With the PCC of every output."""
         ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of one assignment on some inputs."""
+
+    accepted: bool
+    pcc: Mapping[str, float]
+    """The lowest of any input that was run, for each output."""
+    failed: str = ""
+    """The first output under its floor, with its PCC and the floor; what the card said where it refused."""
 
 
 @dataclass
@@ -131,8 +142,7 @@ class Search:
         start = assignment or Assignment()
         prediction = predictor.predict(start)
         if isinstance(prediction, Refusal):
-            where = f"{prediction.layer}: " if prediction.layer else ""
-            raise ValueError(f"the configuration to start from is refused: {where}{prediction.reason}")
+            raise ValueError(f"the configuration to start from is refused: {prediction}")
         search = cls(predictor, Best(start, 0.0, prediction.device_ns), prediction, **options)  # type: ignore[arg-type]
         search.best = Best(start, search.value(prediction), prediction.device_ns)
         return search
@@ -190,27 +200,35 @@ class Search:
         before = self.best
         predicted = self.predictor.predict(assignment)
         outcome, reason, pcc = self._judge(assignment, predicted, candidate)
-        value = None if isinstance(predicted, Refusal) else self.value(predicted)
         if outcome == "kept" and isinstance(predicted, Prediction):
-            self.prediction = predicted
-            self.best = Best(assignment, self.value(predicted), predicted.device_ns)
-        attempt = Attempt(
-            number=len(self.journal.attempts) + 1,
-            step=step,
-            words=candidate.words,
-            changes=candidate.changes,
-            outcome=outcome,
-            reason=reason,
-            device_ns=None if isinstance(predicted, Refusal) else predicted.device_ns,
-            best_ns=before.device_ns,
-            pcc=pcc,
-            seconds=self.budget.elapsed,
-            value=value,
-            best_value=before.value,
-        )
+            self._take(assignment, predicted)
+        attempt = self._write(step, candidate.words, candidate.changes, outcome, reason, predicted, before, pcc=pcc)
         self.tried[assignment] = attempt
-        self.journal.write(attempt)
         return attempt
+
+    def take_back(
+        self, step: str, candidate: Candidate, reason: str, judge: Callable[[Assignment], Verdict]
+    ) -> Attempt:
+        """Make the best slower, because of what was found out after it was kept; `judge` says whether that is enough.
+
+        It costs nothing of the budget: a result that is not accurate is no result.
+        """
+        assignment = self.best.assignment.with_all(candidate.changes)
+        before = self.best
+        outcome: Outcome = "kept"
+        pcc: Mapping[str, float] | None = None
+        predicted = self.predictor.predict(assignment)
+        if isinstance(predicted, Refusal):
+            outcome, reason = "refused", str(predicted)
+        else:
+            verdict = judge(assignment)
+            pcc = verdict.pcc
+            if verdict.accepted:
+                self._take(assignment, predicted)
+                self.tried.clear()  # what was no better than the best before may be better than this one
+            else:
+                outcome, reason = "not accurate", verdict.failed
+        return self._write(step, candidate.words, candidate.changes, outcome, reason, predicted, before, pcc=pcc)
 
     def attempt_network(self, step: str, deployment: Deployment, predictor: Predictor, words: str) -> Attempt:
         """Go on with the model planned in another way where it is better; what was chosen for layers goes along.
@@ -225,45 +243,49 @@ class Search:
             assignment = Assignment({name: own for name, own in assignment.items() if not self.may_change(name)})
             predicted = predictor.predict(assignment)
         outcome, reason, _ = self._judge(assignment, predicted, Candidate({}, words))
-        value = None if isinstance(predicted, Refusal) else self.value(predicted)
         if outcome == "kept" and isinstance(predicted, Prediction):
-            self.predictor, self.prediction, self.deployment = predictor, predicted, deployment
-            self.best = Best(assignment, self.value(predicted), predicted.device_ns)
+            self.predictor, self.deployment = predictor, deployment
+            self._take(assignment, predicted)
             self.tried.clear()
-        attempt = Attempt(
-            number=len(self.journal.attempts) + 1,
-            step=step,
-            words=words,
-            changes=dict(assignment),
-            outcome=outcome,
-            reason=reason,
-            device_ns=None if isinstance(predicted, Refusal) else predicted.device_ns,
-            best_ns=before.device_ns,
-            seconds=self.budget.elapsed,
-            value=value,
-            best_value=before.value,
-            deployment=deployment,
-        )
-        self.journal.write(attempt)
-        return attempt
+        return self._write(step, words, dict(assignment), outcome, reason, predicted, before, deployment=deployment)
 
     def note_deployment(self, step: str, deployment: Deployment, input_ns: float, reason: str, words: str) -> Attempt:
         """Write down a way to run the best, end to end; where there is no reason against it, it is kept."""
         if not reason:
             self.deployment = deployment
+        outcome: Outcome = "taken back" if reason else "kept"
+        more = {"deployment": deployment, "input_ns": input_ns, "value": None}
+        return self._write(step, words, {}, outcome, reason, self.prediction, self.best, **more)
+
+    def _take(self, assignment: Assignment, prediction: Prediction) -> None:
+        self.prediction = prediction
+        self.best = Best(assignment, self.value(prediction), prediction.device_ns)
+
+    def _write(
+        self,
+        step: str,
+        words: str,
+        changes: Mapping[str, LayerSettings],
+        outcome: Outcome,
+        reason: str,
+        predicted: Prediction | Refusal,
+        before: Best,
+        **more: Any,
+    ) -> Attempt:
+        """An attempt in the journal; `more` are fields that not all attempts have."""
+        known = None if isinstance(predicted, Refusal) else predicted
         attempt = Attempt(
             number=len(self.journal.attempts) + 1,
             step=step,
             words=words,
-            changes={},
-            outcome="taken back" if reason else "kept",
+            changes=changes,
+            outcome=outcome,
             reason=reason,
-            device_ns=self.best.device_ns,
-            best_ns=self.best.device_ns,
+            device_ns=known and known.device_ns,
+            best_ns=before.device_ns,
             seconds=self.budget.elapsed,
-            best_value=self.best.value,
-            deployment=deployment,
-            input_ns=input_ns,
+            best_value=before.value,
+            **{"value": known and self.value(known), **more},
         )
         self.journal.write(attempt)
         return attempt
@@ -272,7 +294,7 @@ class Search:
         self, assignment: Assignment, predicted: Prediction | Refusal, candidate: Candidate
     ) -> tuple[Outcome, str, Mapping[str, float] | None]:
         if isinstance(predicted, Refusal):
-            return "refused", f"{predicted.layer}: {predicted.reason}" if predicted.layer else predicted.reason, None
+            return "refused", str(predicted), None
         value = self.value(predicted)
         if value > self.best.value * (1 - LEAST_GAIN):
             return "taken back", f"{value / self.best.value - 1:+.1%} of the best", None

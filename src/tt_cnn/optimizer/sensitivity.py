@@ -78,5 +78,8 @@ class Sensitivity:
 
 
 def _signed(move: Move, value: float) -> float:
-    """Finer is no loss and coarser is no gain: where a measurement says so, it is chance."""
+    """Finer is no loss and coarser is no gain: where a measurement says so, it is chance.
+
+    What is neither finer nor coarser is not counted as a gain either: nothing is made of it but time.
+    """
     return min(value, 0.0) if move.raises else max(value, 0.0)

@@ -1,0 +1,151 @@
+"""The guard: what it accepts, on one output and on several, and what it never accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from tests.optimizer.small_model import NAME, register_small_model, small_reference
+from tt_cnn import ttnn
+from tt_cnn.builder.overrides import Assignment
+from tt_cnn.optimizer.accuracy import NOT_FINITE, batch_size_for_accuracy, named_outputs, precision_part
+from tt_cnn.optimizer.guard import PccGuard
+
+ENTRY = register_small_model()
+START = Assignment()
+NOISY = Assignment({"layer": {"noise": 1.0}})
+
+
+class Fake:
+    """Outputs are the expected ones plus so much noise as the assignment has for them."""
+
+    def __init__(self, noise: Mapping[str, Mapping[str, float]]) -> None:
+        self.noise = noise
+        """By the assignment's name, for each output."""
+        self.runs = 0
+
+    def relevant(self, assignment: Assignment) -> Assignment:
+        return assignment
+
+    def expected(self, images: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        return {output: images * (i + 1.0) for i, output in enumerate(self.noise["start"])}
+
+    def run(self, assignment: Assignment, images: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        self.runs += 1
+        added = self.noise["noisy" if assignment else "start"]
+        noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(1))
+        return {output: value + noise * added[output] for output, value in self.expected(images).items()}
+
+
+def images(seed: int = 0) -> torch.Tensor:
+    return torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(100 + seed))
+
+
+def test_an_output_over_the_minimum_is_accepted_though_it_is_worse_than_the_start() -> None:
+    guard = PccGuard(Fake({"start": {"mask": 0.0}, "noisy": {"mask": 0.1}}), [images()])
+    accepted, pcc = guard.accepts(NOISY)
+    assert accepted
+    assert 0.99 < pcc["mask"] < 0.999
+
+
+def test_each_output_is_judged_apart() -> None:
+    guard = PccGuard(Fake({"start": {"boxes": 0.0, "scores": 0.0}, "noisy": {"boxes": 0.0, "scores": 0.8}}), [images()])
+    accepted, pcc = guard.accepts(NOISY)
+    assert not accepted
+    assert pcc["boxes"] == 1.0
+    assert pcc["scores"] < 0.99
+    assert "scores" in guard.judge(NOISY, guard.inputs).failed
+
+
+@pytest.mark.parametrize(("noise", "accepted"), [(0.29, True), (0.3, True), (0.31, False)])
+def test_a_start_under_the_minimum_may_not_become_worse_and_may_stay(noise: float, accepted: bool) -> None:
+    guard = PccGuard(Fake({"start": {"mask": 0.3}, "noisy": {"mask": noise}}), [images()])
+    assert guard.accepts(START)[0]
+    assert guard.accepts(START)[1]["mask"] < 0.99
+    assert guard.accepts(NOISY)[0] is accepted
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("start", [0.0, float("nan")])
+def test_what_is_not_finite_is_never_accepted(value: float, start: float) -> None:
+    guard = PccGuard(Fake({"start": {"mask": start}, "noisy": {"mask": value}}), [images()], min_pcc=-1.0)
+    accepted, pcc = guard.accepts(NOISY)
+    assert not accepted
+    assert pcc == {"mask": NOT_FINITE}
+
+
+def test_one_nan_is_enough() -> None:
+    class OneNan(Fake):
+        def run(self, assignment: Assignment, images: torch.Tensor) -> Mapping[str, torch.Tensor]:
+            values = {output: value.clone() for output, value in super().run(assignment, images).items()}
+            values["mask"][0, 0, 0, 0] = float("nan")
+            return values
+
+    assert not PccGuard(OneNan({"start": {"mask": 0.0}}), [images()], min_pcc=0.5).accepts(START)[0]
+
+
+def test_a_second_question_is_answered_from_memory() -> None:
+    model = Fake({"start": {"mask": 0.0}, "noisy": {"mask": 0.1}})
+    guard = PccGuard(model, [images(), images(1)])
+    guard.accepts(NOISY)
+    before = model.runs
+    guard.accepts(NOISY)
+    guard.slack(NOISY)
+    assert model.runs == before == 4
+
+
+def test_inputs_of_another_kind_are_judged_by_their_own_floor() -> None:
+    """On the calibration input the start is good; on the unseen one, a hundredth as large, all is noise."""
+    guard = PccGuard(Fake({"start": {"mask": 0.001}, "noisy": {"mask": 0.002}}), [images()], unseen=[images(1) / 100])
+    assert guard.accepts(NOISY)[0]
+    verdict = guard.verify(NOISY)
+    assert not verdict.accepted
+    assert "under" in verdict.failed
+    assert guard.verify(START).accepted
+
+
+def test_no_inputs_are_refused() -> None:
+    with pytest.raises(ValueError, match="inputs is empty"):
+        PccGuard(Fake({"start": {"mask": 0.0}}), [])
+
+
+def test_a_detector_with_one_tensor_has_boxes_and_scores_apart() -> None:
+    from tt_cnn.models import model_entry
+
+    together = torch.arange(2 * 84 * 5.0).reshape(2, 84, 5)
+    found = named_outputs(model_entry("yolov8s"), ("predictions",), (together,))
+    assert {name: tuple(value.shape) for name, value in found.items()} == {
+        "predictions.boxes": (2, 4, 5),
+        "predictions.scores": (2, 80, 5),
+    }
+    assert list(named_outputs(ENTRY, ("left", "right"), (together, together))) == ["left", "right"]
+
+
+def test_only_settings_of_precision_go_to_another_batch_size() -> None:
+    assert batch_size_for_accuracy(ENTRY, 2) == 1
+    whole = Assignment(
+        {"first": {"math_fidelity": ttnn.MathFidelity.LoFi, "deallocate_activation": True}, "gone": {"x": 1}}
+    )
+    assert precision_part(whole, {"first": None}) == Assignment({"first": {"math_fidelity": ttnn.MathFidelity.LoFi}})  # type: ignore[dict-item]
+
+
+def test_a_model_is_configured_again_where_it_differs_and_comes_back_to_its_own_values() -> None:
+    lofi = Assignment({"second": {"math_fidelity": ttnn.MathFidelity.LoFi}})
+    with PccGuard.for_model(NAME, card="n150", reference=small_reference()) as guard:
+        model, inputs = guard.model, guard.inputs[0]
+        own = model.run(START, inputs)
+        untouched = model.layers["third"].weight  # type: ignore[attr-defined]
+        lower = model.run(lofi, inputs)
+        assert model.layers["third"].weight is untouched  # type: ignore[attr-defined]
+        again = model.run(START, inputs)
+    assert all(torch.equal(own[name], again[name]) for name in ("left", "right"))
+    assert not torch.equal(own["left"], lower["left"])
+
+
+def test_exact_numerics_can_judge_the_result() -> None:
+    with PccGuard.for_model(NAME, card="n150", reference=small_reference(), numerics="exact") as guard:
+        accepted, pcc = guard.accepts(START)
+    assert accepted
+    assert min(pcc.values()) > 0.999
