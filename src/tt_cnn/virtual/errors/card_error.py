@@ -25,6 +25,8 @@ class CardError(RuntimeError):
         """The `Placement` up to there, where a plan was being placed."""
         self.explanation: Callable[[], list[str]] | None = None
         """Lines after the message that take a search; many errors are caught and never read."""
+        self.remedies: Callable[[], list[Any]] = list
+        """Other forms of the call (`planning.alternatives`) that the card takes, the mildest first; a search too."""
 
     def __str__(self) -> str:
         explanation, self.explanation = self.explanation, None
