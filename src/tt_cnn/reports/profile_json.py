@@ -96,6 +96,10 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         return value
     if origin is tuple:
         return _read_tuple(inner, value, where)
+    if origin is dict:
+        return _read_settings(inner[1], value, where)
+    if kind is Any:
+        return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -108,11 +112,19 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
         raise ValueError(f"{where} is {type(value).__name__}; it must be an object")
     known = _written(kind)
     strange = sorted(value.keys() - known.keys())
-    missing = [n for n, one in known.items() if n not in value and one.default is MISSING]
+    missing = [
+        n for n, one in known.items() if n not in value and one.default is MISSING and one.default_factory is MISSING
+    ]
     if strange or missing:
         raise ValueError(f"{where} " + "; ".join([f"has no {n}" for n in missing] + [f"has {n}" for n in strange]))
     hints = _hints(kind)
     return kind(**{name: _read(hints[name], one, f"{where}.{name}") for name, one in value.items()})
+
+
+def _read_settings(inner: Any, value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is {type(value).__name__}; it must be an object")
+    return {name: _read(inner, one, f"{where}.{name}") for name, one in value.items()}
 
 
 def _read_tuple(inner: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
