@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tt_cnn.reports.replanning_matmul import MatmulCall, matmul_of, plan_matmul
 
 from tests.reports.planted import found, image, profiled
 from tests.reports.test_findings import PLANTED, convolution
@@ -15,7 +16,6 @@ from tt_cnn.reports.findings import find
 from tt_cnn.reports.recording import PlanningCard
 from tt_cnn.reports.records import Profile
 from tt_cnn.reports.replanning import ConvolutionCall, Planned, Replanner
-from tt_cnn.reports.replanning_matmul import MatmulCall, matmul_of, plan_matmul
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.ops.conv2d.conv2d import Conv2d
 from tt_cnn.virtual.planning.program import Step

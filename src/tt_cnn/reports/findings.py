@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "matmul program": "Matmuls that could be dealt out better",
     "activation": "Activations of their own",
     "average": "Averages of whole images",
+    "DRAM": "Tensors in DRAM that fit into L1",
     "resharding": "Moving between shardings",
     "DRAM round trip": "Round trips to DRAM",
     "tilize churn": "Tiles undone and made again",

@@ -149,7 +149,7 @@ def _core_grid(better: Better) -> tuple[str, str, str]:
 
 def _fold_grid(better: Better) -> tuple[str, str, str]:
     row = max(better.call.rows, key=lambda row: row.cost.ns)
-    on = f"runs on {row.cores} of {row.available_cores} cores: those of its default grid_size"
+    on = f"runs on {row.cores} of {row.available_cores} cores: those of its grid_size"
     return "few cores", on, f"set {better.alternative.words}"
 
 
