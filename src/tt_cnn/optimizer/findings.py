@@ -6,7 +6,6 @@ given to the layers, so that what neighbours do then is counted too; rules about
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -178,8 +177,3 @@ def _with_and_without_reshards(changes: Assignment) -> Iterator[_Changes]:
             moved[layer] = {**own, "sharding_strategy": replace(strategy, reshard_if_not_optimal=True)}  # type: ignore[type-var]
     if moved:
         yield {**changes, **moved}
-
-
-def as_json(assignment: Assignment) -> str:
-    """As `create_tt(..., config=FILE)` reads it."""
-    return json.dumps({"layers": assignment.to_dict()}, indent=2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from tt_cnn.reports.neighbours import Neighbours
 from tt_cnn.reports.records import Finding, Row
 from tt_cnn.reports.replanning import CONVOLUTIONS, KnownCall, Planned, Replanner, step_of
-from tt_cnn.virtual.planning.alternatives import MEASURE
+from tt_cnn.virtual.planning.alternatives import MEASURE, TIME, Alternative
 from tt_cnn.virtual.types.geometry import Shape
 from tt_cnn.virtual.types.memory_config import L1_MEMORY_CONFIG
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -39,31 +39,35 @@ def _fused_activation(replanner: Replanner, neighbours: Neighbours, call: KnownC
     fused = _with_activation(before, _ACTIVATIONS[call.made.operation])
     if fused is None or maker is not before.rows[-1]:
         return
-    attributes, words = fused
-    attributes = {**before.made.attributes, **attributes, "memory_config": call.now.output.memory_config}
-    specs = [slot.spec for slot in before.made.plan.inputs]
-    planned = replanner.plan(before.made.operation, specs, attributes, before.number)
-    if planned is None or planned.output != call.now.output:
+    planned = replanner.plan_as(before, fused, output=call.now.output.memory_config)
+    if planned is None or not _alike(planned.output, call.now.output):
         return
     rows = (*before.rows, *call.rows)
     yield Finding(
         "activation",
         neighbours.name(maker),
         f"is followed by a ttnn.{call.made.operation} of its own",
-        f"let {maker.call_name} apply it ({words})",
+        f"let {maker.call_name} apply it ({fused.words})",
         replanner.time_of(*rows) - replanner.time_of(planned),
         tuple(row.index for row in rows),
-        {"leave out": (call.rows[0].call_name,), "activation": _ACTIVATIONS[call.made.operation]},
+        {"leave out": (call.rows[0].call_name,), **fused.change},
     )
 
 
-def _with_activation(call: KnownCall, kind: UnaryOpType) -> tuple[Mapping[str, Any], str] | None:
-    """The attributes of a call that applies it, and how a user would say it; None where it applies one already."""
+def _alike(one: Spec, other: Spec) -> bool:
+    """Whether the next call cannot tell them apart."""
+    return all(getattr(one, name) == getattr(other, name) for name in ("shape", "dtype", "layout", "memory_config"))
+
+
+def _with_activation(call: KnownCall, kind: UnaryOpType) -> Alternative | None:
+    """The call that applies it; None where it applies one already, or cannot."""
     given, said = call.made.attributes, f"ttnn.UnaryOpType.{kind.name}"
     if call.made.operation in _SUMS and not given["activations"][2]:
-        return {"activations": (*given["activations"][:2], ((kind, ()),))}, f"activations=[{said}]"
+        attributes = {"activations": (*given["activations"][:2], ((kind, ()),))}
+        return Alternative("activation", f"activations=[{said}]", attributes, {"activations": [kind]}, TIME)
     if call.made.operation in CONVOLUTIONS and given["settings"].activation is None:
-        return {"settings": given["settings"].but(activation=(kind, ()))}, f"activation={said}"
+        settings = given["settings"].but(activation=(kind, ()))
+        return Alternative("activation", f"activation={said}", {"settings": settings}, {"activation": kind}, TIME)
     return None
 
 

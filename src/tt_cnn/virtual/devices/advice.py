@@ -104,7 +104,8 @@ def explain(
 ) -> None:
     """Let the error say its place, the holders of L1, and what would fit."""
     layer = current_layer()
-    line = f"  {what}" + (f" of {layer!r}" if layer else "") + (f", {error.where}" if error.where else "")
+    error.call = what + (f" of {layer!r}" if layer else "")
+    line = f"  {error.call}" + (f", {error.where}" if error.where else "")
     if not device.advises:
         error.explanation = lambda: [line]
         return

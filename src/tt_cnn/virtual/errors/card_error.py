@@ -21,6 +21,8 @@ class CardError(RuntimeError):
         self.advice = advice
         self.where = ""
         """The step of a plan that failed, in words."""
+        self.call = ""
+        """The call that was refused, with its layer, in words."""
         self.reached: Any = None
         """The `Placement` up to there, where a plan was being placed."""
         self.explanation: Callable[[], list[str]] | None = None
@@ -37,6 +39,10 @@ class CardError(RuntimeError):
     def __reduce__(self) -> Any:
         str(self)  # the search belongs to this process
         return super().__reduce__()
+
+
+class DoesNotFit(CardError):
+    """A call that finds no room in the card's memory."""
 
 
 class HazardError(CardError):

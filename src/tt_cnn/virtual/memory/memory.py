@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.errors.card_error import DoesNotFit
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import div_up, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -231,7 +231,7 @@ class Memory:
             self.regions[kind].restore(saved)
 
 
-class OutOfMemory(CardError):
+class OutOfMemory(DoesNotFit):
     """A buffer that does not fit: what was asked, what is free."""
 
     def __init__(self, region: Region, footprint: Footprint) -> None:

@@ -30,13 +30,13 @@ from tt_cnn.virtual.arguments.typed import takes, type_name
 from tt_cnn.virtual.devices.advice import explain
 from tt_cnn.virtual.devices.device import MeshDevice, device_of
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.errors.card_error import CardError, HazardError, current_layer, fatal
+from tt_cnn.virtual.errors.card_error import CardError, DoesNotFit, HazardError, current_layer, fatal
 from tt_cnn.virtual.errors.failures import Failure
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.aliases import current_spelling
 from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
-from tt_cnn.virtual.planning.placement import Place, Placement
+from tt_cnn.virtual.planning.placement import Place, Placement, as_if_it_fit
 from tt_cnn.virtual.planning.plan import Allocate, FreeMemory, Plan, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.queues.accesses import CallAccesses
@@ -51,6 +51,11 @@ from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _Program = TypeVar("_Program", bound=Program)
+
+NOT_CACHED = (
+    "Cannot load new binaries during trace capture.This program is not yet in program cache. Warm up before capturing "
+    "a trace.See the operation's hash signature for arguments that must match."
+)
 
 
 class Call:
@@ -222,8 +227,7 @@ class Operation:
             if device.capturing is not None and device.capturing.queue == queue:
                 fatal(
                     cached,
-                    "Cannot load new binaries during trace capture.This program is not yet in program cache. Warm up "
-                    "before capturing a trace.See the operation's hash signature for arguments that must match.",
+                    NOT_CACHED,
                     f"  call ttnn.{self.name} once with these arguments before ttnn.begin_trace_capture",
                 )
             captured = device.captures(queue)
@@ -241,7 +245,7 @@ class Operation:
                 placement = device.place_again(known, admit)
             else:
                 placement = self._place(device, call, numbering, plan, inputs, admit)
-                if ground is not None and all(placed.cached for placed in placement.steps):
+                if ground is not None and not device.misfits and all(placed.cached for placed in placement.steps):
                     device.placements.put(ground, plan, placement)
             for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
@@ -289,7 +293,10 @@ class Operation:
 
             site = CallSite(card, specs, attributes)
             explain(error, device, self.describe(call), plan_of, inputs, lambda: self.alternatives(site))
-            raise
+            if device.misfits is None or not isinstance(error, DoesNotFit):
+                raise
+            device.misfits.append(error.with_traceback(None))  # which holds tensors
+            return as_if_it_fit(plan, device.memory, inputs)
 
     def _check_readable(self, call: Call, plan: Plan, buffers: list[Any]) -> None:
         if not plan.steps:
