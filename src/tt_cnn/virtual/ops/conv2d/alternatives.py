@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tt_cnn.virtual.ops.conv2d.config import Settings
@@ -32,7 +32,7 @@ def describe(call: Call, name: str) -> str:
     return f"{name} ({pixels} -> {conv.out_channels}, {conv.kernel[0]}x{conv.kernel[1]}, {sharding})"
 
 
-def from_host(attributes: dict[str, Any]) -> dict[str, Any]:
+def from_host(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Weights and bias as they come when a model is made.
 
     Another configuration wants them in another form, which those that lie on the card already do not have.
@@ -81,33 +81,38 @@ class _Rules:
         self.source = site.specs[source] if isinstance(source, int) else None
 
     def _but(
-        self, kind: str, words: str, purposes: frozenset[Purpose] = ROOM, caution: str = "", **changes: Any
+        self,
+        kind: str,
+        words: str,
+        changes: Mapping[str, Any],
+        purposes: frozenset[Purpose] = ROOM,
+        caution: str = "",
     ) -> Alternative:
-        attributes = {"settings": self.settings.but(**changes), **from_host(dict(self.site.attributes))}
+        attributes = {"settings": self.settings.but(**changes), **from_host(self.site.attributes)}
         return Alternative(kind, words, attributes, changes, purposes, caution=caution)
 
     def deallocation(self) -> Iterator[Alternative]:
         if self.source is not None and self.source.memory_config.is_l1() and not self.settings.deallocate_activation:
-            yield self._but("deallocation", "deallocate_activation=True", deallocate_activation=True)
+            yield self._but("deallocation", "deallocate_activation=True", {"deallocate_activation": True})
 
     def single_buffers(self) -> Iterator[Alternative]:
         for name in _DOUBLE_BUFFERS:
             if getattr(self.settings, name):
-                yield self._but(name, f"{name}=False", **{name: False})
+                yield self._but(name, f"{name}=False", {name: False})
 
     def double_buffers(self) -> Iterator[Alternative]:
         off = [name for name in _DOUBLE_BUFFERS if not getattr(self.settings, name)]
         for names in [off] if len(off) < 2 else [off, off[:1], off[1:]]:
             if names:
                 words = " and ".join(f"{name}=True" for name in names)
-                yield self._but("double buffering", words, TIME, **dict.fromkeys(names, True))
+                yield self._but("double buffering", words, dict.fromkeys(names, True), TIME)
 
     def smaller_blocks(self) -> Iterator[Alternative]:
         now = self.settings.act_block_h_override
         for height in _BLOCK_HEIGHTS:
             if not now or height < now:
                 words = f"act_block_h_override={height}"
-                yield self._but("smaller blocks", words, act_block_h_override=height)
+                yield self._but("smaller blocks", words, {"act_block_h_override": height})
 
     def larger_blocks(self) -> Iterator[Alternative]:
         """Of activations: those that divide what a core computes."""
@@ -116,7 +121,8 @@ class _Rules:
             return
         now, rows = program.blocks.act_h, program.blocks.out_h
         for height in (TILE_SIZE * n for n in range(now + 1, rows + 1) if rows % n == 0):
-            yield self._but("block height", f"act_block_h_override={height}", TIME, act_block_h_override=height)
+            change = {"act_block_h_override": height}
+            yield self._but("block height", f"act_block_h_override={height}", change, TIME)
 
     def sharding(self) -> Iterator[Alternative]:
         """Another layout, as the input comes or with a reshard before it."""
@@ -133,7 +139,7 @@ class _Rules:
                 if reshards and not now.reshard_if_not_optimal:
                     words += ", reshard_if_not_optimal=True"
                     changes["reshard_if_not_optimal"] = True
-                yield self._but("shard_layout", words, EITHER, **changes)
+                yield self._but("shard_layout", words, changes, EITHER)
 
     def shards_as_given(self) -> Iterator[Alternative]:
         """No reshard: the layout of the input's own shards."""
@@ -144,7 +150,7 @@ class _Rules:
             layout = source.memory_config.memory_layout
             words = f"reshard_if_not_optimal=False, shard_layout=ttnn.TensorMemoryLayout.{layout.name}"
             changes = {"shard_layout": layout, "reshard_if_not_optimal": False, "act_block_h_override": 0}
-            yield self._but("shards as given", words, TIME, **changes)
+            yield self._but("shards as given", words, changes, TIME)
 
     def slices(self) -> Iterator[Alternative]:
         slicing: Slicing | None = self.site.attributes["slicing"]
@@ -168,10 +174,10 @@ class _Rules:
         if (self.settings.weights_dtype or given) not in _LARGE:
             return
         smaller, words = {"weights_dtype": DataType.BFLOAT8_B}, "weights_dtype=ttnn.bfloat8_b"
-        yield self._but("weights", words, EITHER, MEASURE, **smaller)
+        yield self._but("weights", words, smaller, EITHER, MEASURE)
         if self.settings.enable_weights_double_buffer:
             once = {**smaller, "enable_weights_double_buffer": False}
-            yield self._but("weights", f"{words}, enable_weights_double_buffer=False", ROOM, MEASURE, **once)
+            yield self._but("weights", f"{words}, enable_weights_double_buffer=False", once, ROOM, MEASURE)
 
     def fidelity(self) -> Iterator[Alternative]:
         compute = self.site.attributes["compute"]
@@ -179,7 +185,7 @@ class _Rules:
             yield Alternative(
                 "fidelity",
                 "math_fidelity=ttnn.MathFidelity.LoFi",
-                {"compute": compute._replace(fidelity=MathFidelity.LoFi), **from_host(dict(self.site.attributes))},
+                {"compute": compute._replace(fidelity=MathFidelity.LoFi), **from_host(self.site.attributes)},
                 {"math_fidelity": MathFidelity.LoFi},
                 TIME,
                 caution=MEASURE,
@@ -193,4 +199,4 @@ class _Rules:
     def tables(self) -> Iterator[Alternative]:
         """Those of the sliding window, where L1_SMALL has no room for them."""
         if not self.settings.config_tensors_in_dram:
-            yield self._but("tables", "config_tensors_in_dram=True", config_tensors_in_dram=True)
+            yield self._but("tables", "config_tensors_in_dram=True", {"config_tensors_in_dram": True})

@@ -44,5 +44,11 @@ def alternatives(site: CallSite) -> Iterator[Alternative]:
         yield Alternative("weights", words, kept, change, TIME, {1: smaller}, MEASURE)
     if now.fidelity is not MathFidelity.LoFi:
         quicker = replace(compute, math_fidelity=MathFidelity.LoFi)
-        words, change = "math_fidelity=ttnn.MathFidelity.LoFi", {"math_fidelity": MathFidelity.LoFi}
-        yield Alternative("fidelity", words, {"compute": quicker}, change, TIME, caution=MEASURE)
+        yield Alternative(
+            "fidelity",
+            "math_fidelity=ttnn.MathFidelity.LoFi",
+            {"compute": quicker},
+            {"math_fidelity": MathFidelity.LoFi},
+            TIME,
+            caution=MEASURE,
+        )
