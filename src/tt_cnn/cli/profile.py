@@ -6,7 +6,7 @@ import atexit
 import gc
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -83,14 +83,28 @@ def _profiled(
     from tt_cnn.evaluation.output_folder import result_folder
     from tt_cnn.optimizer.findings import find_in_model
     from tt_cnn.optimizer.prediction import planned_network
+    from tt_cnn.reports.memory_report import memory_of, report_text
     from tt_cnn.reports.profile import profile_model
     from tt_cnn.reports.profile_folder import write_folder
     from tt_cnn.virtual.devices.opening import option
+    from tt_cnn.virtual.errors.card_error import DoesNotFit
 
     entry = entry_of(model)
     name = option("card", card)
     size, chosen = resolution_of(entry, resolution), precision_of(precision)
-    made = profile_model(entry.name, card=name, executor=executor, resolution=size, batch_size=batch, precision=chosen)
+    options: dict[str, Any] = {
+        "card": name,
+        "executor": executor,
+        "resolution": size,
+        "batch_size": batch,
+        "precision": chosen,
+    }
+    try:
+        made = profile_model(entry.name, **options)
+    except DoesNotFit:
+        for line in report_text(memory_of(entry.name, **options)):
+            output.print(line, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
     with planned_network(entry.name, name, size, batch, chosen) as network:
         made = find_in_model(network, made)
     where = result_folder(folder or Path("out/profile") / f"{entry.name}-{name}")

@@ -117,7 +117,7 @@ def _out_of_dram(profile: Profile) -> list[Proposal]:
         return []
     where = f"{size} of {len(profile.configurations)} layers" if size > 1 else next(iter({**placed, **cut}))
     stays = "leave tensors where they are" if placed else "leave their slices out"
-    ways = {
+    ways: dict[str, Mapping[str, LayerSettings]] = {
         stays: {**placed, **cut},
         "put tensors into interleaved L1": {name: {"memory_config": _L1} for name in placed},
     }
