@@ -23,13 +23,15 @@ from tt_cnn.reports.replanning import LEAST_SHARE
 _Changes = Mapping[str, LayerSettings]
 
 
-def find_in_model(network: PlannedNetwork, profile: Profile | None = None) -> Profile:
+def find_in_model(network: PlannedNetwork, profile: Profile | None = None, start: Assignment | None = None) -> Profile:
     """The profile (the network's own where none is given) with its findings, and what they save together.
 
+    `start` are settings that the model has already, in the profile too; findings come on top of them.
     A finding about layers whose change the whole model does not take, or is not faster with, is left out. One that
     only the model's own code could follow stays as it was found, with the gain of its calls alone.
     """
-    return _Judge(network, profile or network.profile(Assignment())).judged()
+    settings = start or Assignment()
+    return _Judge(network, profile or network.profile(settings), settings).judged()
 
 
 def apply(
@@ -69,11 +71,11 @@ def _merge(merged: dict[str, dict[str, Any]], changes: Mapping[str, Mapping[str,
 
 
 class _Judge:
-    def __init__(self, network: PlannedNetwork, profile: Profile) -> None:
-        baseline = network.predict(Assignment())
+    def __init__(self, network: PlannedNetwork, profile: Profile, start: Assignment) -> None:
+        baseline = network.predict(start)
         if isinstance(baseline, Refusal):
             raise ValueError(f"the model is refused as it is: {baseline.layer}: {baseline.reason}")
-        self.network, self.profile, self.baseline = network, profile, baseline
+        self.network, self.profile, self.baseline, self.start = network, profile, baseline, start
         self.gap = min((row.gap_ns for row in profile.rows[1:]), default=0.0)
         self.least_ns = max(LEAST_NS, LEAST_SHARE * profile.device_ns)
 
@@ -86,7 +88,7 @@ class _Judge:
 
     def saves(self, changes: _Changes) -> float | None:
         """Of one input, with the gaps between steps; None where the model is refused with them."""
-        predicted = self.network.predict(Assignment(changes))
+        predicted = self.network.predict(self.start.with_all(changes))
         return None if isinstance(predicted, Refusal) else self._less(predicted)
 
     def _less(self, predicted: Prediction) -> float:

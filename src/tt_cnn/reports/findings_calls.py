@@ -72,7 +72,7 @@ def _told(better: Better) -> Finding:
         change[_OUTPUTS.get(call.made.operation, "memory_config")] = call.now.output.memory_config
     caution = " ".join(one for one in (alternative.caution, _moves(call, better.planned)) if one)
     rows = tuple(row.index for row in call.rows)
-    return Finding(kind, call.layer, problem, advice, better.saves_ns, rows, change, caution)
+    return Finding(kind, call.layer, problem, advice, better.saves_ns, rows, change, caution, alternative.lossless)
 
 
 _OUTPUTS = {"fold": "override_memory_config"}

@@ -98,6 +98,7 @@ def _average(replanner: Replanner, neighbours: Neighbours, call: KnownCall) -> I
         tuple(row.index for row in rows),
         {"as_mean": True},
         MEASURE,
+        lossless=False,
     )
 
 

@@ -215,6 +215,8 @@ class Finding:
     """The advice as arguments of the call, by the names of TT-NN."""
     caution: str = ""
     """What the advice may cost."""
+    lossless: bool = True
+    """Whether all values stay the same, so that nobody has to compare them."""
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The advice as settings of the builder's layers, by their names, as `tt_cnn.builder.overrides.Assignment` writes
     them; empty where the model's own code would have to change."""
