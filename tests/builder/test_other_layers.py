@@ -105,6 +105,24 @@ def test_global_avg_pool2d_of_a_sharded_input(device: Any, images: Any) -> None:
     images.assert_close(x.mean((2, 3), keepdim=True), output)
 
 
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("side", [8, 7])
+def test_global_avg_pool2d_as_a_mean_of_tiles(device: Any, images: Any, side: int, flat: bool) -> None:
+    x = images.random(1, 64, side, side)
+    given = images.put(x, flat=flat, layout=ttnn.TILE_LAYOUT)
+    configuration = GlobalAvgPool2dConfiguration(side, side, 64, 1, as_mean=True)
+    output = TtGlobalAvgPool2d(configuration, device)(given)
+    assert output.shape == (1, 1, 1, 64) and output.memory_config() == ttnn.L1_MEMORY_CONFIG
+    images.assert_close(x.mean((2, 3), keepdim=True), output)
+    assert given.is_allocated()
+
+
+def test_a_mean_of_tiles_is_of_one_image_in_its_own_dtype() -> None:
+    for options in ({"batch_size": 2}, {"batch_size": 1, "dtype": ttnn.bfloat8_b}):
+        with pytest.raises(ValueError, match="as_mean is True; it must be False"):
+            GlobalAvgPool2dConfiguration(7, 7, 64, as_mean=True, **options)
+
+
 @pytest.mark.parametrize(
     "layer",
     [

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.optimizer.residual import ENTRY, TtResidual, registered
+from tt_cnn import ttnn
+from tt_cnn.builder.overrides import read_settings
 from tt_cnn.cli import app
 from tt_cnn.virtual import arch
 
@@ -42,3 +45,16 @@ def test_a_model_that_does_not_fit_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     result = run("vanilla_unet")
     assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
     assert "does not fit" in result.stdout and "held by:" in result.stdout and "fits:" in result.stdout
+
+
+def test_settings_that_fit_are_written(tmp_path: Path) -> None:
+    class Large(TtResidual):
+        weights_dtype = ttnn.bfloat16
+
+    file = tmp_path / "more" / "settings.json"
+    with registered(replace(ENTRY, name="large_residual", tt=Large)):
+        result = run("large_residual", "--settings", str(file))
+        assert result.exit_code == 1 and f"settings: {file}" in result.stdout.replace("\n", "")
+        assert list(read_settings(file)) == ["layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"]
+        again = run("large_residual", "--settings", str(file))
+        assert isinstance(again.exception, FileExistsError)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.optimizer.residual import ENTRY, TtResidual, registered
+from tt_cnn import ttnn
 from tt_cnn.cli import app
 from tt_cnn.reports.profile_json import load_profile
 
 FILES = {
     *("report.html", "db.sqlite", "config.json", "profile_log_device.csv", "profile.json"),
-    *("model_card.md", "summary.md", "graph.svg"),
+    *("model_card.md", "summary.md", "graph.svg", "findings.json"),
 }
 
 
@@ -38,6 +41,22 @@ def test_a_folder_of_reports_is_written_and_summed_up(tmp_path: Path) -> None:
     assert f"l1_small_size >= {profile.l1_small_needed}" in result.stdout
     for said in ("time by op", "Conv2d", "the 10 longest steps", "end to end (predicted)", "trace+2cq+io", sheet):
         assert said in result.stdout
+    assert profile.findings is not None and profile.together is not None
+    told = result.stdout.replace("\n", " ")
+    assert f"findings, 5 of {len(profile.findings)} (predicted):" in told
+    for number, one in enumerate(profile.findings[:5], 1):
+        assert f"  {number}. {one.layer} " in told
+    assert f"{len(profile.together.applied)} of them together, planned with the whole model, save about " in told
+
+
+def test_a_model_that_does_not_fit_is_told_with_all_misfits(tmp_path: Path) -> None:
+    class Large(TtResidual):
+        weights_dtype = ttnn.bfloat16
+
+    with registered(replace(ENTRY, name="large_residual", tt=Large)):
+        result = run("large_residual", "-o", str(tmp_path / "large"))
+    assert result.exit_code == 1 and not (tmp_path / "large").exists()
+    assert "3 calls do not fit in all" in result.stdout and "of 'layer4.1.conv2'" in result.stdout
 
 
 def test_a_folder_that_is_taken_is_kept(tmp_path: Path) -> None:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tests.optimizer.residual import ENTRY, TtResidual, registered
+from tt_cnn import ttnn
 from tt_cnn.models import model_entry, registry
 from tt_cnn.reports.memory_report import MemoryReport, memory_of, report_text, timeline_html, timeline_text
 from tt_cnn.reports.profile import Profile
+from tt_cnn.reports.profiling import planned_model, profile_compiling
+
+
+class TtResidualLarge(TtResidual):
+    """Weights of 16 bits: the last stage's do not fit in height shards."""
+
+    weights_dtype = ttnn.bfloat16
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +100,44 @@ def test_what_does_not_fit_is_explained() -> None:
     assert "held by: " in text and "fits: " in text
     assert report.profile.rows and all(row.l1.free >= 0 for row in report.profile.rows)
     assert "does not fit" in timeline_html(report)
+
+
+def test_all_misfits_are_told_at_once_and_settings_that_cure_them() -> None:
+    """Three convolutions of a stage do not fit; those after the first are planned as if it had."""
+    large = replace(ENTRY, name="large_residual", tt=TtResidualLarge)
+    with registered(large):
+        report = memory_of("large_residual")
+        assert not report.fits and len(report.misfits) == 3 and report.misfits[0] == report.refusal
+        for layer, said in zip(("layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"), report.misfits, strict=True):
+            assert f"of '{layer}', step 3 of 3: Conv2d" in said and "\n  fits: " in said
+        text = "\n".join(report_text(report))
+        assert "; 3 calls do not fit in all" in text
+        assert "fits with other settings of layer4.0.conv2, layer4.1.conv1, layer4.1.conv2; --settings FILE" in text
+        assert report.settings is not None
+        with planned_model("large_residual", "n150", config=report.settings) as planned:
+            _, refusal = profile_compiling(planned, "trace+2cq")
+        assert refusal is None
+
+
+def test_each_misfit_is_one_that_the_model_has_when_those_before_are_cured() -> None:
+    large = replace(ENTRY, name="large_residual", tt=TtResidualLarge)
+    smaller = {"weights_dtype": ttnn.bfloat8_b}
+    with registered(large):
+        misfits = memory_of("large_residual").misfits
+        cured: dict[str, Any] = {}
+        for layer, said in zip(("layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"), misfits, strict=True):
+            with planned_model("large_residual", "n150", config=cured) as planned:
+                _, refusal = profile_compiling(planned, "trace+2cq")
+                assert refusal is not None and str(refusal).splitlines()[:2] == said.splitlines()[:2]
+            assert "weights_dtype=ttnn.bfloat8_b" in said
+            cured[layer] = smaller
+
+
+@pytest.mark.usefixtures("too_large")
+def test_calls_after_a_misfit_are_planned_as_if_it_had_fitted() -> None:
+    report = memory_of("vanilla_unet")
+    assert report.misfits[0] == report.refusal
+    assert len({said.splitlines()[1] for said in report.misfits}) == len(report.misfits)
 
 
 def test_other_options_are_told_where_the_model_fits_with_them(monkeypatch: pytest.MonkeyPatch) -> None:

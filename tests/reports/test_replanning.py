@@ -13,13 +13,11 @@ from tests.reports.test_findings_products import PRODUCTS, product
 from tt_cnn import ttnn
 from tt_cnn.reports.findings import find
 from tt_cnn.reports.recording import PlanningCard
-from tt_cnn.reports.records import Profile
-from tt_cnn.reports.replanning import ConvolutionCall, Planned, Replanner
-from tt_cnn.reports.replanning_matmul import MatmulCall, matmul_of, plan_matmul
+from tt_cnn.reports.records import Finding, Profile
+from tt_cnn.reports.replanning import KnownCall, Planned, Replanner
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.ops.conv2d.conv2d import Conv2d
 from tt_cnn.virtual.planning.program import Step
-from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 def keys(steps: Sequence[Step]) -> list[Any]:
@@ -35,62 +33,52 @@ def test_an_unchanged_call_is_planned_as_it_was(name: str, card: str, profile_of
             continue  # a move that moved nothing
         specs = [slot.spec for slot in made.plan.inputs]
         again = replanner.plan(made.operation, specs, made.attributes, number)
-        now = replanner.now(number)
+        now = replanner.call(number).now
         assert again is not None and keys(again.steps) == keys(now.steps) and again.output == now.output
         assert again.kernel_ns == pytest.approx(now.kernel_ns)
         call = replanner.convolution(number)
         if call is not None:  # its weights come from the host then
-            again = replanner.plan_convolution(call)
+            again = replanner.plan_as(call)
             assert again is not None and keys(again.steps) == keys(now.steps)
 
 
-CONVOLUTION_CHANGES: dict[str, Callable[[ConvolutionCall, dict[str, Any]], ConvolutionCall]] = {
-    "few cores": lambda call, change: call.but(
-        shard_layout=change["shard_layout"], act_block_h_override=0, override_sharding_config=False
-    ),
-    "weights": lambda call, change: call.but(**change),
-    "fidelity": lambda call, change: call.with_fidelity(change["math_fidelity"]),
-    "block height": lambda call, change: call.but(**change),
-    "double buffering": lambda call, change: call.but(**change),
+RULES = {
+    "few cores": "shard_layout",
+    "weights": "weights",
+    "fidelity": "fidelity",
+    "block height": "block height",
+    "double buffering": "double buffering",
+    "matmul program": "core grid",
 }
+"""The kind of alternative that a kind of finding comes from."""
+
+
+def planned_as_advised(replanner: Replanner, call: KnownCall, finding: Finding) -> Planned | None:
+    """The alternative whose change the finding tells, planned again."""
+    output = finding.change.get("memory_config")
+    change = {name: value for name, value in finding.change.items() if name != "memory_config"}
+    kinds = ["core grid", "shard_layout"] if finding.kind == "few cores" else [RULES[finding.kind]]
+    (ours,) = [one for one in replanner.alternatives(call) if one.kind in kinds and dict(one.change) == change]
+    return replanner.plan_as(call, ours, output=output)
 
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_changed_convolution_is_what_the_card_plans_for_it(card: PlanningCard, kind: str) -> None:
     side, channels, planted = PLANTED[kind]
     before = profiled(card, lambda: image(card, side * side, channels), convolution(card, side, channels, **planted))
-    change = dict(found(before, kind).change)
-    replanner = Replanner(before)
-    call = replanner.convolution(0)
-    assert call is not None
-    planned = replanner.plan_convolution(CONVOLUTION_CHANGES[kind](call, change), like_before="memory_config" in change)
-    changed = convolution(card, side, channels, **{**planted, **change})
+    finding, replanner = found(before, kind), Replanner(before)
+    planned = planned_as_advised(replanner, replanner.call(0), finding)
+    changed = convolution(card, side, channels, **{**planted, **finding.change})
     check_same(planned, profiled(card, lambda: image(card, side * side, channels), changed))
-
-
-def _smaller(call: MatmulCall, dtype: Any) -> MatmulCall:
-    right = call.right
-    return call.with_right(Spec(right.shape, dtype, right.layout, right.memory_config))
-
-
-PRODUCT_CHANGES: dict[str, Callable[[MatmulCall, dict[str, Any]], MatmulCall]] = {
-    "few cores": lambda call, change: call.but(**change),
-    "weights": lambda call, change: _smaller(call, change["weights_dtype"]),
-    "fidelity": lambda call, change: call.with_fidelity(change["math_fidelity"]),
-    "matmul program": lambda call, change: call.but(**change),
-}
 
 
 @pytest.mark.parametrize("kind", PRODUCTS)
 def test_a_changed_product_is_what_the_card_plans_for_it(card: PlanningCard, kind: str) -> None:
     rows, inner, outer, planted = PRODUCTS[kind]
     before = profiled(card, lambda: image(card, rows, inner), product(card, inner, outer, **planted))
-    change = dict(found(before, kind).change)
-    replanner = Replanner(before)
-    call = matmul_of(replanner, 0)
-    assert call is not None
-    planned = plan_matmul(replanner, PRODUCT_CHANGES[kind](call, change))
-    changed = product(card, inner, outer, **{**planted, **change})
+    finding, replanner = found(before, kind), Replanner(before)
+    planned = planned_as_advised(replanner, replanner.call(0), finding)
+    changed = product(card, inner, outer, **{**planted, **finding.change})
     check_same(planned, profiled(card, lambda: image(card, rows, inner), changed))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,14 @@ from tt_cnn.cli.profile import Batch, Model
 
 Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write the timeline as a page; a file there is kept.")
+]
+Settings = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        metavar="FILE",
+        help="Where it does not fit: write settings of layers with which it does, for create_tt(config=FILE).",
+    ),
 ]
 Steps = Annotated[bool, typer.Option("--timeline", help="Show the L1 of a core step by step.")]
 
@@ -28,11 +37,12 @@ def memory(
     precision: Precision = "tuned",
     timeline: Steps = False,
     html: Html = None,
+    settings: Settings = None,
 ) -> None:
     """Say whether a model fits into a card's L1: its peak, its tightest layers, and what open_device must be given.
 
-    Where it does not fit: the step that is refused, who holds the memory, and changes that would fit. The exit status
-    is 1 then.
+    Where it does not fit: every call that is refused, who holds the memory, and changes that would fit. Those after the
+    first are planned as if the ones before had fitted. The exit status is 1 then.
 
     Examples:
 
@@ -44,8 +54,9 @@ def memory(
     from tt_cnn.reports.memory_report import memory_of, report_text, timeline_html, timeline_text
     from tt_cnn.virtual.devices.opening import option
 
-    if html is not None and html.exists():
-        raise FileExistsError(f"{html} is there already; name another file")
+    for file in (html, settings):
+        if file is not None and file.exists():
+            raise FileExistsError(f"{file} is there already; name another file")
     entry = entry_of(model)
     report = memory_of(
         entry.name,
@@ -67,5 +78,9 @@ def memory(
     elif not timeline:
         hint = f"tt-cnn memory {model} --timeline, or --html FILE, for every step"
         output.print(hint, markup=False, highlight=False, style="dim")
+    if settings is not None and report.settings:
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(json.dumps({"layers": report.settings.to_dict()}, indent=2) + "\n", encoding="utf-8")
+        output.print(f"settings: {settings}", markup=False, highlight=False)
     if not report.fits:
         raise typer.Exit(DOES_NOT_FIT)

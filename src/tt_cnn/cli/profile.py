@@ -6,7 +6,7 @@ import atexit
 import gc
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -32,6 +32,8 @@ Folder = Annotated[
 ]
 Top = Annotated[int, typer.Option("--top", min=0, help="How many of the longest steps are shown.")]
 
+_FINDINGS = 5
+
 
 def profile(
     model: Model,
@@ -47,7 +49,7 @@ def profile(
 
     The model is planned on a virtual card, as the executor would run it; nothing is computed. The folder gets
     report.html, a performance sheet for tt-perf-report, a database for ttnn-visualizer, the model's card, summary and
-    graph, and profile.json for tt-cnn diff. docs/profiling.md explains them.
+    graph, findings.json for tt-cnn optimize --apply, and profile.json for tt-cnn diff. docs/profiling.md explains them.
 
     Examples:
 
@@ -79,20 +81,32 @@ def _profiled(
 ) -> tuple[Profile, Path, dict[str, str]]:
     """The profile, its folder, and the files there."""
     from tt_cnn.evaluation.output_folder import result_folder
+    from tt_cnn.optimizer.findings import find_in_model
+    from tt_cnn.optimizer.prediction import planned_network
+    from tt_cnn.reports.memory_report import memory_of, report_text
     from tt_cnn.reports.profile import profile_model
     from tt_cnn.reports.profile_folder import write_folder
     from tt_cnn.virtual.devices.opening import option
+    from tt_cnn.virtual.errors.card_error import DoesNotFit
 
     entry = entry_of(model)
     name = option("card", card)
-    made = profile_model(
-        entry.name,
-        card=name,
-        executor=executor,
-        resolution=resolution_of(entry, resolution),
-        batch_size=batch,
-        precision=precision_of(precision),
-    )
+    size, chosen = resolution_of(entry, resolution), precision_of(precision)
+    options: dict[str, Any] = {
+        "card": name,
+        "executor": executor,
+        "resolution": size,
+        "batch_size": batch,
+        "precision": chosen,
+    }
+    try:
+        made = profile_model(entry.name, **options)
+    except DoesNotFit:
+        for line in report_text(memory_of(entry.name, **options)):
+            output.print(line, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    with planned_network(entry.name, name, size, batch, chosen) as network:
+        made = find_in_model(network, made)
     where = result_folder(folder or Path("out/profile") / f"{entry.name}-{name}")
     return made, where, write_folder(made, where)
 
@@ -122,6 +136,24 @@ def _show(made: Profile, top: int) -> None:
     if top:
         output.print(_longest(made, top))
     output.print(_executors(made))
+    _show_findings(made)
+
+
+def _show_findings(made: Profile) -> None:
+    """The first of them, and what all save together."""
+    from tt_cnn.reports.records import microseconds
+
+    findings = made.findings or ()
+    if not findings:
+        _say("no change was found that saves a noticeable time")
+        return
+    _say(f"findings, {min(_FINDINGS, len(findings))} of {len(findings)} (predicted):")
+    for number, one in enumerate(findings[:_FINDINGS], 1):
+        _say(f"  {number}. {one}")
+    if made.together is not None and made.together.applied:
+        count, saves = len(made.together.applied), microseconds(made.together.saves_ns)
+        share = 100 * made.together.saves_ns / made.device_ns
+        _say(f"  {count} of them together, planned with the whole model, save about {saves} ({share:.0f} %)")
 
 
 def _by_op(made: Profile) -> Table:
@@ -148,7 +180,7 @@ def _longest(made: Profile, count: int) -> Table:
             f"{row.cost.ns / 1e3:.1f}",
             f"{row.cost.low_ns / 1e3:.1f} to {row.cost.high_ns / 1e3:.1f}",
             f"{100 * row.cost.ns / made.device_ns:.1f}",
-            f"{row.cores}/{row.available_cores}",
+            f"{row.working_cores}/{row.available_cores}",
             row.fidelity,
             f"{100 * row.utilization:.1f}",
             f"{100 * row.adjusted_utilization:.1f}",

@@ -19,7 +19,13 @@ from tt_cnn.models.registry import Resolution
 from tt_cnn.models.tt_model import TtModel
 from tt_cnn.reports.collection import no_collection
 from tt_cnn.reports.l1_picture import l1_use
-from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_commands, run_executor
+from tt_cnn.reports.profiling import (
+    PlannedModel,
+    configurations_of,
+    planned_model,
+    profile_commands,
+    run_executor,
+)
 from tt_cnn.reports.recording import Recorded, recorded
 from tt_cnn.reports.records import Profile
 from tt_cnn.virtual.arch import Card
@@ -100,6 +106,7 @@ class PlannedNetwork:
             name=self.planned.entry.name,
             traced=True,
             batch_size=self.model.batch_size,
+            configurations=configurations_of(self.model),
         )
 
     def record(self, assignment: Assignment) -> list[Recorded]:

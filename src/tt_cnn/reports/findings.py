@@ -8,9 +8,12 @@ saves too little, is not told. Findings about one layer are ways to choose from,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from tt_cnn.reports.findings_convolution import convolution_findings
-from tt_cnn.reports.findings_matmul import matmul_findings
+from tt_cnn.builder.advice import settings_for
+from tt_cnn.builder.overrides import Assignment
+from tt_cnn.reports.findings_calls import call_findings
+from tt_cnn.reports.findings_joined import joined_findings
 from tt_cnn.reports.findings_movement import movement_findings
 from tt_cnn.reports.records import Finding, Profile
 from tt_cnn.reports.replanning import LEAST_SHARE, Replanner
@@ -18,7 +21,7 @@ from tt_cnn.reports.replanning import LEAST_SHARE, Replanner
 LEAST_NS = 1000.0
 
 Finder = Callable[[Replanner], Iterator[Finding]]
-_FINDERS: tuple[Finder, ...] = (convolution_findings, matmul_findings, movement_findings)
+_FINDERS: tuple[Finder, ...] = (call_findings, joined_findings, movement_findings)
 
 KINDS: dict[str, str] = {
     "few cores": "Cores that have nothing to do",
@@ -27,6 +30,9 @@ KINDS: dict[str, str] = {
     "block height": "Small activation blocks",
     "double buffering": "No double buffering",
     "matmul program": "Matmuls that could be dealt out better",
+    "activation": "Activations of their own",
+    "average": "Averages of whole images",
+    "DRAM": "Tensors in DRAM that fit into L1",
     "resharding": "Moving between shardings",
     "DRAM round trip": "Round trips to DRAM",
     "tilize churn": "Tiles undone and made again",
@@ -48,8 +54,19 @@ def find(profile: Profile, least_ns: float | None = None) -> list[Finding]:
     if least_ns is None:
         least_ns = max(LEAST_NS, LEAST_SHARE * profile.device_ns)
     replanner = Replanner(profile)
-    found = [one for finder in _FINDERS for one in finder(replanner) if one.saves_ns >= least_ns]
+    found = [
+        _with_settings(one, profile) for finder in _FINDERS for one in finder(replanner) if one.saves_ns >= least_ns
+    ]
     return sorted(found, key=lambda one: (-one.saves_ns, one.rows, one.kind))
+
+
+def _with_settings(finding: Finding, profile: Profile) -> Finding:
+    """With the change as settings, where the finding is about a layer that can say it."""
+    configuration = profile.configurations.get(finding.layer)
+    settings = None if configuration is None else settings_for(configuration, finding.change)
+    if not settings:
+        return finding
+    return replace(finding, changes=Assignment({finding.layer: settings}).to_dict())
 
 
 __all__ = ["KINDS", "Finder", "Finding", "find"]

@@ -5,9 +5,9 @@ Where a move is left out, the calls that stay are planned with what they would b
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
+from tt_cnn.reports.neighbours import Neighbours
 from tt_cnn.reports.records import Finding, Profile, Row, TensorRecord, Transfer
 from tt_cnn.reports.replanning import Planned, Replanner, step_of
 from tt_cnn.virtual.cost.between import transfer_ns
@@ -30,56 +30,13 @@ def movement_findings(replanner: Replanner) -> Iterator[Finding]:
     looker = _Looker(replanner)
     yield from looker.dram_round_trips()
     yield from looker.reshards()
-    yield from looker.reshards_inside()
     yield from looker.tilize_churn()
     yield from looker.concats()
     for transfer in replanner.profile.transfers:
         yield from _small_pages(replanner.profile, transfer)
 
 
-class _Looker:
-    def __init__(self, replanner: Replanner) -> None:
-        profile = replanner.profile
-        self.replanner, self.profile = replanner, profile
-        self.readers: dict[int, list[Row]] = defaultdict(list)
-        self.makers: dict[int, Row] = {}
-        for row in profile.rows:
-            for tensor in row.inputs:
-                self.readers[tensor.buffer].append(row)
-            for tensor in row.outputs:
-                self.makers.setdefault(tensor.buffer, row)
-        self.kept = _read_by_host(profile)
-
-    # --- names ----------------------------------------------------------------------------------------------------
-
-    def _name(self, row: Row) -> str:
-        """Its layer's, or what it is and which layer comes next."""
-        if row.layer:
-            return row.name
-        after = next((later.layer for later in self.profile.rows[row.index :] if later.layer), "")
-        return f"{row.call_name} (step {row.index}{f', before {after}' if after else ''})"
-
-    def _made_by(self, maker: Row | None, row: Row) -> str:
-        return f"output of {self._name(maker)}" if maker is not None else f"input of {self._name(row)}"
-
-    # --- who needs what -----------------------------------------------------------------------------------------
-
-    def _own_call(self, row: Row) -> bool:
-        """The step is all that its call does: the call can be left out."""
-        return len(self.replanner.calls[row.call]) == 1
-
-    def _only_reader(self, row: Row) -> Row | None:
-        """The one step that reads a step's output."""
-        output = row.outputs[0].buffer
-        readers = self.readers[output]
-        return readers[0] if len(readers) == 1 and output not in self.kept else None
-
-    def _mover_before(self, tensor: TensorRecord, ops: tuple[str, ...]) -> Row | None:
-        maker = self.makers.get(tensor.buffer)
-        if maker is None or maker.op not in ops or not self._own_call(maker) or self._only_reader(maker) is None:
-            return None
-        return maker
-
+class _Looker(Neighbours):
     # --- kinds --------------------------------------------------------------------------------------------------
 
     def dram_round_trips(self) -> Iterator[Finding]:
@@ -88,10 +45,10 @@ class _Looker:
             source, away = out.inputs[0] if out.inputs else None, out.outputs[0]
             if source is None or out.op not in _MEMORY or source.buffer_type != "L1" or away.buffer_type != "DRAM":
                 continue
-            back = self._only_reader(out)
+            back = self.only_reader(out)
             if back is None or back.op not in _MEMORY or back.outputs[0].buffer_type != "L1":
                 continue
-            if not (self._own_call(out) and self._own_call(back)):
+            if not (self.own_call(out) and self.own_call(back)):
                 continue
             needs = self.profile.buffers[source.buffer].bank_bytes
             between = self.profile.rows[out.index : back.index + 1]
@@ -102,7 +59,7 @@ class _Looker:
                 continue
             yield Finding(
                 "DRAM round trip",
-                self._made_by(self.makers.get(source.buffer), out),
+                self.made_by(self.makers.get(source.buffer), out),
                 f"goes to DRAM and comes back {back.index - out.index} steps later",
                 f"keep its {needs / 1024:.0f} KB a core in L1, where every step between has room for them,",
                 self._saving((out, back), instead),
@@ -113,24 +70,25 @@ class _Looker:
     def reshards(self) -> Iterator[Finding]:
         """A move of its own before a convolution that could take the tensor as it was."""
         for move in self.profile.rows:
-            if move.op not in _MEMORY or not self._own_call(move) or not move.inputs:
+            if move.op not in _MEMORY or not self.own_call(move) or not move.inputs:
                 continue
-            reader = self._only_reader(move)
+            reader = self.only_reader(move)
             if reader is None:
                 continue
-            if reader.op in _MEMORY and self._own_call(reader) and _is_l1(move, reader):
+            if reader.op in _MEMORY and self.own_call(reader) and _is_l1(move, reader):
                 yield from self._there_and_back(move, reader)
                 continue
             call = self.replanner.convolution(reader.call)
             if call is None or reader is not call.rows[0] or move.inputs[0].buffer_type != "L1":
                 continue
-            planned = self.replanner.plan_convolution(call, source=_given(move), at=move.call, like_before=True)
+            output = call.now.output.memory_config
+            planned = self.replanner.plan_as(call, source=_given(move), at=move.call, output=output)
             if planned is None:
                 continue
             yield Finding(
                 "resharding",
                 call.layer,
-                f"gets its input by a {move.op} of {self._name(move)}",
+                f"gets its input by a {move.op} of {self.name(move)}",
                 f"give it the {_words(move.inputs[0])} tensor as it is",
                 self.replanner.time_of(move, call.now) - self.replanner.time_of(planned),
                 (move.index, *(row.index for row in call.rows)),
@@ -142,7 +100,7 @@ class _Looker:
         if instead is not None:
             yield Finding(
                 "resharding",
-                self._made_by(self.makers.get(move.inputs[0].buffer), move),
+                self.made_by(self.makers.get(move.inputs[0].buffer), move),
                 f"goes from {_words(move.inputs[0])} to {_words(move.outputs[0])} and on to "
                 f"{_words(reader.outputs[0])} memory",
                 "bring it there at once" if instead.steps else "leave it where it is",
@@ -151,44 +109,20 @@ class _Looker:
                 {"leave out": (move.call_name, reader.call_name)},
             )
 
-    def reshards_inside(self) -> Iterator[Finding]:
-        """A convolution that moves its input to other shards, and would be done sooner with those that it gets."""
-        for number, rows in self.replanner.calls.items():
-            first = rows[0]
-            if first.op != "Reshard" or first.inputs[0].buffer_type != "L1":
-                continue
-            call = self.replanner.convolution(number)
-            if call is None:
-                continue
-            layout = TensorMemoryLayout[first.inputs[0].memory_layout]
-            changes = {"shard_layout": layout, "reshard_if_not_optimal": False, "act_block_h_override": 0}
-            planned = self.replanner.plan_convolution(call.but(**changes), like_before=True)
-            if planned is None:
-                continue
-            yield Finding(
-                "resharding",
-                call.layer,
-                f"moves its input {_from_to(first.inputs[0], first.outputs[0])}",
-                f"let it work on the {_kind(first.inputs[0])} shards that it gets",
-                self.replanner.time_of(call.now) - self.replanner.time_of(planned),
-                tuple(row.index for row in rows),
-                {**changes, "memory_config": call.now.output.memory_config},
-            )
-
     def tilize_churn(self) -> Iterator[Finding]:
         """Tiles undone by one call and made again by the next, or the other way round."""
         for undo in self.profile.rows:
-            if undo.op not in (*_UNTILIZE, *_TILIZE) or not self._own_call(undo):
+            if undo.op not in (*_UNTILIZE, *_TILIZE) or not self.own_call(undo):
                 continue
-            again = self._only_reader(undo)
+            again = self.only_reader(undo)
             wanted = _TILIZE if undo.op in _UNTILIZE else _UNTILIZE
-            if again is None or again.op not in wanted or not self._own_call(again):
+            if again is None or again.op not in wanted or not self.own_call(again):
                 continue
             instead = self._moved(undo, again)
             if instead is not None:
                 yield Finding(
                     "tilize churn",
-                    self._made_by(self.makers.get(undo.inputs[0].buffer), undo),
+                    self.made_by(self.makers.get(undo.inputs[0].buffer), undo),
                     f"is brought to {_layout(undo.outputs[0])} by {undo.op} and to {_layout(again.outputs[0])} again "
                     f"by {again.op}",
                     f"leave it in {_layout(undo.inputs[0])}",
@@ -200,9 +134,9 @@ class _Looker:
     def concats(self) -> Iterator[Finding]:
         """A concat whose inputs are brought to interleaved memory or rows first, and could be joined as they are."""
         for row in self.profile.rows:
-            if row.op != "Concat" or not self._own_call(row):
+            if row.op != "Concat" or not self.own_call(row):
                 continue
-            movers = [self._mover_before(tensor, (*_MEMORY, *_UNTILIZE)) for tensor in row.inputs]
+            movers = [self.mover_before(tensor, (*_MEMORY, *_UNTILIZE)) for tensor in row.inputs]
             left_out = [mover for mover in movers if mover is not None]
             if not left_out:
                 continue
@@ -218,7 +152,7 @@ class _Looker:
             churn = all(mover.op in _UNTILIZE for mover in left_out)
             yield Finding(
                 "tilize churn" if churn else "concat",
-                self._name(row),
+                self.name(row),
                 f"joins {len(given)} tensors after {len(left_out)} of them went to "
                 + ("rows" if churn else f"{_words(left_out[0].outputs[0])} memory"),
                 f"join the {_layout(given[0])} in their {_words(given[0]).removesuffix(' sharded')} shards",
@@ -242,14 +176,15 @@ class _Looker:
 
     def _after(self, row: Row, joined: Planned) -> tuple[list[Row], list[Planned]] | None:
         """Steps after a concat that change with its output, and those that would be dispatched instead."""
-        reader = self._only_reader(row)
+        reader = self.only_reader(row)
         if reader is None:
             return None
         call = self.replanner.convolution(reader.call)
         if call is not None and reader is call.rows[0]:
-            planned = self.replanner.plan_convolution(call, source=joined.output, like_before=True)
+            output = call.now.output.memory_config
+            planned = self.replanner.plan_as(call, source=joined.output, output=output)
             return None if planned is None else (list(call.rows), [planned])
-        if reader.op in _CHANGES and self._own_call(reader):
+        if reader.op in _CHANGES and self.own_call(reader):
             moved = self._move(joined.output, _made(reader), reader)
             return None if moved is None else ([reader], [moved])
         moved = self._move(joined.output, _made(row), row)
@@ -305,17 +240,6 @@ def _small_pages(profile: Profile, transfer: Transfer) -> Iterator[Finding]:
     )
 
 
-def _read_by_host(profile: Profile) -> set[int]:
-    """Buffers that are there after the last step and look like what the host reads."""
-    last = len(profile.rows) - 1
-    read = {(one.shape, one.dtype, one.memory) for one in profile.transfers if one.direction == "read"}
-    return {
-        number
-        for number, b in enumerate(profile.buffers)
-        if b.last_row >= last and (b.shape, b.dtype, f"{b.buffer_type}_{b.memory_layout}") in read
-    }
-
-
 def _given(row: Row) -> Spec:
     return step_of(row).inputs[0].spec
 
@@ -330,12 +254,6 @@ def _is_l1(move: Row, reader: Row) -> bool:
 
 def _kind(tensor: TensorRecord) -> str:
     return tensor.memory_layout.lower().removesuffix("_sharded")
-
-
-def _from_to(before: TensorRecord, after: TensorRecord) -> str:
-    if _kind(before) == _kind(after):
-        return f"to other {_kind(after)} shards"
-    return f"from {_kind(before)} to {_kind(after)} shards"
 
 
 def _words(tensor: TensorRecord) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
 
+from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import ModelEntry, Resolution, model_entry
 from tt_cnn.reports.l1_picture import L1Use, draw
+from tt_cnn.reports.misfits import Planning, misfits_of, settings_that_fit
 from tt_cnn.reports.profiling import planned_model, profile_compiling
 from tt_cnn.reports.records import Profile, Row
 from tt_cnn.virtual.arch import Card, card_by_name
@@ -33,6 +35,10 @@ class MemoryReport:
     """The card's error, with the step, who holds the memory, and what would fit; empty where all fits."""
     other_options: tuple[str, ...] = ()
     """Where it does not fit: options of the command with which the whole model does, each of them planned."""
+    misfits: tuple[str, ...] = ()
+    """All calls that do not fit, as the card's errors tell them; those after the first as if the ones before had."""
+    settings: Assignment | None = None
+    """Of layers, where some were found with which the whole model fits as it was asked for."""
 
     @property
     def fits(self) -> bool:
@@ -66,7 +72,14 @@ def memory_of(
     if report.fits:
         return report
     others = (said for said, options in _alternatives(entry, asked) if _planned(entry, card, options).fits)
-    return replace(report, other_options=tuple(others))
+    size, batch = asked.resolution, asked.batch_size
+    planning = Planning(entry.name, card, size, batch, precision, executor, report.l1_small_size)
+    return replace(
+        report,
+        other_options=tuple(others),
+        misfits=tuple(str(one) for one in misfits_of(planning)),
+        settings=settings_that_fit(planning),
+    )
 
 
 @dataclass(frozen=True)
@@ -117,9 +130,16 @@ def report_text(report: MemoryReport) -> list[str]:
     batch = f" batch {report.batch_size}" if report.batch_size > 1 else ""
     what = f"{report.model} {height}x{width}{batch} on {report.card}"
     if not report.fits:
-        lines = [f"{what}: does not fit.  refused after {len(profile.rows)} steps", *report.refusal.splitlines()]
-        if "\n  fits: " not in report.refusal:
-            lines.append("  no change of this call alone was found that fits")
+        misfits = report.misfits or (report.refusal,)
+        count = "1 call does" if len(misfits) == 1 else f"{len(misfits)} calls do"
+        lines = [f"{what}: does not fit.  refused after {len(profile.rows)} steps; {count} not fit in all"]
+        for said in misfits:
+            lines += said.splitlines()
+            if "\n  fits: " not in said:
+                lines.append("  no change of this call alone was found that fits")
+        if report.settings:
+            layers = ", ".join(report.settings)
+            lines.append(f"the model fits with other settings of {layers}; --settings FILE writes them")
         if report.other_options:
             lines.append(f"the model fits with {', or with '.join(report.other_options)}")
         return lines

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tt_cnn.reports.findings import find
+from tt_cnn.reports.findings_file import FINDINGS, write_findings
 from tt_cnn.reports.graph_drawing import draw_svg
 from tt_cnn.reports.html import write_report
 from tt_cnn.reports.model_summary import model_card, summary_markdown
@@ -34,6 +35,7 @@ def write_folder(profile: Profile, folder: Path) -> dict[str, str]:
     (folder / MODEL_CARD).write_text(model_card(profile), encoding="utf-8")
     (folder / SUMMARY).write_text(summary_markdown(profile), encoding="utf-8")
     (folder / GRAPH).write_text(graph, encoding="utf-8")
+    write_findings(profile, folder / FINDINGS)
     save_profile(profile, folder / FILE)
     written = {
         REPORT: "the report, one page that stands alone",
@@ -42,6 +44,7 @@ def write_folder(profile: Profile, folder: Path) -> dict[str, str]:
         MODEL_CARD: "what the model is and needs, and which ops it uses",
         SUMMARY: "every call with its arguments, shapes and multiply-adds",
         GRAPH: "the calls and the tensors between them",
+        FINDINGS: "what would save time, each change as data: tt-cnn optimize --apply reads it",
         FILE: "all of it as data, for tt-cnn diff",
     }
     return {name: what for name, what in written.items() if (folder / name).exists()}

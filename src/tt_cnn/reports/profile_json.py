@@ -15,19 +15,19 @@ from tt_cnn.virtual.arch import card_by_name
 
 SCHEMA = 1
 FILE = "profile.json"
-_KIND = "tt-cnn profile"
+PROFILE_KIND = "tt-cnn profile"
 
 
 def save_profile(profile: Profile, path: Path) -> Path:
     """With its findings: what is read back has no calls that could be planned again."""
     told = replace(profile, findings=tuple(find(profile)))
-    data = {"kind": _KIND, "schema": SCHEMA, "profile": told}
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=_fields_of)
+    data = {"kind": PROFILE_KIND, "schema": SCHEMA, "profile": told}
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=as_plain)
     path.write_text(text + "\n", encoding="utf-8")
     return path
 
 
-def _fields_of(record: Any) -> dict[str, Any]:
+def as_plain(record: Any) -> dict[str, Any]:
     """One level of a record; `asdict` would copy all of it first."""
     kind: Any = type(record)
     return {name: getattr(record, name) for name in _written(kind)}
@@ -48,8 +48,8 @@ def load_profile(where: Path) -> Profile:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is no profile: it is not JSON ({error})") from error
-    if not isinstance(data, dict) or data.get("kind") != _KIND:
-        raise ValueError(f"{path} is no profile: it does not say that its kind is {_KIND!r}")
+    if not isinstance(data, dict) or data.get("kind") != PROFILE_KIND:
+        raise ValueError(f"{path} is no profile: it does not say that its kind is {PROFILE_KIND!r}")
     if data.get("schema") != SCHEMA:
         raise ValueError(
             f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}. Make the profile again."
@@ -84,7 +84,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 def _read(kind: Any, value: Any, where: str) -> Any:
     """A value of the annotated type from JSON, or a ValueError that says where it is wrong."""
     if is_dataclass(kind):
-        return _read_record(kind, value, where)
+        return read_record(kind, value, where)
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in inner:
@@ -96,6 +96,10 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         return value
     if origin is tuple:
         return _read_tuple(inner, value, where)
+    if origin is dict:
+        return _read_settings(inner[1], value, where)
+    if kind is Any:
+        return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -103,16 +107,25 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     return value
 
 
-def _read_record(kind: Any, value: Any, where: str) -> Any:
+def read_record(kind: Any, value: Any, where: str) -> Any:
+    """A record from its JSON form, or a ValueError that says where it is wrong."""
     if not isinstance(value, dict):
         raise ValueError(f"{where} is {type(value).__name__}; it must be an object")
     known = _written(kind)
     strange = sorted(value.keys() - known.keys())
-    missing = [n for n, one in known.items() if n not in value and one.default is MISSING]
+    missing = [
+        n for n, one in known.items() if n not in value and one.default is MISSING and one.default_factory is MISSING
+    ]
     if strange or missing:
         raise ValueError(f"{where} " + "; ".join([f"has no {n}" for n in missing] + [f"has {n}" for n in strange]))
     hints = _hints(kind)
     return kind(**{name: _read(hints[name], one, f"{where}.{name}") for name, one in value.items()})
+
+
+def _read_settings(inner: Any, value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is {type(value).__name__}; it must be an object")
+    return {name: _read(inner, one, f"{where}.{name}") for name, one in value.items()}
 
 
 def _read_tuple(inner: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:

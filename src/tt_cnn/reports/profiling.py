@@ -14,6 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from tt_cnn import ttnn
+from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import LayerSettings
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
@@ -144,7 +145,13 @@ def profile_model(
             timeline=_last_inputs(chosen.timeline, reading),
             executors=results,
             trace_bytes=_trace_bytes(runs[_TRACED].one_input),
+            configurations=configurations_of(planned.model),
         )
+
+
+def configurations_of(model: TtModel) -> dict[str, Configuration]:
+    """Of all its layers, by their names."""
+    return {name: layer.configuration for name, layer in model.layers.items()}
 
 
 def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardError | None]:
@@ -175,6 +182,7 @@ def profile_commands(
     name: str = "commands",
     traced: bool = False,
     batch_size: int = 1,
+    configurations: Mapping[str, Configuration] | None = None,
 ) -> Profile:
     """What was recorded on a device with `tt_cnn.reports.recording.recorded`, as one input's work."""
     timeline = timeline_of([list(recorded)], device, traced)
@@ -188,6 +196,7 @@ def profile_commands(
         timeline=_last_inputs(timeline, reading),
         executors=(_result("trace" if traced else "plain", timeline, batch_size * device.chips),),
         trace_bytes=_trace_bytes(recorded),
+        configurations=configurations or {},
     )
 
 

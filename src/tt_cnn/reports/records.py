@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from tt_cnn.builder.configuration import Configuration
 from tt_cnn.virtual.arch import Card, card_by_name
 from tt_cnn.virtual.cost.bands import Band, band_of_sum
 from tt_cnn.virtual.cost.parts import KernelCost
@@ -156,6 +157,12 @@ class Row:
         return self.layer or self.call_name.removeprefix("ttnn.")
 
     @property
+    def working_cores(self) -> int:
+        """Cores that make a part of the output: a convolution's program also runs on those that only hold input."""
+        held = self.outputs[0].shard_cores if self.op == "Conv2d" and self.outputs else None
+        return self.cores if held is None else min(self.cores, held)
+
+    @property
     def device_operation(self) -> str:
         """The name that TT-NN's profiler and graphs give the step."""
         return self.op + self.suffix
@@ -208,6 +215,11 @@ class Finding:
     """The advice as arguments of the call, by the names of TT-NN."""
     caution: str = ""
     """What the advice may cost."""
+    lossless: bool = True
+    """Whether all values stay the same, so that nobody has to compare them."""
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The advice as settings of the builder's layers, by their names, as `tt_cnn.builder.overrides.Assignment` writes
+    them; empty where the model's own code would have to change."""
 
     def __str__(self) -> str:
         said = f"{self.layer} {self.problem}; {self.advice} and save about {microseconds(self.saves_ns)}"
@@ -296,6 +308,18 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
+class Together:
+    """What comes of all findings that can be applied together, planned as one (`tt_cnn.optimizer.findings`)."""
+
+    saves_ns: float
+    """Kernels of one input: less than the sum of the findings'."""
+    applied: tuple[int, ...]
+    """Which findings, by their place in the list."""
+    changes: dict[str, dict[str, Any]]
+    """All their settings."""
+
+
+@dataclass(frozen=True)
 class Profile:
     model: ModelFacts
     card: str
@@ -326,6 +350,12 @@ class Profile:
     """Each with the same model and a batch of its own. Rows are one chip's."""
     findings: tuple[Finding, ...] | None = field(default=None, compare=False)
     """What `findings.find` found; None where nobody looked. Files have them, as they lack the calls."""
+    together: Together | None = field(default=None, compare=False)
+    """What the findings save together; None where nobody planned it."""
+    configurations: Mapping[str, Configuration] = field(
+        default_factory=dict, compare=False, repr=False, metadata=IN_MEMORY
+    )
+    """Of the model's layers, by their names, where it has some."""
     calls: tuple[CallRecord, ...] = field(default=(), compare=False, repr=False, metadata=IN_MEMORY)
     """By the numbers that rows have of them; none where the profile was read from a file."""
 

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tt_cnn.virtual.ttnn  # noqa: F401  it registers all operations
-from tt_cnn.reports.records import CallRecord, Finding, Profile, Row
+from tt_cnn.reports.records import CallRecord, Profile, Row
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.memory.memory import Memory
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
-from tt_cnn.virtual.ops.conv2d.config import Settings
-from tt_cnn.virtual.ops.conv2d.conv2d import ComputeChoice
-from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand
-from tt_cnn.virtual.ops.conv_transpose2d.problem import TransposedConvolution
+from tt_cnn.virtual.ops.conv2d.alternatives import from_host
 from tt_cnn.virtual.ops.operation import OPERATIONS, plan_call
+from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
 from tt_cnn.virtual.planning.placement import Place, ProgramIds, place
 from tt_cnn.virtual.planning.plan import Allocate, Step
-from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, MathFidelity
-from tt_cnn.virtual.types.geometry import Shape
+from tt_cnn.virtual.types.enums import BufferType
+from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 LEAST_SHARE = 0.002
 """Of the device time: what saves less is not worth a reader's time."""
 BUSY = 0.75
 """Of the card's cores; a layer with fewer is tried on others."""
-_MEASURE = "Measure the PCC again afterwards."
-"""The caution of advice about precision."""
-
 _WORKING = ("Conv2d", "Matmul")
-_CONVOLUTIONS = ("conv2d", "conv_transpose2d")
+CONVOLUTIONS = ("conv2d", "conv_transpose2d")
+_OUTPUT = {"fold": "override"}
+"""Attributes that say where the output goes; `memory_config` with all others."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,14 @@ class Planned:
     def cores(self) -> int:
         """Of the step that multiplies, where there is one."""
         working = [step for step in self.steps if step.op in _WORKING] or list(self.steps)
-        return max((step.cores.num_cores() for step in working), default=0)
+        return max((_working_cores(step) for step in working), default=0)
+
+
+def _working_cores(step: Step) -> int:
+    """As `Row.working_cores` counts them."""
+    spec = step.outputs[0].spec
+    cores = step.cores.num_cores()
+    return min(cores, spec.cores_with_data.num_cores()) if step.op == "Conv2d" and spec.is_sharded else cores
 
 
 def step_of(row: Row) -> Step:
@@ -55,12 +59,14 @@ def step_of(row: Row) -> Step:
 
 
 @dataclass(frozen=True)
-class ProductCall:
-    """A call of the profile that multiplies."""
+class KnownCall:
+    """A call of the profile."""
 
+    number: int
     rows: tuple[Row, ...]
     now: Planned
     """As it is."""
+    made: CallRecord
 
     @property
     def layer(self) -> str:
@@ -71,77 +77,13 @@ class ProductCall:
         return next((row for row in self.rows if row.op in _WORKING), self.rows[-1])
 
 
-def finding(
-    call: ProductCall,
-    kind: str,
-    problem: str,
-    advice: str,
-    saves_ns: float,
-    change: dict[str, Any],
-    caution: str = "",
-) -> Finding:
-    rows = tuple(row.index for row in call.rows)
-    return Finding(kind, call.layer, problem, advice, saves_ns, rows, change, caution)
-
-
-def weights_finding(call: ProductCall, now: DataType, saves_ns: float) -> Finding:
-    problem, advice = f"reads its weights as {now.name.lower()}", "let it read them as bfloat8_b"
-    return finding(call, "weights", problem, advice, saves_ns, {"weights_dtype": DataType.BFLOAT8_B}, _MEASURE)
-
-
-def fidelity_finding(call: ProductCall, now: MathFidelity, saves_ns: float) -> Finding:
-    problem, advice = f"multiplies with {now.name}", "let it multiply with LoFi"
-    return finding(call, "fidelity", problem, advice, saves_ns, {"math_fidelity": MathFidelity.LoFi}, _MEASURE)
-
-
-@dataclass(frozen=True)
-class ConvolutionCall(ProductCall):
-    """A `ttnn.conv2d` or `ttnn.conv_transpose2d` of the profile."""
-
-    made: CallRecord
-    source: Spec
-    conv: Convolution
-    settings: Settings
-    compute: ComputeChoice
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Those that it was made with, but for what was changed, and its operands.
-
-        Weights and bias come from the host, as they do when a model is made: another configuration wants them in
-        another form, which those that lie on the card already do not have.
-        """
-        conv = self.conv
-        outer, inner = conv.out_channels, conv.in_channels
-        if isinstance(conv, TransposedConvolution):
-            outer, inner = inner, outer
-        weight, bias = Shape((outer, inner // conv.groups, *conv.kernel)), Shape((1, 1, 1, conv.out_channels))
-        return {
-            **self.made.attributes,
-            "settings": self.settings,
-            "compute": self.compute,
-            "input": 0,
-            "weight": _on_host(weight),
-            "bias": None if self.made.attributes["bias"] is None else _on_host(bias),
-        }
-
-    def but(self, **settings: Any) -> ConvolutionCall:
-        return replace(self, settings=self.settings.but(**settings))
-
-    def with_fidelity(self, fidelity: MathFidelity) -> ConvolutionCall:
-        return replace(self, compute=self.compute._replace(fidelity=fidelity))
-
-
-def _on_host(shape: Shape) -> HostOperand:
-    return HostOperand(Spec(shape, DataType.FLOAT32, Layout.ROW_MAJOR))
-
-
 class Replanner:
     """Plans calls on the memory that they found when the profile was made."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.card = profile.card_data
+        self._kept = {(one.buffer_type, one.address) for one in profile.buffers if one.born_before}
         self.calls: dict[int, tuple[Row, ...]] = {}
         for row in profile.rows:
             self.calls[row.call] = (*self.calls.get(row.call, ()), row)
@@ -150,35 +92,56 @@ class Replanner:
         """A call cannot save more than it takes."""
         return sum(row.cost.ns for row in self.calls[call]) >= LEAST_SHARE * self.profile.device_ns
 
-    def now(self, call: int) -> Planned:
+    def call(self, number: int) -> KnownCall:
         """The call as it is."""
-        rows = self.calls[call]
-        output = self.profile.calls[call].plan.outputs[0].spec
-        return Planned(tuple(map(step_of, rows)), output, sum(row.cost.ns for row in rows))
+        rows, made = self.calls[number], self.profile.calls[number]
+        output = made.plan.outputs[0].spec
+        now = Planned(tuple(map(step_of, rows)), output, sum(row.cost.ns for row in rows))
+        return KnownCall(number, rows, now, made)
 
-    def convolution(self, call: int) -> ConvolutionCall | None:
+    def convolution(self, number: int) -> KnownCall | None:
         """The call, where it is a convolution of a tensor on the card."""
-        made = self.profile.calls[call]
-        given = made.attributes
-        if made.operation not in _CONVOLUTIONS or not isinstance(given["input"], int):
+        made = self.profile.calls[number]
+        if made.operation not in CONVOLUTIONS or not isinstance(made.attributes["input"], int):
             return None
-        source = made.plan.inputs[given["input"]].spec
-        return ConvolutionCall(
-            self.calls[call], self.now(call), made, source, given["conv"], given["settings"], given["compute"]
-        )
+        return self.call(number)
 
-    def plan_convolution(
-        self, call: ConvolutionCall, *, source: Spec | None = None, at: int | None = None, like_before: bool = False
+    def alternatives(self, call: KnownCall) -> Iterator[Alternative]:
+        """Those of its op that may take less time."""
+        made = call.made
+        if made.operation in CONVOLUTIONS and not isinstance(made.attributes["input"], int):
+            return
+        places = [made.places[slot.buffer] for slot in made.plan.inputs]
+        constants = frozenset(n for n, at in enumerate(places) if (at.buffer_type.name, at.address) in self._kept)
+        specs = [slot.spec for slot in made.plan.inputs]
+        site = CallSite(self.card, specs, made.attributes, call.now.steps, constants)
+        for alternative in OPERATIONS[made.operation].alternatives(site):
+            if "time" in alternative.purposes:
+                yield alternative
+
+    def plan_as(
+        self,
+        call: KnownCall,
+        alternative: Alternative | None = None,
+        *,
+        source: Spec | None = None,
+        at: int | None = None,
+        output: MemoryConfig | None = None,
     ) -> Planned | None:
-        """What it dispatches, from another input or at another call's place where these are given.
+        """What it dispatches in another form, from another input or at another call's place where these are given.
 
-        `like_before` brings the output to the memory where the profile has it, so that the next call finds it there.
+        `output` is where the result has to lie, so that the next call finds it there.
         """
-        attributes = call.attributes
-        if like_before:
-            attributes["memory_config"] = call.now.output.memory_config
-        at = call.rows[0].call if at is None else at
-        return self.plan(call.made.operation, [source or call.source], attributes, at)
+        specs, attributes = [slot.spec for slot in call.made.plan.inputs], dict(call.made.attributes)
+        if call.made.operation in CONVOLUTIONS:
+            specs = [source or specs[attributes["input"]]]
+            attributes |= {"input": 0, **from_host(attributes)}
+        if alternative is not None:
+            attributes |= alternative.attributes
+            specs = [alternative.specs.get(number, spec) for number, spec in enumerate(specs)]
+        if output is not None:
+            attributes[_OUTPUT.get(call.made.operation, "memory_config")] = output
+        return self.plan(call.made.operation, specs, attributes, call.number if at is None else at)
 
     def plan(self, operation: str, specs: Sequence[Spec], attributes: Mapping[str, Any], at: int) -> Planned | None:
         """Any op on inputs of these specs, in the memory that the call `at` found; None where the card refuses it."""

@@ -16,6 +16,7 @@ from tt_cnn.reports.graph_drawing import draw_svg
 from tt_cnn.reports.html import report_html, write_report
 from tt_cnn.reports.html.time_charts import by_op
 from tt_cnn.reports.profile import Accuracy, Profile
+from tt_cnn.reports.records import Together
 
 EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>"\'&</title>'
 VOID = frozenset(("meta", "link", "br", "img", "input"))
@@ -103,9 +104,19 @@ def test_steps_details_are_those_of_the_rows(page: str, unet: Profile) -> None:
         assert lowest >= unet.l1_base + unet.l1_size - row.l1.tensors
 
 
-def test_findings_are_in_their_order(page: str, unet: Profile) -> None:
+def test_findings_are_grouped_by_kind_in_their_order(page: str, unet: Profile) -> None:
     kinds = [a["data-kind"] for a in Page(page).all("li") if "data-kind" in a]
-    assert kinds == [one.kind for one in find(unet)]
+    findings = find(unet)
+    groups = list(dict.fromkeys(one.kind for one in findings))
+    assert kinds == sorted((one.kind for one in findings), key=groups.index)
+    assert "can be applied together" not in page
+
+
+def test_what_findings_save_together_is_told(unet: Profile) -> None:
+    page = report_html(replace(unet, together=Together(12_345.0, (0, 2, 3), {"encoder1.conv1": {}})))
+    share = f"{100 * 12_345 / unet.device_ns:.1f}"
+    assert f"planned with all of them at once, takes 12 µs less ({share} %" in page
+    assert "3 of them can be applied together." in page
 
 
 def test_pcc_is_shown_when_it_was_measured(page: str, unet: Profile) -> None:

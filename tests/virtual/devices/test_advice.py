@@ -117,3 +117,116 @@ def test_looking_for_advice_leaves_the_memory_as_it_was(card: ttnn.MeshDevice) -
     before = [card.memory_view(kind).block_table for kind in regions]
     error_of(card, 56, (64, 64), shard_layout=ttnn.TensorMemoryLayout.WIDTH_SHARDED)
     assert [card.memory_view(kind).block_table for kind in regions] == before
+
+
+# --- what every refusal must be cured by ----------------------------------------------------------------------------
+
+
+def of_seven_pixels(card: ttnn.MeshDevice, kernel: int = 3, **config: Any) -> Any:
+    """512 to 512 channels of 7x7 pixels that lie in height shards on two cores."""
+    sharded = ttnn.create_sharded_memory_config(
+        (1, 1, 64, 512), core_grid=ttnn.CoreGrid(x=2, y=1), strategy=ttnn.ShardStrategy.HEIGHT
+    )
+    x = ttnn.from_torch(torch.zeros(1, 1, 49, 512), BF16, layout=ttnn.TILE_LAYOUT, device=card, memory_config=sharded)
+    return ttnn.conv2d(
+        input_tensor=x,
+        weight_tensor=ttnn.from_torch(torch.zeros(512, 512, kernel, kernel)),
+        device=card,
+        in_channels=512,
+        out_channels=512,
+        batch_size=1,
+        input_height=7,
+        input_width=7,
+        kernel_size=(kernel, kernel),
+        padding=(kernel // 2, kernel // 2),
+        conv_config=ttnn.Conv2dConfig(
+            **{
+                "weights_dtype": BF16,
+                "shard_layout": ttnn.TensorMemoryLayout.HEIGHT_SHARDED,
+                "enable_weights_double_buffer": True,
+                **config,
+            }
+        ),
+    )
+
+
+@pytest.mark.parametrize("kernel", [3, 7])
+def test_many_channels_of_few_pixels_fit_in_block_shards_or_with_smaller_weights(
+    card: ttnn.MeshDevice, kernel: int
+) -> None:
+    with pytest.raises(RuntimeError, match="beyond max L1 size") as caught:
+        of_seven_pixels(card, kernel)
+    text, block = str(caught.value), ttnn.TensorMemoryLayout.BLOCK_SHARDED
+    assert "fits: shard_layout=ttnn.TensorMemoryLayout.BLOCK_SHARDED, reshard_if_not_optimal=True " in text
+    shape = of_seven_pixels(card, kernel, shard_layout=block, reshard_if_not_optimal=True).shape
+    assert shape == (1, 1, 49, 512)
+    said = "weights_dtype=ttnn.bfloat8_b, enable_weights_double_buffer=False " in text
+    smaller = {"weights_dtype": ttnn.bfloat8_b, "enable_weights_double_buffer": False}
+    if said:
+        assert of_seven_pixels(card, kernel, **smaller).shape == shape
+    else:
+        with pytest.raises(RuntimeError):
+            of_seven_pixels(card, kernel, **smaller)
+    assert said == (kernel == 3)
+
+
+def shards(height: int, width: int) -> Any:
+    cores = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(3, 0))})
+    spec = ttnn.ShardSpec(cores, [height, width], ttnn.ShardOrientation.ROW_MAJOR)
+    return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, spec)
+
+
+def test_shards_that_cut_tiles_are_told_with_shards_that_do_not(card: ttnn.MeshDevice) -> None:
+    def placed(config: Any, layout: Any = ttnn.TILE_LAYOUT) -> Any:
+        return ttnn.from_torch(torch.zeros(1, 1, 196, 64), BF16, layout=layout, device=card, memory_config=config)
+
+    with pytest.raises(RuntimeError, match=r"Physical shard shape \(49, 64\) must be tile") as caught:
+        placed(shards(49, 64))
+    assert str(caught.value).splitlines()[1] == (
+        "  tiles are not cut; fits: shards of (64, 64), or layout=ttnn.ROW_MAJOR_LAYOUT with these shards, or an "
+        "interleaved memory_config"
+    )
+    assert placed(shards(64, 64)).shape == (1, 1, 196, 64)
+    rows = placed(shards(49, 64), ttnn.ROW_MAJOR_LAYOUT)
+    assert placed(ttnn.L1_MEMORY_CONFIG).shape == (1, 1, 196, 64)
+    with pytest.raises(RuntimeError, match=r"Physical shard shape \(49, 64\) must be tile") as caught:
+        ttnn.to_layout(rows, ttnn.TILE_LAYOUT)
+    assert "fits: its input after ttnn.to_memory_config(input, ttnn.L1_MEMORY_CONFIG) " in str(caught.value)
+    moved = ttnn.to_memory_config(rows, ttnn.L1_MEMORY_CONFIG)
+    assert ttnn.to_layout(moved, ttnn.TILE_LAYOUT).shape == (1, 1, 196, 64)
+
+
+def test_what_l1_small_needs_is_told_by_its_name() -> None:
+    def pooled(device: ttnn.MeshDevice) -> Any:
+        x = ttnn.from_torch(torch.zeros(1, 1, 3136, 64), BF16, device=device, memory_config=ttnn.L1_MEMORY_CONFIG)
+        return ttnn.max_pool2d(x, 1, 56, 56, 64, [3, 3], [2, 2], [1, 1], [1, 1])
+
+    with (
+        ttnn.manage_device(0, card="n150") as device,
+        pytest.raises(RuntimeError, match="L1_SMALL buffer") as caught,
+    ):
+        pooled(device)
+    text = str(caught.value)
+    assert "fits: l1_small_size=8192 when the device is opened " in text and "held by" not in text
+    with ttnn.manage_device(0, card="n150", l1_small_size=8192) as device:
+        assert pooled(device).shape == (1, 1, 784, 64)
+
+
+def test_tables_of_a_convolution_may_go_to_dram_too() -> None:
+    with ttnn.manage_device(0, card="n150") as device:
+        text = error_of(device, 56, (64, 64), shard_layout=ttnn.TensorMemoryLayout.HEIGHT_SHARDED)
+        assert "l1_small_size=8192 " in text and "config_tensors_in_dram=True " in text
+        sharded = {"shard_layout": ttnn.TensorMemoryLayout.HEIGHT_SHARDED, "config_tensors_in_dram": True}
+        assert convolve(device, 56, (64, 64), **sharded).shape == (1, 1, 3136, 64)
+
+
+def test_a_fault_of_ours_is_told_with_the_refusal(card: ttnn.MeshDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tt_cnn.virtual.devices import advice
+
+    def broken(*_: Any) -> Any:
+        raise KeyError("ours")
+
+    monkeypatch.setattr(advice, "check_shard_grid", broken)
+    lines = error_of(card, 56, (64, 64), shard_layout=ttnn.TensorMemoryLayout.WIDTH_SHARDED).splitlines()
+    assert "Statically allocated" in lines[0] or "Out of Memory" in lines[0]
+    assert lines[2] == "  a fault of tt-cnn, please report it: KeyError of a change: 'ours'"

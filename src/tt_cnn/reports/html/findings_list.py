@@ -1,37 +1,66 @@
-"""Findings as a list, the one that saves most first."""
+"""Findings by kind, the kind and the finding that save most first, and what they save together."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from tt_cnn.reports.findings import KINDS
 from tt_cnn.reports.html.svg import tag, text
 from tt_cnn.reports.records import Finding, Profile, microseconds
 
-_SHOWN = 12
+_SHOWN = 3
+"""Of each kind; the others are folded away."""
 
 
 def findings_list(findings: Sequence[Finding], profile: Profile) -> str:
     if not findings:
         return tag("p", "Nothing was found: no change that was planned saves a noticeable time.")
-    first, rest = findings[:_SHOWN], findings[_SHOWN:]
     most = findings[0].saves_ns
     intro = (
         f"{len(findings)} changes that would save time, each planned and timed before it is told. Several about one "
         "layer are ways to choose from: their savings do not add up."
     )
+    groups = "".join(_group(kind, ours, profile, most) for kind, ours in by_kind(findings).items())
+    return tag("p", text(intro)) + _together(profile) + groups
+
+
+def by_kind(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """In the order of the list."""
+    groups: dict[str, list[Finding]] = defaultdict(list)
+    for one in findings:
+        groups[one.kind].append(one)
+    return dict(groups)
+
+
+def _together(profile: Profile) -> str:
+    together = profile.together
+    if together is None or not together.applied:
+        return ""
+    share = 100 * together.saves_ns / profile.device_ns if profile.device_ns else 0.0
+    said = (
+        f"{len(together.applied)} of them can be applied together. The whole model, planned with all of them at once, "
+        f"takes {microseconds(together.saves_ns)} less ({share:.1f} % of the device time). "
+    )
+    how = "tt-cnn optimize MODEL --apply findings.json"
+    return tag("p", text(said) + tag("code", text(how)) + text(" takes them over."), class_="together")
+
+
+def _group(kind: str, findings: Sequence[Finding], profile: Profile, most: float) -> str:
+    first, rest = findings[:_SHOWN], findings[_SHOWN:]
     shown = tag("ol", "".join(_item(one, profile, most) for one in first), class_="findings")
     if rest:
         more = tag("ol", "".join(_item(one, profile, most) for one in rest), class_="findings", start=len(first) + 1)
         shown += tag("details", tag("summary", f"{len(rest)} more") + more)
-    return tag("p", text(intro)) + shown
+    return tag("h3", text(f"{KINDS[kind]} ({len(findings)})")) + shown
 
 
 def _item(finding: Finding, profile: Profile, most: float) -> str:
     share = 100 * finding.saves_ns / profile.device_ns if profile.device_ns else 0.0
     of_device = f" ({share:.1f} % of the device time)" if finding.rows else ""
     saved = tag("strong", text(f"−{microseconds(finding.saves_ns)}"), class_="saved")
-    kind = tag("span", text(KINDS[finding.kind]), class_="kind")
+    layers = f"settings of {len(finding.changes)} layer{'s' if len(finding.changes) > 1 else ''}"
+    kind = tag("span", text(layers if finding.changes else "in the model's code"), class_="kind")
     gauge = tag(
         "span", tag("span", style=f"width:{100 * finding.saves_ns / most:.1f}%"), class_="gauge", aria_hidden="true"
     )

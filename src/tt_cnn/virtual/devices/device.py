@@ -17,7 +17,7 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.devices.repeats import Repeats
 from tt_cnn.virtual.engines import MAX_QUEUES, create_engine
 from tt_cnn.virtual.engines.precision import create_precision
-from tt_cnn.virtual.errors.card_error import CardError, current_layer, fatal
+from tt_cnn.virtual.errors.card_error import CardError, DoesNotFit, current_layer, fatal
 from tt_cnn.virtual.hazards.hazards import HazardChecker
 from tt_cnn.virtual.memory.heap import give_back
 from tt_cnn.virtual.memory.memory import Memory
@@ -102,6 +102,9 @@ class MeshDevice:
         """Of the same buffers: goes to `lock.dropped` when the buffer is gone."""
         self.advises = True
         """Errors say what would fit, found by planning."""
+        self.misfits: list[DoesNotFit] | None = None
+        """Where it is a list, calls that do not fit are noted there and taken as if they did, to see what comes after
+        them. Nothing may be computed then."""
         self.never_dispatches = False
         """Commands of all threads are planned and reported but not run."""
         self.listeners: list[Callable[[Command], None]] = []

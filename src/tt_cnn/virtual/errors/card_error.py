@@ -21,10 +21,14 @@ class CardError(RuntimeError):
         self.advice = advice
         self.where = ""
         """The step of a plan that failed, in words."""
+        self.call = ""
+        """The call that was refused, with its layer, in words."""
         self.reached: Any = None
         """The `Placement` up to there, where a plan was being placed."""
         self.explanation: Callable[[], list[str]] | None = None
         """Lines after the message that take a search; many errors are caught and never read."""
+        self.remedies: Callable[[], list[Any]] = list
+        """Other forms of the call (`planning.alternatives`) that the card takes, the mildest first; a search too."""
 
     def __str__(self) -> str:
         explanation, self.explanation = self.explanation, None
@@ -35,6 +39,10 @@ class CardError(RuntimeError):
     def __reduce__(self) -> Any:
         str(self)  # the search belongs to this process
         return super().__reduce__()
+
+
+class DoesNotFit(CardError):
+    """A call that finds no room in the card's memory."""
 
 
 class HazardError(CardError):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from copy import copy
+from dataclasses import replace
 from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
-from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.errors.card_error import DoesNotFit
 from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.geometry import div_up, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -105,6 +106,22 @@ class Region:
         used = [(address, size, True) for address, size in self._used.items()]
         return sorted(used + [(start, end - start, False) for start, end in self._free])
 
+    def give_up(self, size: int) -> bool:
+        """The lowest bytes, if they are free."""
+        if not self._free or self._free[0][0] != self.base or self._free[0][1] < self.base + size:
+            return False
+        self._free[0] = (self.base + size, self._free[0][1])
+        self.base, self.size = self.base + size, self.size - size
+        return True
+
+    def grow(self, size: int) -> None:
+        """By bytes below all others."""
+        if self._free and self._free[0][0] == self.base:
+            self._free[0] = (self.base - size, self._free[0][1])
+        else:
+            self._free.insert(0, (self.base - size, self.base))
+        self.base, self.size = self.base - size, self.size + size
+
     def snapshot(self) -> tuple[list[tuple[int, int]], dict[int, int]]:
         return list(self._free), dict(self._used)
 
@@ -193,6 +210,19 @@ class Memory:
         made.restore(self.snapshot())
         return made
 
+    def with_larger_l1_small(self, more: int) -> Memory | None:
+        """The same tensors with so many more bytes of L1_SMALL; None where there is no room for them.
+
+        They would all stand lower by as much: here they stay, and what is below them begins higher.
+        """
+        made = self.copy()
+        made.card = replace(self.card, l1_base=self.card.l1_base + more)
+        l1, small = made.regions[BufferType.L1], made.regions[BufferType.L1_SMALL]
+        if not l1.give_up(more):
+            return None
+        small.grow(more)
+        return made
+
     def snapshot(self) -> dict[BufferType, tuple[list[tuple[int, int]], dict[int, int]]]:
         return {kind: region.snapshot() for kind, region in self.regions.items()}
 
@@ -201,7 +231,7 @@ class Memory:
             self.regions[kind].restore(saved)
 
 
-class OutOfMemory(CardError):
+class OutOfMemory(DoesNotFit):
     """A buffer that does not fit: what was asked, what is free."""
 
     def __init__(self, region: Region, footprint: Footprint) -> None:

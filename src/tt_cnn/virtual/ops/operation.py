@@ -27,15 +27,16 @@ from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.arguments.call_script import described
 from tt_cnn.virtual.arguments.faults import internal_error, is_fault
 from tt_cnn.virtual.arguments.typed import takes, type_name
-from tt_cnn.virtual.devices.advice import Alternative, explain
+from tt_cnn.virtual.devices.advice import explain
 from tt_cnn.virtual.devices.device import MeshDevice, device_of
 from tt_cnn.virtual.engines import Engine
-from tt_cnn.virtual.errors.card_error import CardError, HazardError, current_layer, fatal
+from tt_cnn.virtual.errors.card_error import CardError, DoesNotFit, HazardError, current_layer, fatal
 from tt_cnn.virtual.errors.failures import Failure
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.numerics.formats import to_integer
 from tt_cnn.virtual.ops.aliases import current_spelling
-from tt_cnn.virtual.planning.placement import Place, Placement
+from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
+from tt_cnn.virtual.planning.placement import Place, Placement, as_if_it_fit
 from tt_cnn.virtual.planning.plan import Allocate, FreeMemory, Plan, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.queues.accesses import CallAccesses
@@ -50,6 +51,11 @@ from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _Program = TypeVar("_Program", bound=Program)
+
+NOT_CACHED = (
+    "Cannot load new binaries during trace capture.This program is not yet in program cache. Warm up before capturing "
+    "a trace.See the operation's hash signature for arguments that must match."
+)
 
 
 class Call:
@@ -155,11 +161,12 @@ class Operation:
         """What TT-NN says where its input i was given back; most ops of its end the process there."""
         return self.freed
 
-    def alternatives(self, call: Call) -> Iterator[Alternative]:
-        """Changes of the call to try when it does not fit, the mildest first."""
-        config = call.attributes.get("memory_config", DRAM_MEMORY_CONFIG)
+    def alternatives(self, site: CallSite) -> Iterator[Alternative]:
+        """Other forms of the call, the mildest first. All advice is made of them."""
+        config = site.attributes.get("memory_config", DRAM_MEMORY_CONFIG)
         if config is None or config.is_l1():
-            yield Alternative("memory_config=ttnn.DRAM_MEMORY_CONFIG", {"memory_config": DRAM_MEMORY_CONFIG})
+            to_dram = {"memory_config": DRAM_MEMORY_CONFIG}
+            yield Alternative("memory_config", "memory_config=ttnn.DRAM_MEMORY_CONFIG", to_dram, to_dram)
 
     def shortcut(self, call: Call) -> Any:
         """A result that needs no command (the same tensor back, host tensors), or None."""
@@ -220,8 +227,7 @@ class Operation:
             if device.capturing is not None and device.capturing.queue == queue:
                 fatal(
                     cached,
-                    "Cannot load new binaries during trace capture.This program is not yet in program cache. Warm up "
-                    "before capturing a trace.See the operation's hash signature for arguments that must match.",
+                    NOT_CACHED,
                     f"  call ttnn.{self.name} once with these arguments before ttnn.begin_trace_capture",
                 )
             captured = device.captures(queue)
@@ -239,7 +245,7 @@ class Operation:
                 placement = device.place_again(known, admit)
             else:
                 placement = self._place(device, call, numbering, plan, inputs, admit)
-                if ground is not None and all(placed.cached for placed in placement.steps):
+                if ground is not None and not device.misfits and all(placed.cached for placed in placement.steps):
                     device.placements.put(ground, plan, placement)
             for slot in plan.consumed:  # an output may lie in the same place
                 call.tensors[slot.id].consumed_by(self.name)
@@ -281,11 +287,16 @@ class Operation:
             error.reached = None
             card, specs, attributes = device.card, [t.spec for t in call.tensors], call.attributes
 
-            def plan_of(changes: dict[str, Any], memory: FreeMemory) -> Plan:
-                return plan_call(card, self, specs, numbering, attributes | changes, memory)
+            def plan_of(changes: Mapping[str, Any], given: Mapping[int, Spec], memory: FreeMemory) -> Plan:
+                wanted = [given.get(number, spec) for number, spec in enumerate(specs)]
+                return plan_call(card, self, wanted, numbering, {**attributes, **changes}, memory)
 
-            explain(error, device, self.describe(call), plan_of, inputs, list(self.alternatives(call)))
-            raise
+            site = CallSite(card, specs, attributes)
+            explain(error, device, self.describe(call), plan_of, inputs, lambda: self.alternatives(site))
+            if device.misfits is None or not isinstance(error, DoesNotFit):
+                raise
+            device.misfits.append(error.with_traceback(None))  # which holds tensors
+            return as_if_it_fit(plan, device.memory, inputs)
 
     def _check_readable(self, call: Call, plan: Plan, buffers: list[Any]) -> None:
         if not plan.steps:

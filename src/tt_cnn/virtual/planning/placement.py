@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tt_cnn.virtual.errors.card_error import CardError, fatal
+from tt_cnn.virtual.errors.card_error import CardError, DoesNotFit, fatal
 from tt_cnn.virtual.hazards.hazards import Access
 from tt_cnn.virtual.memory.memory import Footprint, Memory
 from tt_cnn.virtual.planning.dry_run import Boundless
@@ -90,6 +90,22 @@ def place(
         if isinstance(error, CardError):
             error.reached = placer.result
         raise
+
+
+def as_if_it_fit(plan: Plan, memory: Memory, inputs: dict[int, Place]) -> Placement:
+    """The outputs of a plan that does not fit, where the calls after it look for them, and none of its steps.
+
+    An output that finds no room either takes none, at address 0.
+    """
+    places = dict(inputs)
+    for slot in plan.consumed:
+        memory.free(places[slot.buffer].buffer_type, places[slot.buffer].address)
+    for slot in plan.outputs:
+        if slot.buffer not in places:
+            need = memory.footprint(slot.spec)
+            room = memory.regions[need.buffer_type].allocate(need.bank_bytes) if need.bank_bytes else 0
+            places[slot.buffer] = Place(need.buffer_type, room or 0, need.bank_bytes)
+    return Placement(places, [])
 
 
 class _Placer:
@@ -301,12 +317,12 @@ def _check_program(step: Step, memory: Memory, lowest: int | None, program: int)
     for kind, cores, end in _stacked(step.buffers, memory.card.l1_base, memory.card.dram_alignment)[1]:
         limit = memory.program_limit(kind)
         if end > limit:
-            raise CardError(
+            raise DoesNotFit(
                 f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 "
                 f"size of {limit} B"
             )
         if lowest is not None and end > lowest:
-            raise CardError(
+            raise DoesNotFit(
                 f"Statically allocated {kind} buffers in program {program} clash with L1 buffers on core range "
                 f"{cores}. L1 buffer allocated at {lowest} and static {kind} buffer region ends at {end}"
             )

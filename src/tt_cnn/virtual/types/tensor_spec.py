@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.errors.card_error import CardError, fatal
 from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, BufferType, DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRange, CoreRangeSet, Shape, Tile, div_up, first_cores, round_up
 from tt_cnn.virtual.types.lazy import lazy
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig, ShardSpec
+from tt_cnn.virtual.types.whole_tiles import cut_tiles, in_whole_tiles, is_whole_tiles
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,8 @@ class Spec:
         )
         shard = self.memory_config.shard_spec
         if shard is not None:
-            if self.layout is Layout.TILE:
-                fatal(
-                    shard.shape[0] % TILE_SIZE == 0 and shard.shape[1] % TILE_SIZE == 0,
-                    f"Physical shard shape ({shard.shape[0]}, {shard.shape[1]}) must be tile {{32, 32}} sized!",
-                )
+            if self.layout is Layout.TILE and not is_whole_tiles(shard):
+                raise CardError(cut_tiles(shard), _whole_tiles_advice(self, shard))
             error = _shard_grid_error(self, shard)
             fatal(error is None, error or "")
         if self.dtype.is_block_float:
@@ -174,6 +172,24 @@ class Spec:
         if not isinstance(fields["shape"], Shape):
             fields["shape"] = Shape(fields["shape"])
         return Spec(**fields)
+
+
+def _whole_tiles_advice(spec: Spec, shard: ShardSpec) -> str:
+    """The same tensor in shards that the card takes, each tried before it is told."""
+    whole = in_whole_tiles(shard)
+    ways = {
+        f"shards of ({whole.shape[0]}, {whole.shape[1]})": (Layout.TILE, spec.memory_config.with_shard_spec(whole)),
+        "layout=ttnn.ROW_MAJOR_LAYOUT with these shards": (Layout.ROW_MAJOR, spec.memory_config),
+        "an interleaved memory_config": (Layout.TILE, MemoryConfig(buffer_type=spec.memory_config.buffer_type)),
+    }
+    fitting = []
+    for words, (layout, memory_config) in ways.items():
+        try:
+            Spec(spec.shape, spec.dtype, layout, memory_config)
+        except CardError:
+            continue
+        fitting.append(words)
+    return f"  tiles are not cut; fits: {', or '.join(fitting)}"
 
 
 def _shard_grid_error(spec: Spec, shard: ShardSpec) -> str | None:

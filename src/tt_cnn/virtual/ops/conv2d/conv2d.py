@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from torch import Tensor as Values
 
-from tt_cnn.virtual.devices.advice import Alternative
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.conv2d.alternatives import alternatives, describe
@@ -20,6 +19,7 @@ from tt_cnn.virtual.ops.conv2d.problem import Convolution, HostOperand, Request
 from tt_cnn.virtual.ops.conv2d.slicing import plan_from_dram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.sliding_window.window import whole
+from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
 from tt_cnn.virtual.planning.plan import Plan, Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
@@ -159,8 +159,8 @@ class Conv2d(Operation):
     def describe(self, call: Call) -> str:
         return describe(call, self.name)
 
-    def alternatives(self, call: Call) -> Iterator[Alternative]:
-        return alternatives(call)
+    def alternatives(self, site: CallSite) -> Iterator[Alternative]:
+        return alternatives(site)
 
     def run(self, call: Call) -> Any:
         assert isinstance(call, ConvolutionCall)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tt_cnn.virtual.errors.card_error import CardError, fatal
@@ -12,24 +13,23 @@ from tt_cnn.virtual.ops.layout.untilize import plan_untilize
 from tt_cnn.virtual.ops.layout.untilize_with_unpadding import plan_untilize_with_unpadding
 from tt_cnn.virtual.ops.operation import Call, op
 from tt_cnn.virtual.ops.shape.pad.pad import plan_pad
+from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
 from tt_cnn.virtual.tensors.storage import HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
-from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet
-from tt_cnn.virtual.types.memory_config import MemoryConfig
+from tt_cnn.virtual.types.geometry import CoreRangeSet
+from tt_cnn.virtual.types.memory_config import L1_MEMORY_CONFIG, MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
+from tt_cnn.virtual.types.whole_tiles import cut_tiles, in_whole_tiles, is_whole_tiles
 
 
 def _check_whole_tiles(config: MemoryConfig) -> None:
     """Shards must be cut at tiles, whichever way the conversion goes."""
     shard = config.shard_spec
     if shard is not None:
-        fatal(
-            shard.shape[0] % TILE_SIZE == 0 and shard.shape[1] % TILE_SIZE == 0,
-            f"Physical shard shape ({shard.shape[0]}, {shard.shape[1]}) must be tile {{32, 32}} sized!",
-        )
+        fatal(is_whole_tiles(shard), cut_tiles(shard))
 
 
 def plan_to_layout(
@@ -145,6 +145,23 @@ class ToLayout(Relayout):
             return host_to_layout(x, layout, call.attributes["pad_value"])
         x.buffer(self.name)
         return x if x.layout is layout else None
+
+    def alternatives(self, site: CallSite) -> Iterator[Alternative]:
+        """Shards of whole tiles, where the ones asked for cut them."""
+        config: MemoryConfig = site.attributes["memory_config"] or site.specs[0].memory_config
+        shard = config.shard_spec
+        if shard is not None and not is_whole_tiles(shard):
+            whole = in_whole_tiles(shard)
+            grid, (height, width) = shard.grid.bounding_box().grid_size(), whole.shape
+            words = f"memory_config with shards of ({height}, {width}) on these {grid.x}x{grid.y} cores"
+            change = {"memory_config": config.with_shard_spec(whole)}
+            yield Alternative("shard shape", words, change, change)
+            given = site.specs[0]
+            if given.is_sharded:
+                moved = Spec(given.shape, given.dtype, given.layout, L1_MEMORY_CONFIG)
+                words = "its input after ttnn.to_memory_config(input, ttnn.L1_MEMORY_CONFIG)"
+                yield Alternative("input", words, {"memory_config": None}, {}, specs={0: moved})
+        yield from super().alternatives(site)
 
     def plan(self, planner: Planner, x: Slot, memory_config: MemoryConfig | None, **options: Any) -> list[Slot]:
         return [plan_to_layout(planner, x, config=memory_config, **options)]

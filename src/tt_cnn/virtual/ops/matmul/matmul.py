@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -10,12 +11,14 @@ from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
 from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value
 from tt_cnn.virtual.ops.eltwise.numbers import apply_activation, operand_in
 from tt_cnn.virtual.ops.matmul.activation import activation_of
+from tt_cnn.virtual.ops.matmul.alternatives import alternatives
 from tt_cnn.virtual.ops.matmul.configs import Activation, ProgramConfig, frozen_config
 from tt_cnn.virtual.ops.matmul.numbers import product_value
 from tt_cnn.virtual.ops.matmul.plan import ADD, MatmulRequest, plan_matmul
 from tt_cnn.virtual.ops.matmul.problem import Problem, resolve_compute
 from tt_cnn.virtual.ops.matmul.program import MatmulProgram
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType
@@ -58,6 +61,10 @@ class _Product(Operation):
             compute=compute_kernel_config,
             **rest,
         )
+
+    def alternatives(self, site: CallSite) -> Iterator[Alternative]:
+        yield from super().alternatives(site)
+        yield from alternatives(site)
 
     # --- plan -----------------------------------------------------------------------------------------------------
 

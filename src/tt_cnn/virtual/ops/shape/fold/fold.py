@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -21,6 +21,7 @@ from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
 from tt_cnn.virtual.ops.shape.shards import L1_INTERLEAVED, for_whole_grid, lacks_shards
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow, whole
+from tt_cnn.virtual.planning.alternatives import TIME, Alternative, CallSite
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import BLOCK, HEIGHT, WIDTH, Layout, ShardOrientation
@@ -179,6 +180,18 @@ class Fold(Operation):
             override=override_memory_config,
             collapse=collapse_output,
         )
+
+    def alternatives(self, site: CallSite) -> Iterator[Alternative]:
+        """By transposes, on more cores than the four of the default."""
+        yield from super().alternatives(site)
+        if not (site.attributes["transposes"] and site.specs[0].is_sharded):
+            return
+        columns, rows = site.card.grid
+        for height in range(rows, 0, -1):
+            grid = CoreRangeSet([CoreRange((0, 0), (columns - 1, height - 1))])
+            if grid.num_cores() > site.attributes["grid"].num_cores():
+                words = f"grid_size to {columns}x{height} cores"
+                yield Alternative("fold grid", words, {"grid": grid}, {"grid_size": grid}, TIME)
 
     def plan(
         self,
