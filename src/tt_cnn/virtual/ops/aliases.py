@@ -1,6 +1,6 @@
 """Keywords that mean the same: names of other signatures of this version, and spellings of older versions.
 
-The latter work with a DeprecationWarning. One table for all ops and for Conv2dConfig: the name, and for each old keyword
+The latter work with a DeprecationWarning. One table for all ops and for Conv2dConfig: the name, and for each old word
 the one that took its place, or None where TT-NN dropped it because it no longer changes anything. (The dtypes of a
 convolution's input and output are those of its tensor and of `conv2d(dtype=)`.)
 """
