@@ -59,6 +59,26 @@ def test_differences_are_said_in_words(both: dict[str, Recording]) -> None:
     assert "the real library" in result.stdout and "the virtual card" in result.stdout
 
 
+@pytest.mark.parametrize("card", ["p150", "n150-8x7"])
+def test_unlike_cards_are_not_compared(both: dict[str, Recording], card: str) -> None:
+    result = run("--live", PROGRAM, *PYTHON, "--card", card)
+    assert result.exit_code == 2 and not result.stdout
+    assert f"--card {card} is" in result.stderr
+    assert "but the real library ran on WORMHOLE_B0 with 1 chip and a grid of 8x8 cores" in result.stderr
+
+
+@pytest.mark.parametrize("card", ["n150", "n300"])
+def test_a_like_card_may_be_named(both: dict[str, Recording], card: str) -> None:
+    result = run("--live", PROGRAM, *PYTHON, "--card", card)
+    assert result.exit_code == 0 and f"ttnn 0.81.1 on {card}, mocked" in result.stdout
+
+
+def test_a_card_that_does_not_exist_is_told_before_anything_runs(both: dict[str, Recording]) -> None:
+    both.clear()
+    result = run("--live", PROGRAM, *PYTHON, "--card", "n151")
+    assert result.exit_code == 2 and "card is 'n151'; the virtual cards are n150" in result.stderr
+
+
 def test_a_refusal_of_both_is_told(both: dict[str, Recording]) -> None:
     for side in both.values():
         side.status, side.error, side.message = "error", "RuntimeError", "Out of Memory: Not enough space"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.virtual.stand_in import StandIn
 from tt_cnn.conformance.agreement import compare
-from tt_cnn.conformance.answer import Answer
+from tt_cnn.conformance.answer import Answer, answer
+from tt_cnn.conformance.making import zeros
+from tt_cnn.conformance.planning_card import PlanningCard
+from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.planning.happenings import Taken
 from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import CircularBuffer, Slot, Step
 from tt_cnn.virtual.planning.slots import AllocateConfig
@@ -81,18 +85,33 @@ def test_what_else_came_back_is_compared() -> None:
 def test_every_allocation_of_a_step_is_compared_and_of_tables_the_size_only() -> None:
     step = recorded()["ops"][0]
     known = [[0, 1024, 2048, 0, "INTERLEAVED"], [3, 1499104, 32, 64, "HEIGHT_SHARDED"]]
-    mine = accepted()
-    table = AllocateConfig(32, 64, 7)
-    placed_step = mine.steps[0]
-    placed_step.step = replace(placed_step.step, configs=(table,))
-    placed_step.allocated = [
-        (SLOT.spec, Place(BufferType.DRAM, 1024, 2048)),
-        (None, Place(BufferType.L1_SMALL, 1499000, 32)),
+    own = [
+        Taken(Place(BufferType.DRAM, 1024, 2048), SLOT),
+        Taken(Place(BufferType.L1_SMALL, 1499000, 32), table=AllocateConfig(32, 64, 7)),
     ]
+    mine = accepted(allocations=[own])
     assert compare(recorded(ops=[step | {"buffers": known}]), mine)["allocations"].agrees
     for wrong in ([0, 1056, 2048, 0, "INTERLEAVED"], [0, 1024, 4096, 0, "INTERLEAVED"]):
         assert not compare(recorded(ops=[step | {"buffers": [wrong, known[1]]}]), mine)["allocations"].agrees
     assert not compare(recorded(ops=[step | {"buffers": known[:1]}]), mine)["allocations"].agrees
+
+
+def test_a_table_in_dram_is_a_tensor() -> None:
+    step = recorded()["ops"][0] | {"buffers": [[0, 1024, 2048, 0, "INTERLEAVED"]]}
+    table = AllocateConfig(2048, 12, 7, BufferType.DRAM, spec=SLOT.spec)
+    mine = accepted(allocations=[[Taken(Place(BufferType.DRAM, 1024, 2048), table=table)]])
+    assert compare(recorded(ops=[step]), mine)["allocations"].agrees
+
+
+def test_a_step_has_its_outputs_and_tables_and_not_what_the_call_gave_it() -> None:
+    """A reshape of tiles takes memory for its output and its map; an add in place takes none."""
+    card = PlanningCard("n150")
+    x = zeros(card, [1, 1, 96, 80], DataType.BFLOAT16, Layout.TILE)
+    found = answer(card, partial(ttnn.reshape, x, (1, 1, 80, 96)))
+    ((output, table),) = found.allocations
+    assert output.slot is not None and output.slot.spec.shape == Shape([1, 80, 96])
+    assert table.table is not None and table.place.buffer_type is BufferType.DRAM
+    assert answer(card, partial(ttnn.add_, x, 1.0)).allocations == [[]]
 
 
 def test_a_name_that_neither_library_has_agrees() -> None:

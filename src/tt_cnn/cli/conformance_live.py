@@ -38,7 +38,9 @@ Python = Annotated[
 ]
 Card = Annotated[
     str | None,
-    typer.Option("--card", help="--live: the virtual card. [default: the one like the real card]", show_default=False),
+    typer.Option(
+        "--card", help="--live: the virtual card; it must be like the real one. [default: that one]", show_default=False
+    ),
 ]
 Resolution = Annotated[
     str | None,

@@ -11,14 +11,12 @@ from typing import Any
 
 from tt_cnn.conformance.answer import Answer, Ranges, ranges_of
 from tt_cnn.conformance.verdict import Verdict
-from tt_cnn.virtual.planning.placement import Place, PlacedStep
+from tt_cnn.virtual.planning.happenings import Taken
+from tt_cnn.virtual.planning.placement import PlacedStep
 from tt_cnn.virtual.types.enums import BufferType
-from tt_cnn.virtual.types.tensor_spec import Spec
 
 PEAK_TOLERANCE = 0.02
 _L1_SMALL = int(BufferType.L1_SMALL.value)
-_OUTPUT_OF_THE_CALLER = ("Copy", "InterleavedToSharded", "Move", "Reshard")
-"""Steps whose output may be allocated before they begin, by what calls them; then the recordings do not have it."""
 _REFUSED = ("error", "input_error")
 _FAILED = ("crash", "timeout")
 """The library ended the process, or never answered: any clear refusal is right."""
@@ -121,46 +119,31 @@ def _allocations(recorded: dict[str, Any], found: Answer) -> Verdict | None:
     steps = recorded.get("ops", [])
     if not any("buffers" in step for step in steps) or len(steps) != len(found.steps):
         return None
-    pairs = []
-    for step, placed in zip(steps, found.steps, strict=True):
-        known = [[k, 0 if k == _L1_SMALL else a, *more] for k, a, *more in step["buffers"]]
-        pairs.append(([step["op"], known], [placed.step.op, _allocated(placed, known)]))
-    return _same([known for known, _ in pairs], [mine for _, mine in pairs])
-
-
-def _allocated(placed: PlacedStep, known: list[Any]) -> list[Any]:
-    """What the step allocates itself: its outputs and tables, and of what came before it all that was recorded.
-
-    Before a step a call allocates tensors that are no step's output (prepared weights).
-    """
-    outputs = [] if placed.step.op in _OUTPUT_OF_THE_CALLER else [slot.spec for slot in placed.step.outputs]
-    cores = iter(config.cores for config in placed.step.configs)
-    found = [
-        (
-            _allocation(spec, place, next(cores) if spec is None else _cores_with_data(spec)),
-            spec is None or any(spec is output for output in outputs),
-        )
-        for spec, place in placed.allocated
+    known = [
+        [step["op"], [[k, 0 if k == _L1_SMALL else a, *more] for k, a, *more in step["buffers"]]] for step in steps
     ]
-    others = list(known)
-    for allocation, own in found:
-        if own and allocation in others:
-            others.remove(allocation)
-    return [allocation for allocation, own in found if own or allocation in others]
+    mine = [
+        [placed.step.op, [_allocation(taken) for taken in own]]
+        for placed, own in zip(found.steps, found.allocations, strict=True)
+    ]
+    return _same(known, mine)
 
 
-def _cores_with_data(spec: Spec) -> int:
-    return 0 if spec.memory_config.shard_spec is None else spec.shards_with_data
-
-
-def _allocation(spec: Spec | None, place: Place, cores: int) -> list[Any]:
-    """Tables (`spec` None) have a row for each core in L1_SMALL, and are interleaved in DRAM."""
+def _allocation(taken: Taken) -> list[Any]:
+    """[type, address, bytes a bank, cores, layout], as recordings have it."""
+    place = taken.place
     kind = int(place.buffer_type.value)
-    if spec is None:
-        layout, cores = ("HEIGHT_SHARDED", cores) if kind == _L1_SMALL else ("INTERLEAVED", 0)
-    else:
-        layout = spec.memory_config.memory_layout.name
-    return [kind, 0 if kind == _L1_SMALL else place.address, place.bank_bytes, cores, layout]
+    return [kind, 0 if kind == _L1_SMALL else place.address, place.bank_bytes, *_cores_and_layout(taken)]
+
+
+def _cores_and_layout(taken: Taken) -> tuple[int, str]:
+    """Tables that are no tensors have a row for each core."""
+    if taken.table is not None and taken.table.spec is None:
+        return taken.table.cores, "HEIGHT_SHARDED"
+    spec = taken.table.spec if taken.table is not None else taken.slot.spec if taken.slot is not None else None
+    assert spec is not None, "memory that a step takes is a tensor's or a table's"
+    sharded = spec.memory_config.shard_spec is not None
+    return spec.shards_with_data if sharded else 0, spec.memory_config.memory_layout.name
 
 
 def _by_step(

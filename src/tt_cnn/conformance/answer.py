@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from tt_cnn.conformance.peak import dry_peak, peak_of
-from tt_cnn.conformance.planning_card import PlanningCard
+from tt_cnn.conformance.planning_card import Began, PlanningCard
 from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.planning.happenings import Entered, Happening, Ran, Taken
 from tt_cnn.virtual.planning.placement import PlacedStep
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import StorageType
@@ -35,6 +36,8 @@ class Answer:
     rest: list[Any] = field(default_factory=list)
     """What else came back: numbers, None."""
     steps: list[PlacedStep] = field(default_factory=list)
+    allocations: list[list[Taken]] = field(default_factory=list)
+    """Memory that each step takes itself: for its outputs, and for the tables of its program."""
     peak: dict[str, int] = field(default_factory=dict)
     graph_peak: dict[str, int] = field(default_factory=dict)
     """As the graph of a dry run has it; of a refused call, up to the refusal."""
@@ -78,6 +81,8 @@ def _answer(card: PlanningCard, call: Call) -> Answer:
     except Exception as error:
         return Answer("broken", f"{type(error).__name__}: {error}")
     values = list(_flat(returned))
+    happened = card.happenings[start:]
+    steps = [step for command in commands for step in command.steps]
     tensors = [one for one in values if isinstance(one, Tensor)]
     first = tensors[0] if tensors else None
     return Answer(
@@ -86,11 +91,26 @@ def _answer(card: PlanningCard, call: Call) -> Answer:
         address=None if first is None else _address(first),
         more=[_with_address(one) for one in tensors[1:]],
         rest=[one for one in values if not isinstance(one, Tensor)],
-        steps=[step for command in commands for step in command.steps],
-        peak=peak_of(card.happenings[start:]),
+        steps=steps,
+        allocations=_own_allocations(steps, happened),
+        peak=peak_of(happened),
         tensor=first,
         returned=returned,
     )
+
+
+def _own_allocations(steps: list[PlacedStep], happened: Iterable[Happening | Began]) -> list[list[Taken]]:
+    """What was taken between the call of each device operation and the run of its program."""
+    own: dict[int, list[Taken]] = {}
+    entered: list[Taken] | None = None
+    for one in happened:
+        if isinstance(one, Entered):
+            entered = own[id(one.placed)] = []
+        elif isinstance(one, Ran):
+            entered = None
+        elif isinstance(one, Taken) and entered is not None:
+            entered.append(one)
+    return [own[id(step)] for step in steps]
 
 
 def _refused(error: Exception) -> Answer:

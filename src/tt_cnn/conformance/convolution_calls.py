@@ -41,7 +41,7 @@ def conv2d_config(options: Case) -> Any:
     activation = options.get("activation")
     return look_up("Conv2dConfig")(
         weights_dtype=dtype(options["weights_dtype"]),
-        shard_layout=SHARD_LAYOUTS[options["shard_layout"]],
+        shard_layout=None if options["shard_layout"] == "auto" else SHARD_LAYOUTS[options["shard_layout"]],
         activation=fused("relu" if activation is True else activation or None),
         **given,
     )

@@ -30,14 +30,14 @@ from tt_cnn.virtual.types import (
     init_device_compute_kernel_config,
 )
 
-_INTERLEAVED = {"dram": DRAM_MEMORY_CONFIG, "l1": L1_MEMORY_CONFIG}
+INTERLEAVED = {"dram": DRAM_MEMORY_CONFIG, "l1": L1_MEMORY_CONFIG}
 _STRATEGIES = {"height": ShardStrategy.HEIGHT, "width": ShardStrategy.WIDTH, "block": ShardStrategy.BLOCK}
 SHARD_LAYOUTS = {
     "height": TensorMemoryLayout.HEIGHT_SHARDED,
     "width": TensorMemoryLayout.WIDTH_SHARDED,
     "block": TensorMemoryLayout.BLOCK_SHARDED,
-    "auto": None,
 }
+"""By the words of recordings."""
 
 
 def look_up(name: str) -> Any:
@@ -62,8 +62,8 @@ def flipped(layout: Layout) -> Layout:
 def memory_config(memory: dict[str, Any], shape: Sequence[int], shard_width: int | None = None) -> MemoryConfig:
     """A recorded `memory` for a tensor; `shard_width` replaces the width of a shard that is given."""
     kind = memory["kind"]
-    if kind in _INTERLEAVED:
-        return _INTERLEAVED[kind]
+    if kind in INTERLEAVED:
+        return INTERLEAVED[kind]
     shard = memory.get("shard")
     if shard is not None and shard_width is not None:
         shard = [shard[0], shard_width]
@@ -85,9 +85,9 @@ def zeros(
     return Tensor.on_device(spec, card.give(spec))
 
 
-def host_zeros(shape: Sequence[int], kind: DataType = DataType.FLOAT32) -> Tensor:
+def host_zeros(shape: Sequence[int], kind: DataType = DataType.FLOAT32, layout: Layout = Layout.ROW_MAJOR) -> Tensor:
     """A host tensor of one zero seen many times: weights of a plan may be large and are never looked at."""
-    spec = Spec(Shape(shape), kind, Layout.ROW_MAJOR)
+    spec = Spec(Shape(shape), kind, layout)
     return Tensor.on_host(spec, HostStorage([torch.zeros((), dtype=CARRIER[kind]).expand(tuple(shape))]))
 
 

@@ -10,38 +10,24 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import torch
-
 from tt_cnn.conformance.answer import Answer, Call, attempt
-from tt_cnn.conformance.making import dtype, look_up, zeros
+from tt_cnn.conformance.making import INTERLEAVED, SHARD_LAYOUTS, dtype, host_zeros, look_up, zeros
 from tt_cnn.conformance.planning_card import PlanningCard
-from tt_cnn.virtual.tensors.storage import CARRIER, HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import (
-    DRAM_MEMORY_CONFIG,
-    L1_MEMORY_CONFIG,
     BufferType,
     CoreCoord,
     CoreRange,
     CoreRangeSet,
     Layout,
     MemoryConfig,
-    Shape,
     ShardOrientation,
     ShardSpec,
-    Spec,
-    TensorMemoryLayout,
     init_device_compute_kernel_config,
 )
 
 Case = dict[str, Any]
 Tensors = Mapping[int | str, Tensor]
-_INTERLEAVED = {"dram": DRAM_MEMORY_CONFIG, "l1": L1_MEMORY_CONFIG}
-_SHARDED = {
-    "height": TensorMemoryLayout.HEIGHT_SHARDED,
-    "width": TensorMemoryLayout.WIDTH_SHARDED,
-    "block": TensorMemoryLayout.BLOCK_SHARDED,
-}
 
 
 def prepare_call(card: PlanningCard, case: Case) -> Call:
@@ -87,21 +73,20 @@ def _inputs(card: PlanningCard, case: Case) -> Tensors:
 def _input(card: PlanningCard, given: Case) -> Tensor:
     kind, layout = dtype(given["dtype"]), Layout[given["layout"]]
     if given.get("host"):
-        zero = torch.zeros((), dtype=CARRIER[kind]).expand(tuple(given["shape"]))
-        return Tensor.on_host(Spec(Shape(given["shape"]), kind, layout), HostStorage([zero]))
+        return host_zeros(given["shape"], kind, layout)
     return zeros(card, given["shape"], kind, layout, read_memory(given["memory"]))
 
 
 def read_memory(memory: Case) -> MemoryConfig:
     kind = memory["kind"]
-    if kind in _INTERLEAVED:
-        return _INTERLEAVED[kind]
+    if kind in INTERLEAVED:
+        return INTERLEAVED[kind]
     buffer_type = BufferType[memory.get("buffer", "L1")]
     if "shard" not in memory:
-        return MemoryConfig(_SHARDED[kind], buffer_type)
+        return MemoryConfig(SHARD_LAYOUTS[kind], buffer_type)
     cores = [CoreRange(CoreCoord(*start), CoreCoord(*end)) for start, end in memory["ranges"]]
     shard = ShardSpec(CoreRangeSet(cores), memory["shard"], ShardOrientation[memory["orient"]])
-    return MemoryConfig(_SHARDED[kind], buffer_type, shard)
+    return MemoryConfig(SHARD_LAYOUTS[kind], buffer_type, shard)
 
 
 def read_value(value: Any, card: PlanningCard, tensors: Tensors) -> Any:

@@ -60,6 +60,19 @@ def test_a_dry_run_that_takes_another_way_leaves_staging_unknown() -> None:
     assert all(step.staging is None for step in steps)
 
 
+def test_a_step_with_another_program_in_the_dry_run_has_no_staging_and_no_peak() -> None:
+    """Matmul chooses its program by the free L1, and a dry run takes none (seen in attention on an n150)."""
+    steps, calls = read_steps(graphs()["NORMAL"])
+    dry = read_steps(graphs()["NO_DISPATCH"])[0]
+    dry[0].factory = "Another"
+    note = with_dry_run(steps, calls, dry, graphs()["peaks"])
+    assert note == "1 steps have another program in a dry run: staging and peak"
+    assert steps[0].staging is None and calls[steps[0].call].peak is None
+    others = {step.call for step in steps if step.op != "Move"} - {steps[0].call}
+    assert others and all(calls[call].peak is not None for call in others)
+    assert all(s.staging is not None for s in steps if s.call in others and s.op != "Move")
+
+
 def test_calls_are_graphs_of_their_own() -> None:
     parts = list(call_graphs(graphs()["NO_DISPATCH"]))
     assert len(parts) == len(graphs()["peaks"])

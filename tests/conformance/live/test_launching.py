@@ -111,5 +111,5 @@ def test_values_that_a_function_returns(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_virtual_card_is_that_of_the_real_one() -> None:
     assert card_like(CardFacts("WORMHOLE_B0", (8, 8))) == "n150"
     assert card_like(CardFacts("BLACKHOLE", (11, 10))) == "p150"
-    with pytest.raises(NoSuchCard, match=r"BLACKHOLE with 1 chip and a grid of 13x10.*--card compares"):
+    with pytest.raises(NoSuchCard, match=r"BLACKHOLE with 1 chip and a grid of 13x10.*--card NAME-COLUMNSxROWS"):
         card_like(CardFacts("BLACKHOLE", (13, 10)))

@@ -277,6 +277,18 @@ def test_older_spellings_warn(card: Any) -> None:
         ttnn.leaky_relu(a, slope=0.1, negative_slope=0.2)
 
 
+def test_numbers_may_be_given_by_the_name_of_their_signature(card: Any) -> None:
+    a = on_card(card, torch.randn(1, 1, 32, 32))
+    for op, name in (("maximum", "input_b"), ("minimum", "input_b"), ("div", "value"), ("fmod", "scalar")):
+        call = getattr(ttnn, op)
+        assert torch.equal(held(call(a, **{name: 2.0})), held(call(a, 2.0)))
+        with pytest.raises(TypeError):
+            call(a, 2.0, **{name: 2.0})
+    ttnn.sub_(input_tensor_a=a, input_tensor_b=1.0)
+    with pytest.raises(TypeError):
+        ttnn.sub_(input_a=a, input_b=1.0)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "bfloat8_b", "float32", "int32"])
 def test_where_chooses(card: Any, dtype: str) -> None:
     mask = torch.randint(0, 2, (1, 1, 32, 64)).float()

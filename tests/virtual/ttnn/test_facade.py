@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.ops.operation import OPERATIONS
@@ -15,7 +16,7 @@ from tt_cnn.virtual.ttnn.missing import MissingName, real_names, unknown
 
 def test_every_name_of_the_facade_is_a_name_of_the_library() -> None:
     ours = {name for name in dir(ttnn) if not name.startswith("_")}
-    helpers = {"config", "missing", "ops", "sys", "resolver", "VERSION", "ttnn", "types"}
+    helpers = {"config", "missing", "older", "ops", "sys", "resolver", "VERSION", "ttnn", "types"}
     unreal = {name for name in ours - helpers if name not in real_names()}
     assert not unreal - set(OPERATIONS)
 
@@ -40,6 +41,27 @@ def test_a_name_that_is_not_there_yet_is_named(dotted: str) -> None:
     assert not hasattr(found, last)
     with pytest.raises(MissingName, match=rf"ttnn\.{dotted} is an? \w+ of TT-NN 0\.81\.1"):
         getattr(found, last)
+
+
+def test_older_names_work_and_warn() -> None:
+    weights = torch.randn(48, 40, 1, 1)
+    with pytest.warns(DeprecationWarning, match=r"ttnn\.convert_conv_weight_tensor_to_tiled_layout is not in TT-NN"):
+        convert = ttnn.convert_conv_weight_tensor_to_tiled_layout
+    matrix = convert(ttnn.from_torch(weights, dtype=ttnn.float32), 1, 2, output_dtype=ttnn.bfloat16)
+    assert matrix.layout == ttnn.TILE_LAYOUT and matrix.dtype == ttnn.bfloat16
+    found = ttnn.to_torch(matrix).float()
+    assert found.shape == (1, 1, 64, 64)
+    assert torch.equal(found[0, 0, :40, :48], weights[:, :, 0, 0].T.bfloat16().float())
+    assert not found[0, 0, 40:].any() and not found[0, 0, :, 48:].any()
+    assert "convert_conv_weight_tensor_to_tiled_layout" not in dir(ttnn)
+
+
+def test_windows_come_before_channels_in_the_rows_of_a_converted_weight() -> None:
+    weights = torch.arange(2 * 3 * 2 * 2).reshape(2, 3, 2, 2).float()
+    with pytest.warns(DeprecationWarning):
+        convert = ttnn.convert_conv_weight_tensor_to_tiled_layout
+    found = ttnn.to_torch(convert(ttnn.from_torch(weights, dtype=ttnn.float32), 1, 1))[0, 0]
+    assert found[4, 1] == weights[1, 1, 0, 1]  # row 4: the second place of the window's first row, channel 1
 
 
 def test_a_missing_name_is_both_kinds_of_error() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 from tt_cnn.conformance.live.recording import LiveCall, LiveStep, Memory, Ranges
@@ -189,8 +190,9 @@ def with_dry_run(
 ) -> str:
     """Add to the steps and calls of a run what only a dry run of the same program tells: staging, borrowed, peaks.
 
-    `peaks` are those of the calls that dispatched something. Returns why not where the dry run took another way; the
-    steps then say that their staging is not known.
+    `peaks` are those of the calls that dispatched something. Returns why not where the dry run took another way, as a
+    whole or with another program for a step (a dry run takes no memory, so more of L1 is free when a program is
+    chosen); such steps then say that their staging is not known, and their calls that their peak is not.
     """
     for step in steps:
         step.staging = None
@@ -198,16 +200,18 @@ def with_dry_run(
     others = [step for step in dry if step.op != _MOVE]
     if [step.op for step in dispatched] != [step.op for step in others]:
         return f"a dry run took another way ({len(others)} steps beside moves, {len(dispatched)} in the run)"
-    for step, other in zip(dispatched, others, strict=True):
+    alike = [step.factory == other.factory for step, other in zip(dispatched, others, strict=True)]
+    for step, other in compress(zip(dispatched, others, strict=True), alike):
         step.staging = other.staging
         if not step.cbs and other.cbs:
             step.cbs = [[None, size, borrowed, cores] for _, size, borrowed, cores in other.cbs]
     dispatching = sorted({step.call for step in dispatched})
     if len(peaks) != len(dispatching):
         return f"a dry run has {len(peaks)} calls where the run has {len(dispatching)}, so peaks are not known"
+    unlike = {step.call for step, same in zip(dispatched, alike, strict=True) if not same}
     for call, peak in zip(dispatching, peaks, strict=True):
-        calls[call].peak = peak
-    return ""
+        calls[call].peak = None if call in unlike else peak
+    return f"{alike.count(False)} steps have another program in a dry run: staging and peak" if unlike else ""
 
 
 def call_graphs(graph: Sequence[Node]) -> Iterator[list[Node]]:

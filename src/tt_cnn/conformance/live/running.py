@@ -19,11 +19,15 @@ from tt_cnn.conformance.live.launching import LiveError, Recorded, ask_cases, re
 from tt_cnn.conformance.live.programs import ProgramOptions
 from tt_cnn.conformance.live.recording import CardFacts
 from tt_cnn.conformance.statistics import pcc
-from tt_cnn.virtual.arch import CARDS
+from tt_cnn.virtual.arch import CARDS, Card, card_by_name
 
 
 class NoSuchCard(LiveError):
-    """No virtual card is like the real one."""
+    """No virtual card is like the real one, or none has the name that was asked for."""
+
+
+class UnlikeCards(LiveError):
+    """The virtual card that was asked for is not like the real one: other cores, so other plans."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,10 @@ class LiveRun:
 
 
 def run_both(program: str, options: LiveOptions) -> LiveRun:
+    asked = None if options.card is None else _named(options.card)
     python = real_interpreter(options.python)
     real = record(program, options.program, python=python, library="ttnn", program_cache=options.program_cache)
-    card = options.card or card_like(real.recording.card)
+    card = card_like(real.recording.card) if asked is None else _if_like(asked, real.recording.card)
     virtual = record(
         program,
         options.program,
@@ -129,15 +134,38 @@ def write_corpora(
 
 
 def card_like(card: CardFacts) -> str:
-    """The virtual card with this architecture and grid; one chip of it where it has more."""
+    """The virtual card with this architecture, grid and number of chips."""
     for name, virtual in CARDS.items():
         if virtual.arch.name == card.arch and virtual.grid == card.grid and virtual.chips == card.chips:
             return name
     known = ", ".join(f"{n} ({c.arch.name}, {c.grid[0]}x{c.grid[1]})" for n, c in CARDS.items())
     raise NoSuchCard(
-        f"no virtual card is like the real one: {card.arch} with {card.chips} chip{'s' * (card.chips > 1)} and a grid "
-        f"of {card.grid[0]}x{card.grid[1]} cores; there are {known}. --card compares with one of these anyway"
+        f"no virtual card is like the real one: {_described(card)}; there are {known}. --card NAME-COLUMNSxROWS gives "
+        "one of these another grid"
     )
+
+
+def _named(name: str) -> Card:
+    try:
+        return card_by_name(name)
+    except ValueError as error:
+        raise NoSuchCard(f"--card: {error}") from error
+
+
+def _if_like(asked: Card, card: CardFacts) -> str:
+    """The name of a virtual card that was asked for; a program may open fewer chips than it has."""
+    if (asked.arch.name, asked.grid) == (card.arch, card.grid) and asked.chips >= card.chips:
+        return asked.name
+    raise UnlikeCards(
+        f"--card {asked.name} is {_described(CardFacts(asked.arch.name, asked.grid, asked.chips))}, but the real "
+        f"library ran on {_described(card)}: their plans differ by nature. Without --card the virtual card is the one "
+        "like the real one"
+    )
+
+
+def _described(card: CardFacts) -> str:
+    chips = f"{card.chips} chip{'s' * (card.chips > 1)}"
+    return f"{card.arch} with {chips} and a grid of {card.grid[0]}x{card.grid[1]} cores"
 
 
 def compare_values(real: Recorded, virtual: Recorded) -> list[ValueAgreement]:

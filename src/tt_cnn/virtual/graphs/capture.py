@@ -201,7 +201,7 @@ class Capture:
         nodes, table = self.nodes, taken.table
         assert table is not None
         form = form_of_table(table)
-        spec = Spec(Shape((table.cores, form.page_bytes // 2)), DataType.UINT16, Layout.ROW_MAJOR)
+        spec = table.spec or Spec(Shape((table.cores, form.page_bytes // 2)), DataType.UINT16, Layout.ROW_MAJOR)
         nodes.begin(_TO_DEVICE, [f"Tensor({spec.shape})", "device", ""])
         nodes.host_input(spec)
         nodes.allocated(device, taken.place, form)

@@ -238,6 +238,8 @@ def form_of(spec: Spec) -> Form:
 
 
 def form_of_table(table: AllocateConfig) -> Form:
-    """One row a core."""
+    """Of a tensor in DRAM, or of one row a core."""
+    if table.spec is not None:
+        return form_of(table.spec)
     row = table.row_bytes or table.bank_bytes
     return Form("HEIGHT_SHARDED", row * table.cores, table.cores, row)

@@ -1,8 +1,8 @@
-"""Spellings of older TT-NN versions that programs still use. They work, with a DeprecationWarning.
+"""Keywords that mean the same: names of other signatures of this version, and spellings of older versions.
 
-One table for all ops and for Conv2dConfig: the name, and for each old keyword the one that took its place, or None
-where TT-NN dropped it because it no longer changes anything. (The dtypes of a convolution's input and output are those
-of its tensor and of `conv2d(dtype=)`.)
+The latter work with a DeprecationWarning. One table for all ops and for Conv2dConfig: the name, and for each old word
+the one that took its place, or None where TT-NN dropped it because it no longer changes anything. (The dtypes of a
+convolution's input and output are those of its tensor and of `conv2d(dtype=)`.)
 """
 
 from __future__ import annotations
@@ -22,6 +22,32 @@ KEYWORDS: dict[str, dict[str, str | None]] = {
     "divide": {"use_legacy": None, "accurate_mode": None},
     "div": {"use_legacy": None, "accurate_mode": None},
 }
+
+
+_SECOND_NUMBER = {"input_b": "input_tensor_b"}
+OVERLOADS: dict[str, dict[str, str]] = {
+    "maximum": _SECOND_NUMBER,
+    "minimum": _SECOND_NUMBER,
+    "rsub": _SECOND_NUMBER,
+    "bitwise_and": _SECOND_NUMBER,
+    "bitwise_or": _SECOND_NUMBER,
+    "bitwise_xor": _SECOND_NUMBER,
+    "bitwise_left_shift": _SECOND_NUMBER,
+    "bitwise_right_shift": _SECOND_NUMBER,
+    "div": {"value": "input_tensor_b"},
+    "divide": {"value": "input_tensor_b"},
+    "floor_div": {"value": "input_tensor_b"},
+    "fmod": {"scalar": "input_tensor_b"},
+}
+"""Where TT-NN has a signature of its own for numbers, in which a parameter has another name."""
+
+
+def by_one_name(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of a call by the names of the signature for tensors."""
+    others = OVERLOADS.get(op)
+    if not others or others.keys().isdisjoint(keywords):
+        return keywords
+    return {others.get(name, name): value for name, value in keywords.items()}
 
 
 def current_spelling(op: str, keywords: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from tt_cnn.virtual.errors.card_error import CardError, DoesNotFit, HazardError,
 from tt_cnn.virtual.errors.failures import Failure
 from tt_cnn.virtual.memory.shard_grid import check_shard_grid
 from tt_cnn.virtual.numerics.formats import to_integer
-from tt_cnn.virtual.ops.aliases import current_spelling
+from tt_cnn.virtual.ops.aliases import by_one_name, current_spelling
 from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
 from tt_cnn.virtual.planning.placement import Place, Placement, as_if_it_fit
 from tt_cnn.virtual.planning.plan import Allocate, FreeMemory, Plan, Planner, Slot
@@ -192,7 +192,7 @@ class Operation:
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call's arguments by TT-NN's signature; a wrong name, number or type of them is TT-NN's TypeError."""
-        kwargs = current_spelling(self.name, kwargs)
+        kwargs = by_one_name(self.name, current_spelling(self.name, kwargs))
         if not takes(type(self).arguments, (self, *args), kwargs):
             raise TypeError(_signature_message(self, args, kwargs))
         for value in kwargs.values():

@@ -200,10 +200,14 @@ class Planner:
         lowest = self._simulated.lowest_after(self.actions)
         return (self.card.l1_size if lowest is None else lowest) - self.card.l1_base
 
-    def config_tensor(
-        self, bank_bytes: int, cores: int, buffer_type: BufferType = BufferType.L1_SMALL, row_bytes: int = 0
-    ) -> AllocateConfig:
-        return AllocateConfig(bank_bytes, cores, self._id(), buffer_type, row_bytes)
+    def table_on_cores(self, bank_bytes: int, cores: int, row_bytes: int = 0) -> AllocateConfig:
+        """A table of a program in L1_SMALL, a row for each core."""
+        return AllocateConfig(bank_bytes, cores, self._id(), row_bytes=row_bytes)
+
+    def table_in_dram(self, spec: Spec) -> AllocateConfig:
+        """A table of a program that is a tensor in DRAM."""
+        need = footprint(self.card, spec)
+        return AllocateConfig(need.bank_bytes, need.banks, self._id(), need.buffer_type, spec=spec)
 
     def dispatch(
         self,

@@ -18,7 +18,7 @@ class Slot(NamedTuple):
 
 
 class AllocateConfig(NamedTuple):
-    """A sliding-window table in L1_SMALL (or DRAM); it stays while the step's program is cached."""
+    """A table of a program: a row for each core in L1_SMALL, or a tensor in DRAM. It stays while the program does."""
 
     bank_bytes: int
     cores: int
@@ -26,6 +26,8 @@ class AllocateConfig(NamedTuple):
     buffer_type: BufferType = BufferType.L1_SMALL
     row_bytes: int = 0
     """Of one core's part, without what aligns it; 0 where that is not known."""
+    spec: Spec | None = None
+    """Of a tensor in DRAM, whose rows programs copy to their cores."""
 
 
 class CircularBuffer(NamedTuple):

@@ -6,6 +6,7 @@ is a `MissingName`, which names it.
 
 import sys
 from types import FunctionType as _FunctionType
+from typing import Any as _Any
 
 from tt_cnn.virtual import ops
 from tt_cnn.virtual.arguments.typed import typed as _typed
@@ -153,6 +154,7 @@ from tt_cnn.virtual.ttnn.distributed import open_mesh_device as open_mesh_device
 from tt_cnn.virtual.ttnn.distributed import replicate_tensor_to_mesh_mapper as replicate_tensor_to_mesh_mapper
 from tt_cnn.virtual.ttnn.distributed import shard_tensor_to_mesh_mapper as shard_tensor_to_mesh_mapper
 from tt_cnn.virtual.ttnn.missing import VERSION, resolver
+from tt_cnn.virtual.ttnn.older import older_name as _older_name
 from tt_cnn.virtual.ttnn.types import DRAM_MEMORY_CONFIG as DRAM_MEMORY_CONFIG
 from tt_cnn.virtual.ttnn.types import L1_BLOCK_SHARDED_MEMORY_CONFIG as L1_BLOCK_SHARDED_MEMORY_CONFIG
 from tt_cnn.virtual.ttnn.types import L1_HEIGHT_SHARDED_MEMORY_CONFIG as L1_HEIGHT_SHARDED_MEMORY_CONFIG
@@ -214,7 +216,11 @@ for _name, _function in _OPERATORS.items():  # behind the methods of tensors
     if isinstance(_function, _FunctionType):
         _OPERATORS[_name] = _typed(_function)
 
-__getattr__ = resolver("")
+_resolve = resolver("")
+
+
+def __getattr__(name: str) -> _Any:
+    return _older_name(name) or _resolve(name)
 
 
 def __dir__() -> list[str]:

@@ -283,7 +283,7 @@ for _name in ["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", 
 
 define("add_", "add", *_ACTIVATIONS, _fast(True), *_WHERE, in_place=True)
 _IN_PLACE = ("input_a", "input_b")
-define("subtract_ sub_", "subtract", *_ACTIVATIONS, _fast(True), *_WHERE, operands=_IN_PLACE, in_place=True)
+define("subtract_ sub_", "subtract", *_ACTIVATIONS, _fast(True), *_WHERE, in_place=True)
 define("multiply_ mul_", "multiply", *_ACTIVATIONS, _fast(False), *_WHERE, operands=_IN_PLACE, in_place=True)
 define("divide_ div_", "divide", *_ACTIVATIONS, _fast(False), *_WHERE, operands=_IN_PLACE, in_place=True)
 define("rsub_", "rsub", *_ACTIVATIONS, _fast(True), *_WHERE, operands=_IN_PLACE, in_place=True)

@@ -118,10 +118,11 @@ class Empty(_Created):
         shape: Sequence[int],
         dtype: DataType = DataType.BFLOAT16,
         layout: Layout = Layout.ROW_MAJOR,
-        *,
-        device: MeshDevice,
+        device: MeshDevice | None = None,
         memory_config: MemoryConfig = DRAM_MEMORY_CONFIG,
     ) -> Call:
+        if device is None:  # it has no default there, but parameters before it have
+            raise TypeError("ttnn.empty(): incompatible function arguments: it needs a device")
         return Call([], spec=Spec(Shape(shape), dtype, layout, memory_config), on=device)
 
     def make(self, **a: Any) -> Tensor:

@@ -19,9 +19,9 @@ from tt_cnn.virtual.tensors.tensor import Tensor
 class Stack(Operation):
     """Each tensor gets a dimension of one, along which they are joined."""
 
-    def arguments(self, tensors: Sequence[Tensor], dim: int) -> Call:
-        fatal(len(tensors) > 0, "Stack expects at least one tensor")
-        return Call(tensors, dim=int(dim))
+    def arguments(self, input_tensors: Sequence[Tensor], dim: int) -> Call:
+        fatal(len(input_tensors) > 0, "Stack expects at least one tensor")
+        return Call(input_tensors, dim=int(dim))
 
     def plan(self, planner: Planner, *inputs: Slot, dim: int) -> list[Slot]:
         scope = Temporaries(planner)

@@ -23,7 +23,7 @@ from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.compute_config import WormholeComputeKernelConfig
 from tt_cnn.virtual.types.enums import BufferType, DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, CoreRangeSet, Shape, div_up, round_up
-from tt_cnn.virtual.types.memory_config import ShardSpec
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, ShardSpec
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 ComputeKey = tuple[MathFidelity, bool, bool, bool]
@@ -163,11 +163,12 @@ def plan_table(planner: Planner, size: int, parallel: ParallelConfig, in_dram: b
 
 
 def table_in_l1_small(planner: Planner, size: int, cores: CoreRangeSet) -> AllocateConfig:
-    return planner.config_tensor(round_up(size, planner.card.l1_alignment), cores.num_cores(), row_bytes=size)
+    return planner.table_on_cores(round_up(size, planner.card.l1_alignment), cores.num_cores(), row_bytes=size)
 
 
 def table_in_dram(planner: Planner, size: int, cores_nhw: int) -> AllocateConfig:
     """A row of the table for each core along the height, dealt to the banks; programs copy the rows to their cores."""
-    banks = planner.card.dram_banks
-    bank_bytes = div_up(cores_nhw, banks) * round_up(size, planner.card.dram_alignment)
-    return planner.config_tensor(bank_bytes, banks, BufferType.DRAM)
+    entries = size // DataType.UINT16.element_bytes
+    return planner.table_in_dram(
+        Spec(Shape([cores_nhw, entries]), DataType.UINT16, Layout.ROW_MAJOR, DRAM_MEMORY_CONFIG)
+    )

@@ -78,13 +78,11 @@ def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape
     segments = map_segments(planner.card, tuple(spec.shape), tuple(logical))
     tiles = output.spec.volume // TILE_SIZE**2
     words = _WORDS_A_SEGMENT * segments
-    mapping = planner.allocate(map_spec(tiles, words))
     cores = workers_for(planner, tiles)
     tile = spec.dtype.tile_bytes
     buffers = (staging(words * 4, cores, name="map"), staging(tile, cores, name="input"), scratchpad(tile, cores))
     tiles_program = ReshapeTilesProgram(cores=cores, buffers=buffers)
-    planner.dispatch(tiles_program, [x], [output])
-    planner.free(mapping)
+    planner.dispatch(tiles_program, [x], [output], [planner.table_in_dram(map_spec(tiles, words))])
     return output
 
 
