@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import op_time_products as products
+from op_time_earlier import as_measured
 from op_time_rows import (
     Bench,
     NotReplayed,
@@ -24,6 +25,7 @@ from op_time_rows import (
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.ops.layout.move import APART, OVERLAP, plan_move
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -201,6 +203,8 @@ def _attention(bench: Bench) -> list[Step]:
     )
 
 
+_MOVES = {False: APART, True: OVERLAP}
+
 # --- data movement --------------------------------------------------------------------------------------------------
 
 
@@ -234,7 +238,10 @@ def _copy(bench: Bench) -> list[Step]:
 
 
 def _move(bench: Bench) -> list[Step]:
-    return bench.lab.plan("move", bench.input())
+    """By the strategy that was taken: it depends on what else was in memory."""
+    overlaps = bench.attributes["move_op_parallelization_strategy"].endswith("OVERLAP")
+    config = bench.output_config
+    return bench.lab.planned([bench.spec()], lambda planner, x: plan_move(planner, x, config, _MOVES[overlaps]))
 
 
 def _tilize_padding(bench: Bench) -> list[Step]:
@@ -368,7 +375,7 @@ def replayed(row: Row) -> tuple[Bench, list[Step], list[str]]:
         planned = make(bench)
     except CardError as error:
         raise NotReplayed(f"refused: {first_line(error)}") from error
-    steps = [step for step in planned if step.op in names]
+    steps = [as_measured(row, step) for step in planned if step.op in names]
     if not steps:
         raise NotReplayed(f"planned as {', '.join(step.op for step in planned) or 'nothing'}")
     return bench, steps, _differences(bench, steps[0])

@@ -187,7 +187,7 @@ def halo(bench: Bench) -> list[Step]:
             _window(a["config"]),
             snap_to_tile=is_true(a.get("is_out_tiled", False)),
             tables_in_dram=is_true(a.get("config_tensors_in_dram", False)),
-            padding_value=0,
+            padding_value=int(a.get("pad_val", 0)),
             compute=key,
         ),
     )

@@ -50,6 +50,8 @@ class Row:
     measure: str
     times: int
     """How often the call occurs in its source."""
+    date: str
+    """Begins with the year and, mostly, the month."""
     args: dict[str, Any]
     planned: dict[str, Any]
     virtual: dict[str, Any] | None
@@ -77,6 +79,7 @@ def _row(data: dict[str, Any]) -> Row:
         published_ns=ns,
         measure=data["measure"],
         times=data.get("n") or 1,
+        date=data["date"],
         args=data["args"],
         planned=data.get("planned") or {},
         virtual=data.get("virtual") if data["replayable"] else None,

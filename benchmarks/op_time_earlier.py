@@ -1,0 +1,86 @@
+"""Kernels that published rows were measured with and that 0.81.1 has no more.
+
+Rows of 2025 are timed by the loops that their kernels had. What changed since, all of it to be read in tt-metal's
+history:
+
+- `interleaved_to_sharded` of rows through scratch memory had one row under way at a time; pull request 33905 made it
+  four.
+- `tilize_with_val_padding` waited for each row that it read; now it waits once for 32.
+- The halo copied padding that is not zero in halves of a stick, now in whole sticks, and untilized rows of more than 8
+  tiles with the unpacker, now with the packer as all others. tt-llk's issue 131 has 393 cycles a tile on Wormhole and
+  512 on Blackhole for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from op_time_rows import Row
+
+from tt_cnn.virtual.cost.figures import Figures
+from tt_cnn.virtual.cost.network import Way, transaction_cycles
+from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.ops.layout.interleaved_to_sharded import InterleavedToShardedProgram
+from tt_cnn.virtual.ops.layout.tile_time import tilize_cycles
+from tt_cnn.virtual.ops.layout.tilize_with_val_padding import TilizeWithValPaddingProgram
+from tt_cnn.virtual.ops.layout.time import latency_cycles, moving_parts
+from tt_cnn.virtual.ops.sliding_window.halo import HaloProgram
+from tt_cnn.virtual.ops.sliding_window.time import ZEROS_BYTES, halo_cycles
+from tt_cnn.virtual.planning.program import Program, Step
+from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
+
+CHANGED = "2026"
+"""Rows dated before this were measured with the kernels below."""
+_WORMHOLE_GHZ = 1.0
+_UNPACK_UNTILIZE_CYCLES = {True: 393, False: 512}
+"""By whether the card is a Wormhole."""
+_WIDEST_PACKED = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRowUnderWay(InterleavedToShardedProgram):
+    """A row is read and waited for; its copy out of the scratch memory goes on while the next is read."""
+
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        if not self.through_scratch:
+            return super().time(step, figures)
+        source, shard = step.inputs[0].spec, step.outputs[0].spec.shard
+        size = shard.shape[1] * source.dtype.element_bytes
+        read = transaction_cycles(figures, Way.DRAM, size, figures.page_cycles)
+        copied = transaction_cycles(figures, Way.LOCAL, size)
+        return moving_parts(shard.shape[0] * (latency_cycles(source, figures) + read + copied), source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowByRow(TilizeWithValPaddingProgram):
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return tilize_cycles(self, step, figures, row_by_row=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierHalo(HaloProgram):
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        output = step.outputs[0].spec
+        width, stick = output.shard.shape[1], output.shard.shape[1] * output.dtype.element_bytes
+        untilize = figures.untilize_cycles
+        if div_up(width, TILE_SIZE) > _WIDEST_PACKED:
+            untilize = _UNPACK_UNTILIZE_CYCLES[figures.clock_ghz == _WORMHOLE_GHZ]
+        piece = ZEROS_BYTES if self.padding_value == 0 else stick // 2
+        return halo_cycles(self.window, step, figures, piece, untilize)
+
+
+_EARLIER: dict[type[Program], Callable[..., Program]] = {
+    InterleavedToShardedProgram: OneRowUnderWay,
+    TilizeWithValPaddingProgram: RowByRow,
+    HaloProgram: EarlierHalo,
+}
+
+
+def as_measured(row: Row, step: Step) -> Step:
+    """The step with the program that the row was measured with."""
+    kind = _EARLIER.get(type(step.program))
+    if kind is None or row.date >= CHANGED:
+        return step
+    program = kind(**{field.name: getattr(step.program, field.name) for field in fields(step.program)})
+    return replace(step, program=program)
