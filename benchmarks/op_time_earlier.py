@@ -1,7 +1,7 @@
 """Kernels that published rows were measured with and that 0.81.1 has no more.
 
-Rows of 2025 are timed by the loops that their kernels had. What changed since, all of it to be read in tt-metal's
-history:
+Rows that are older than a change are timed by the loops that their kernels had. What changed, all of it to be read in
+tt-metal's history:
 
 - `interleaved_to_sharded` of rows through scratch memory had one row under way at a time; pull request 33905 made it
   four.
@@ -9,29 +9,35 @@ history:
 - The halo copied padding that is not zero in halves of a stick, now in whole sticks, and untilized rows of more than 8
   tiles with the unpacker, now with the packer as all others. tt-llk's issue 131 has 393 cycles a tile on Wormhole and
   512 on Blackhole for it.
+- `BinaryNg` took shards that do not divide their tensor for interleaved ones: each tile went over the network.
+- The reshape of rows waited for each row that is not made of whole words, now for eight of them together, and had both
+  processors of a core at work on them (issue 50191).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from op_time_rows import Row
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
+from tt_cnn.virtual.ops.eltwise.binary_plan import BinaryProgram
+from tt_cnn.virtual.ops.eltwise.sharding import is_uneven
 from tt_cnn.virtual.ops.layout.interleaved_to_sharded import InterleavedToShardedProgram
 from tt_cnn.virtual.ops.layout.tile_time import tilize_cycles
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import TilizeWithValPaddingProgram
 from tt_cnn.virtual.ops.layout.time import latency_cycles, moving_parts
+from tt_cnn.virtual.ops.shape.reshape.program import ReshapeRowsProgram
+from tt_cnn.virtual.ops.shape.reshape.time import cut_rows_cycles
 from tt_cnn.virtual.ops.sliding_window.halo import HaloProgram
 from tt_cnn.virtual.ops.sliding_window.time import ZEROS_BYTES, halo_cycles
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 
-CHANGED = "2026"
-"""Rows dated before this were measured with the kernels below."""
 _WORMHOLE_GHZ = 1.0
 _UNPACK_UNTILIZE_CYCLES = {True: 393, False: 512}
 """By whether the card is a Wormhole."""
@@ -70,17 +76,39 @@ class EarlierHalo(HaloProgram):
         return halo_cycles(self.window, step, figures, piece, untilize)
 
 
-_EARLIER: dict[type[Program], Callable[..., Program]] = {
-    InterleavedToShardedProgram: OneRowUnderWay,
-    TilizeWithValPaddingProgram: RowByRow,
-    HaloProgram: EarlierHalo,
+@dataclass(frozen=True, kw_only=True)
+class EvenShardsOnly(BinaryProgram):
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        uneven = any(is_uneven(slot.spec) for slot in (*step.inputs, *step.outputs))
+        program = BinaryProgram(**_fields_of(self) | {"in_shards": self.in_shards and not uneven})
+        return program.time(step, figures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitsForEachRow(ReshapeRowsProgram):
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        source, output = step.inputs[0].spec.shape[-1], step.outputs[0].spec.shape[-1]
+        divisible = source % output == 0 or output % source == 0
+        return cut_rows_cycles(step, figures, processors=2 if divisible else 1, slots=1)
+
+
+_EARLIER: dict[type[Program], tuple[Callable[..., Program], str]] = {
+    InterleavedToShardedProgram: (OneRowUnderWay, "2026"),
+    TilizeWithValPaddingProgram: (RowByRow, "2026"),
+    HaloProgram: (EarlierHalo, "2026"),
+    BinaryProgram: (EvenShardsOnly, "2026"),
+    ReshapeRowsProgram: (WaitsForEachRow, "2026-07-17"),
 }
+"""What a program was, and until when."""
+
+
+def _fields_of(program: Program) -> dict[str, Any]:
+    return {field.name: getattr(program, field.name) for field in fields(program)}
 
 
 def as_measured(row: Row, step: Step) -> Step:
     """The step with the program that the row was measured with."""
-    kind = _EARLIER.get(type(step.program))
-    if kind is None or row.date >= CHANGED:
+    earlier, until = _EARLIER.get(type(step.program), (None, ""))
+    if earlier is None or row.date >= until:
         return step
-    program = kind(**{field.name: getattr(step.program, field.name) for field in fields(step.program)})
-    return replace(step, program=program)
+    return replace(step, program=earlier(**_fields_of(step.program)))

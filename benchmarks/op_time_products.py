@@ -23,6 +23,7 @@ from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.ops.conv2d.slice_steps import plan_padded_slice, plan_slice_write
 from tt_cnn.virtual.ops.conv2d.slices import Part
+from tt_cnn.virtual.ops.matmul.choice import subblock_params
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.planning.program import Step
@@ -290,9 +291,10 @@ def _gemm(bench: Bench) -> list[Step]:
     a, lab = bench.args, bench.lab
     compute = compute_config({"packer_l1_acc": True}, a["fidelity"])
     left, right = bench.input(0), bench.input(1)
-    if a["program_config"] == "auto":
-        return lab.plan("matmul", left, right, compute_kernel_config=compute)
     (m, k, n), (x, y) = (a["M"], a["K"], a["N"]), a["grid"]
+    if a["program_config"] == "auto":
+        line = _line_of_blocks(m // TILE_SIZE, n // TILE_SIZE, (x, y))
+        return lab.plan("matmul", left, right, program_config=line, compute_kernel_config=compute)
     in_shards, out_shards = is_true(a["in0"]["sharded"]), is_true(a["out"]["sharded"])
     tuning = _TUNED[in_shards, a["in0"]["dtype"]]
     divisor, parts_h, parts_w = tuning.get((m // y, k // x, n // x), (1, 1, 1))
@@ -322,6 +324,34 @@ def _gemm(bench: Bench) -> list[Step]:
         memory_config=block if out_shards else ttnn.DRAM_MEMORY_CONFIG,
         dtype=read_dtype(a["out"]["dtype"]),
         compute_kernel_config=compute,
+    )
+
+
+_BLOCK = 16
+
+
+def _line_of_blocks(rows: int, columns: int, grid: tuple[int, int]) -> Any:
+    """What the library of the tables chose for operands in DRAM, where it was no grid of cores.
+
+    It cut the output into blocks of 16 x 16 tiles and took a line of cores where they are one row or column of blocks.
+    Since pull request 49621 it does so only for other memory.
+    """
+    high, wide = -(-rows // _BLOCK), -(-columns // _BLOCK)
+    if (high == 1) == (wide == 1):
+        return None
+    cores = grid[0] * grid[1]
+    per_m, per_n = (rows, -(-columns // cores)) if high == 1 else (-(-rows // cores), columns)
+    sub_h, sub_w = subblock_params(per_m, per_n, fp32=False)
+    return ttnn.MatmulMultiCoreReuseMultiCast1DProgramConfig(
+        compute_with_storage_grid_size=grid,
+        in0_block_w=2,
+        out_subblock_h=sub_h,
+        out_subblock_w=sub_w,
+        per_core_M=per_m,
+        per_core_N=per_n,
+        fuse_batch=False,
+        fused_activation=None,
+        mcast_in0=high == 1,
     )
 
 
