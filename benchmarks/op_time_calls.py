@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import op_time_products as products
-from op_time_earlier import as_measured
+from earlier_kernels import as_of
 from op_time_rows import (
     Bench,
     NotReplayed,
@@ -375,7 +375,7 @@ def replayed(row: Row) -> tuple[Bench, list[Step], list[str]]:
         planned = make(bench)
     except CardError as error:
         raise NotReplayed(f"refused: {first_line(error)}") from error
-    steps = [as_measured(row, step) for step in planned if step.op in names]
+    steps = [as_of(row.date, step) for step in planned if step.op in names]
     if not steps:
         raise NotReplayed(f"planned as {', '.join(step.op for step in planned) or 'nothing'}")
     return bench, steps, _differences(bench, steps[0])

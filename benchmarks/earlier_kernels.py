@@ -1,6 +1,6 @@
-"""Kernels that published rows were measured with and that 0.81.1 has no more.
+"""Kernels that published times were measured with and that 0.81.1 has no more.
 
-Rows that are older than a change are timed by the loops that their kernels had. What changed, all of it to be read in
+What is older than a change is timed by the loops that its kernels had. What changed, all of it to be read in
 tt-metal's history:
 
 - `interleaved_to_sharded` of rows through scratch memory had one row under way at a time; pull request 33905 made it
@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
-
-from op_time_rows import Row
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, transaction_cycles
@@ -106,9 +104,9 @@ def _fields_of(program: Program) -> dict[str, Any]:
     return {field.name: getattr(program, field.name) for field in fields(program)}
 
 
-def as_measured(row: Row, step: Step) -> Step:
-    """The step with the program that the row was measured with."""
+def as_of(date: str, step: Step) -> Step:
+    """The step with the program that it had at a date, which begins with the year and mostly the month."""
     earlier, until = _EARLIER.get(type(step.program), (None, ""))
-    if earlier is None or row.date >= until:
+    if earlier is None or date >= until:
         return step
     return replace(step, program=earlier(**_fields_of(step.program)))
