@@ -24,6 +24,7 @@ from tt_cnn.virtual.ops.conv2d.program import ConvProgram
 from tt_cnn.virtual.ops.conv2d.slice_steps import plan_padded_slice, plan_slice_write
 from tt_cnn.virtual.ops.conv2d.slices import Part
 from tt_cnn.virtual.ops.matmul.choice import subblock_params
+from tt_cnn.virtual.ops.matmul.configs import DRAM_SHARDED
 from tt_cnn.virtual.ops.sliding_window.halo import plan_halo
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.planning.program import Step
@@ -268,6 +269,8 @@ def matmul(bench: Bench) -> list[Step]:
     a = bench.attributes
     if not a:
         return bench.lab.plan("matmul", bench.input(0), bench.input(1))
+    if a.get("program_config", "").startswith(DRAM_SHARDED):
+        return _dram_sharded(bench)
     program = _program_config(a.get("program_config"))
     given: dict[str, Any] = {
         "program_config": program,
@@ -284,6 +287,45 @@ def matmul(bench: Bench) -> list[Step]:
     if bench.inputs > 2:
         return bench.lab.plan("linear", bench.input(0), bench.input(1), bias=bench.input(2), **given)
     return bench.lab.plan("matmul", bench.input(0), bench.input(1), **given)
+
+
+def _dram_sharded(bench: Bench) -> list[Step]:
+    """Rows do not say the shards: the right matrix is dealt to all banks, the left one to as many cores as get a part
+    of the result, as the models that these rows come from have it."""
+    a, lab = bench.attributes, bench.lab
+    _, given = read_struct(a["program_config"])
+    columns, block = int(given["per_core_N"]), int(given["in0_block_w"])
+    left, right = (bench.args["inputs"][i] for i in range(2))
+    inner, width = right["shape"][-2], right["shape"][-1]
+    cores, tiles = -(-width // TILE_SIZE // columns), inner // TILE_SIZE
+    if tiles % cores or tiles // cores % block:
+        cores = tiles // block
+    banks = lab.card.dram_banks
+    per_bank = -(-width // TILE_SIZE // banks) * TILE_SIZE
+    program = ttnn.MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig(
+        in0_block_w=block,
+        per_core_M=1,
+        per_core_N=columns,
+        fused_activation=next(iter(read_activations(given.get("fused_activation", ""))), None),
+    )
+    grid = num_cores_to_corerangeset(cores, ttnn.CoreCoord(*lab.card.grid), True)
+    return lab.plan(
+        "matmul",
+        _in_width(bench, left, grid, inner // cores, ttnn.BufferType.L1),
+        _in_width(bench, right, rectangle(banks, 1), per_bank, ttnn.BufferType.DRAM),
+        program_config=program,
+        memory_config=ttnn.L1_WIDTH_SHARDED_MEMORY_CONFIG,
+        dtype=read_dtype(a["output_dtype"]),
+        compute_kernel_config=bench.compute,
+    )
+
+
+def _in_width(bench: Bench, given: dict[str, Any], cores: Any, width: int, memory: Any) -> Any:
+    height = -(-given["shape"][-2] // TILE_SIZE) * TILE_SIZE
+    shard = ttnn.ShardSpec(cores, [height, width], ttnn.ShardOrientation.ROW_MAJOR)
+    config = ttnn.MemoryConfig(ttnn.TensorMemoryLayout.WIDTH_SHARDED, memory, shard)
+    spec = Spec(Shape(given["shape"]), read_dtype(given["dtype"]), ttnn.TILE_LAYOUT, config)
+    return bench.lab.tensor(spec)
 
 
 def _gemm(bench: Bench) -> list[Step]:
