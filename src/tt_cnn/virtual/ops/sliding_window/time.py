@@ -35,7 +35,7 @@ def halo_cycles(window: SlidingWindow, step: Step, figures: Figures, piece: int,
     work = gathering(window, parallel.cores_nhw, halo_sticks, source.shard.shape[0], tiled)
     issued = work.transfers * (figures.l1_write_issue_cycles + TABLE_CYCLES)
     writing = np.maximum(issued, work.sticks * stick / figures.l1_write_bytes_per_cycle)
-    filling = _filling_cycles(work, stick, piece, figures)
+    filling = filling_cycles(work, stick, piece, figures)
     crowd = work.remote_sticks * stick * parallel.cores_c / figures.neighbours_bytes_per_cycle
     # Who fills the rows above or below the image has less to send than the cores in its midst.
     moving = float(max(writing.max() + filling.mean() + crowd, (writing + filling).max())) + figures.barrier_cycles
@@ -49,7 +49,7 @@ def halo_cycles(window: SlidingWindow, step: Step, figures: Figures, piece: int,
     return Cycles(total, unpack_pack=untilize, noc=moving)
 
 
-def _filling_cycles(work: Gathering, stick: int, piece: int, figures: Figures) -> np.ndarray:
+def filling_cycles(work: Gathering, stick: int, piece: int, figures: Figures) -> np.ndarray:
     """Of each processor: runs of padding are copied from a piece of L1, several sticks or a part of one at a time."""
     processor, length = work.pads
     together = max(1, piece // stick)
