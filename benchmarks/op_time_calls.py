@@ -16,6 +16,7 @@ from op_time_rows import (
     first_line,
     is_true,
     read_activations,
+    read_config,
     read_dtype,
     read_layout,
     read_numbers,
@@ -319,6 +320,22 @@ def _upsample(bench: Bench) -> list[Step]:
     return bench.lab.plan("upsample", bench.input(), scale, mode=a["mode"], memory_config=bench.output_config)
 
 
+def _grid_sample(bench: Bench) -> list[Step]:
+    a = bench.attributes
+    if not a:
+        raise NotReplayed("the memory of the image is not said")
+    tensors = [bench.lab.tensor(bench.said_spec(given)) for given in bench.args["inputs"]]
+    return bench.lab.plan(
+        "grid_sample",
+        *tensors,
+        mode=a["mode"],
+        padding_mode=a["padding_mode"],
+        use_precomputed_grid=is_true(a["use_precomputed_grid"]),
+        batch_output_channels=is_true(a["batch_output_channels"]),
+        memory_config=read_config(a["output_mem_config"]),
+    )
+
+
 # --- all ops --------------------------------------------------------------------------------------------------------
 
 CALLS: dict[str, tuple[Maker, tuple[str, ...]]] = {
@@ -332,6 +349,7 @@ CALLS: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "copy": (_copy, ("Copy",)),
     "embedding": (_embedding, ("Embeddings",)),
     "fold": (lambda b: b.lab.plan("fold", b.input(), 2, 2), ("Fold",)),
+    "grid_sample": (_grid_sample, ("GridSample",)),
     "group_norm": (_group_norm, ("GroupNorm",)),
     "halo": (products.halo, ("Halo",)),
     "interleaved_to_sharded": (_to_shards, ("InterleavedToSharded",)),

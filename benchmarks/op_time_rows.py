@@ -74,6 +74,7 @@ def read_rows(path: Path) -> list[Row]:
 _PLANNED_SINCE = (
     "the virtual card has no MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig",
     "the virtual card has no mac",
+    "the virtual card has no grid_sample",
 )
 """Reasons why rows were not replayable that hold no more. Their cards are those that others name in the same words."""
 
@@ -204,6 +205,15 @@ def read_spec(given: dict[str, Any]) -> Spec:
         shard = ttnn.ShardSpec(read_cores(shard["grid"]), shard["shape"], orientation)
     config = ttnn.MemoryConfig(layout, buffer, shard)
     return Spec(Shape(given["shape"]), read_dtype(given["dtype"]), read_layout(given["layout"]), config)
+
+
+def read_config(given: dict[str, Any]) -> Any:
+    """Of a memory config as the rows' attributes have it."""
+    layout, buffer = ttnn.TensorMemoryLayout[given["layout"]], ttnn.BufferType[given["buffer"]]
+    if "shard" not in given:
+        return ttnn.MemoryConfig(layout, buffer)
+    shard = ttnn.ShardSpec(read_cores(given["grid"]), given["shard"], ttnn.ShardOrientation[given["orient"]])
+    return ttnn.MemoryConfig(layout, buffer, shard)
 
 
 def read_dtype(name: str) -> Any:
