@@ -9,6 +9,8 @@ tt-metal's history:
 - The halo copied padding that is not zero in halves of a stick, now in whole sticks, and untilized rows of more than 8
   tiles with the unpacker, now with the packer as all others. tt-llk's issue 131 has 393 cycles a tile on Wormhole and
   512 on Blackhole for it.
+- Blackhole tilized at the rates of its conv2d table, 72 cycles a tile and 60 into bfloat8_b, before it had a faster way
+  (the tilize ops; convolutions of that time are predicted 6 to 10 % too slow as it is).
 - `BinaryNg` took shards that do not divide their tensor for interleaved ones: each tile went over the network.
 - The reshape of rows waited for each row that is not made of whole words, now for eight of them together, and had both
   processors of a core at work on them (issue 50191).
@@ -27,6 +29,7 @@ from tt_cnn.virtual.ops.eltwise.binary_plan import BinaryProgram
 from tt_cnn.virtual.ops.eltwise.sharding import is_uneven
 from tt_cnn.virtual.ops.layout.interleaved_to_sharded import InterleavedToShardedProgram
 from tt_cnn.virtual.ops.layout.tile_time import tilize_cycles
+from tt_cnn.virtual.ops.layout.tilize import TilizeProgram
 from tt_cnn.virtual.ops.layout.tilize_with_val_padding import TilizeWithValPaddingProgram
 from tt_cnn.virtual.ops.layout.time import latency_cycles, moving_parts
 from tt_cnn.virtual.ops.shape.reshape.program import ReshapeRowsProgram
@@ -56,10 +59,24 @@ class OneRowUnderWay(InterleavedToShardedProgram):
         return moving_parts(shard.shape[0] * (latency_cycles(source, figures) + read + copied), source)
 
 
+def _slow_tilize(figures: Figures) -> Figures:
+    """The rates that the table has for float32 accumulation hold without it too."""
+    if figures.clock_ghz == _WORMHOLE_GHZ:
+        return figures
+    rates = {formats: (slow, slow) for formats, (_, slow) in figures.tilize_cycles.items()}
+    return replace(figures, tilize_cycles=rates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowTilize(TilizeProgram):
+    def time(self, step: Step, figures: Figures) -> Cycles:
+        return tilize_cycles(self, step, _slow_tilize(figures))
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowByRow(TilizeWithValPaddingProgram):
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return tilize_cycles(self, step, figures, row_by_row=True)
+        return tilize_cycles(self, step, _slow_tilize(figures), row_by_row=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +110,7 @@ class WaitsForEachRow(ReshapeRowsProgram):
 _EARLIER: dict[type[Program], tuple[Callable[..., Program], str]] = {
     InterleavedToShardedProgram: (OneRowUnderWay, "2026"),
     TilizeWithValPaddingProgram: (RowByRow, "2026"),
+    TilizeProgram: (SlowTilize, "2026"),
     HaloProgram: (EarlierHalo, "2026"),
     BinaryProgram: (EvenShardsOnly, "2026"),
     ReshapeRowsProgram: (WaitsForEachRow, "2026-07-17"),

@@ -93,6 +93,7 @@ class Figures:
     transpose_cycles: float
     pool_stick_cycles: float
     pool_tile_cycles: float
+    pool_row_cycles: float
     tilize_cycles: Table
     tilize_float32_cycles: float
     compute_start_cycles: float

@@ -78,7 +78,8 @@ class GridSampleProgram(ComputeProgram):
         else:
             reading = pixels * transaction_cycles(figures, Way.L1_READ, size, figures.page_cycles)
         tiles = div_up(image.shape[-1], TILE_SIZE)
-        mixing = self.points * (figures.pool_stick_cycles + tiles * figures.pool_tile_cycles)
+        a_tile = figures.pool_tile_cycles + _NEIGHBOURS * figures.pool_row_cycles
+        mixing = self.points * (figures.pool_stick_cycles + tiles * a_tile)
         mixing = 0.0 if self.grid.mode == NEAREST else mixing
         writing = 0.0
         if not output.is_sharded:
