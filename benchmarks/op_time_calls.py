@@ -1,12 +1,14 @@
-"""Element-wise ops, norms, attention and data movement of published rows, made into calls; and all ops by name."""
+"""Element-wise ops, norms and attention of published rows, made into calls; and all ops by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
+import op_time_moves as moves
 import op_time_products as products
+from earlier_kernels import as_of
+from op_time_matmuls import matmul
+from op_time_moves import Maker
 from op_time_rows import (
     Bench,
     NotReplayed,
@@ -17,18 +19,16 @@ from op_time_rows import (
     read_activations,
     read_dtype,
     read_layout,
-    read_numbers,
     read_pair,
     read_struct,
 )
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.errors.card_error import CardError
+from tt_cnn.virtual.ops.matmul.dram_sharded import MatmulDramShardedProgram
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
 from tt_cnn.virtual.types.tensor_spec import Spec
-
-Maker = Callable[[Bench], list[Step]]
 
 # --- element-wise ---------------------------------------------------------------------------------------------------
 
@@ -84,6 +84,9 @@ def _typecast(bench: Bench) -> list[Step]:
 
 
 def _ternary(bench: Bench) -> list[Step]:
+    if bench.args.get("ternary", "").startswith("MAC"):
+        operands = [bench.lab.tensor(bench.said_spec(given)) for given in bench.args["inputs"]]
+        return bench.lab.plan("mac", *operands)
     return bench.lab.plan("where", *(bench.input(i) for i in range(3)), memory_config=bench.output_config)
 
 
@@ -201,157 +204,51 @@ def _attention(bench: Bench) -> list[Step]:
     )
 
 
-# --- data movement --------------------------------------------------------------------------------------------------
-
-
-def _placed(name: str, *, dtype: bool = False) -> Maker:
-    """An op of one tensor whose arguments are where its result goes and, with `dtype`, in which format."""
-
-    def make(bench: Bench) -> list[Step]:
-        options = {"dtype": bench.output_dtype} if dtype else {}
-        return bench.lab.plan(name, bench.input(), memory_config=bench.output_config, **options)
-
-    return make
-
-
-def _to_shards(bench: Bench) -> list[Step]:
-    return bench.lab.plan("interleaved_to_sharded", bench.input(), bench.output_config, bench.output_dtype)
-
-
-def _from_shards(bench: Bench) -> list[Step]:
-    return bench.lab.plan("sharded_to_interleaved", bench.input(), bench.output_config, bench.output_dtype)
-
-
-def _reshard(bench: Bench) -> list[Step]:
-    return bench.lab.plan("reshard", bench.input(), bench.output_config)
-
-
-def _copy(bench: Bench) -> list[Step]:
-    source = bench.spec()
-    if source.memory_config == bench.output_config and source.dtype is bench.output_dtype:
-        return bench.lab.plan("copy", bench.input(), bench.lab.tensor(bench.output))
-    return bench.lab.plan("to_memory_config", bench.input(), bench.output_config, bench.output_dtype)
-
-
-def _move(bench: Bench) -> list[Step]:
-    return bench.lab.plan("move", bench.input())
-
-
-def _tilize_padding(bench: Bench) -> list[Step]:
-    shape = read_numbers(bench.attributes["output_padded_shape"].replace("Shape", ""))
-    options = {"memory_config": bench.output_config, "dtype": bench.output_dtype}
-    return bench.lab.plan("tilize_with_val_padding", bench.input(), shape, 0.0, **options)
-
-
-def _untilize(bench: Bench) -> list[Step]:
-    """The program that was measured: the generated one, which would be planned now, is newer than all rows."""
-    with patch("tt_cnn.virtual.ops.layout.untilize.is_generated", return_value=False):
-        return _placed("untilize")(bench)
-
-
-def _untilize_unpadding(bench: Bench) -> list[Step]:
-    end = read_numbers(bench.attributes["output_tensor_end"].replace("Shape", ""))
-    return bench.lab.plan("untilize_with_unpadding", bench.input(), end, memory_config=bench.output_config)
-
-
-def _slice(bench: Bench) -> list[Step]:
-    box = (read_numbers(bench.attributes[name]) for name in ("slice_start", "slice_end", "step"))
-    return bench.lab.plan("slice", bench.input(), *box, memory_config=bench.output_config)
-
-
-def _concat(bench: Bench) -> list[Step]:
-    tensors = [bench.input(i) for i in range(bench.inputs)]
-    return bench.lab.plan("concat", tensors, int(bench.attributes["dim"]), memory_config=bench.output_config)
-
-
-def _split(bench: Bench) -> list[Step]:
-    dim = int(bench.attributes["dim"])
-    return bench.lab.plan("split", bench.input(), bench.output.shape[dim], dim, memory_config=bench.output_config)
-
-
-def _reshape(bench: Bench) -> list[Step]:
-    config = bench.output_config if bench.attributes else None
-    return bench.lab.plan("reshape", bench.input(), bench.output.shape, memory_config=config)
-
-
-_TRANSPOSED = {"WH": (2, 3), "HC": (1, 2), "CN": (0, 1), "NH": (0, 2), "NW": (0, 3), "CW": (1, 3)}
-
-
-def _transpose(bench: Bench) -> list[Step]:
-    dims = _TRANSPOSED[bench.attributes["dim"].split("::")[-1]]
-    return bench.lab.plan("transpose", bench.input(), *dims, memory_config=bench.output_config)
-
-
-def _permute(bench: Bench) -> list[Step]:
-    dims = read_numbers(bench.attributes["dims"])
-    return bench.lab.plan("permute", bench.input(), dims, memory_config=bench.output_config)
-
-
-def _repeat(bench: Bench) -> list[Step]:
-    times = [after // before for before, after in zip(bench.spec().shape, bench.output.shape, strict=True)]
-    return bench.lab.plan("repeat", bench.input(), times, memory_config=bench.output_config)
-
-
-def _pad(bench: Bench) -> list[Step]:
-    padding = [(0, after - before) for before, after in zip(bench.spec().shape, bench.output.shape, strict=True)]
-    return bench.lab.plan("pad", bench.input(), padding, 0.0, memory_config=bench.output_config)
-
-
-def _embedding(bench: Bench) -> list[Step]:
-    options = {"layout": bench.output.layout, "memory_config": bench.output_config}
-    return bench.lab.plan("embedding", bench.input(0), bench.input(1), **options)
-
-
-def _upsample(bench: Bench) -> list[Step]:
-    a = bench.attributes
-    scale = (int(float(a["scale_factor_h"])), int(float(a["scale_factor_w"])))
-    return bench.lab.plan("upsample", bench.input(), scale, mode=a["mode"], memory_config=bench.output_config)
-
-
 # --- all ops --------------------------------------------------------------------------------------------------------
 
 CALLS: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "binary": (_binary, ("BinaryNg",)),
     "binary_pair": (_binary_pair, ("BinaryNg",)),
-    "clone": (_placed("clone", dtype=True), ("Clone",)),
-    "concat": (_concat, ("Concat",)),
+    "clone": (moves.placed("clone", dtype=True), ("Clone",)),
+    "concat": (moves.concat, ("Concat",)),
     "conv2d": (products.conv2d, (products.CONV_STEP,)),
     "convert_to_chw": (lambda b: b.lab.plan("experimental.convert_to_chw", b.input()), ("ConvertToCHW",)),
     "convert_to_hwc": (lambda b: b.lab.plan("experimental.convert_to_hwc", b.input()), ("ConvertToHWC",)),
-    "copy": (_copy, ("Copy",)),
-    "embedding": (_embedding, ("Embeddings",)),
+    "copy": (moves.copy, ("Copy",)),
+    "embedding": (moves.embedding, ("Embeddings",)),
     "fold": (lambda b: b.lab.plan("fold", b.input(), 2, 2), ("Fold",)),
+    "grid_sample": (moves.grid_sample, ("GridSample",)),
     "group_norm": (_group_norm, ("GroupNorm",)),
     "halo": (products.halo, ("Halo",)),
-    "interleaved_to_sharded": (_to_shards, ("InterleavedToSharded",)),
+    "interleaved_to_sharded": (moves.to_shards, ("InterleavedToSharded",)),
     "layer_norm": (_norm("layer_norm"), ("LayerNorm",)),
-    "matmul": (products.matmul, ("Matmul",)),
-    "move": (_move, ("Move",)),
-    "nlp_concat_heads": (_placed("experimental.nlp_concat_heads"), ("NLPConcatHeads",)),
-    "pad": (_pad, ("Pad",)),
+    "matmul": (matmul, ("Matmul",)),
+    "move": (moves.move, ("Move",)),
+    "nlp_concat_heads": (moves.placed("experimental.nlp_concat_heads"), ("NLPConcatHeads",)),
+    "pad": (moves.pad, ("Pad",)),
     "padded_slice": (products.padded_slice, ("PaddedSlice",)),
-    "permute": (_permute, ("Permute", "Transpose")),
+    "permute": (moves.permute, ("Permute", "Transpose")),
     "pool2d": (products.pool2d, ("Pool2D",)),
     "reduce": (_reduce, ("Reduce",)),
-    "repeat": (_repeat, ("Repeat", "RepeatCodegen")),
-    "reshape": (_reshape, ("ReshapeView", "Reshape")),
-    "reshard": (_reshard, ("Reshard",)),
+    "repeat": (moves.repeat, ("Repeat", "RepeatCodegen")),
+    "reshape": (moves.reshape, ("ReshapeView", "Reshape")),
+    "reshard": (moves.reshard, ("Reshard",)),
     "rms_norm": (_norm("rms_norm"), ("LayerNorm",)),
     "sdpa": (_attention, ("SDPA",)),
-    "sharded_to_interleaved": (_from_shards, ("ShardedToInterleaved",)),
-    "slice": (_slice, ("Slice",)),
+    "sharded_to_interleaved": (moves.from_shards, ("ShardedToInterleaved",)),
+    "slice": (moves.slice, ("Slice",)),
     "slice_write": (products.slice_write, ("SliceWrite",)),
     "softmax": (_softmax, ("Softmax",)),
-    "split": (_split, ("Split",)),
+    "split": (moves.split, ("Split",)),
     "ternary": (_ternary, ("Ternary",)),
-    "tilize": (_placed("tilize", dtype=True), ("Tilize",)),
-    "tilize_with_val_padding": (_tilize_padding, ("TilizeWithValPadding",)),
-    "transpose": (_transpose, ("Transpose",)),
+    "tilize": (moves.placed("tilize", dtype=True), ("Tilize",)),
+    "tilize_with_val_padding": (moves.tilize_padding, ("TilizeWithValPadding",)),
+    "transpose": (moves.transpose, ("Transpose",)),
     "typecast": (_typecast, ("Typecast",)),
     "unary": (_unary, ("Unary",)),
-    "untilize": (_untilize, ("Untilize",)),
-    "untilize_with_unpadding": (_untilize_unpadding, ("UntilizeWithUnpadding", "UntilizeCodegen")),
-    "upsample": (_upsample, ("Upsample",)),
+    "untilize": (moves.untilize, ("Untilize",)),
+    "untilize_with_unpadding": (moves.untilize_unpadding, ("UntilizeWithUnpadding", "UntilizeCodegen")),
+    "upsample": (moves.upsample, ("Upsample",)),
 }
 """By the rows' op: what makes the call, and the names of the steps that the row is the time of."""
 
@@ -368,7 +265,7 @@ def replayed(row: Row) -> tuple[Bench, list[Step], list[str]]:
         planned = make(bench)
     except CardError as error:
         raise NotReplayed(f"refused: {first_line(error)}") from error
-    steps = [step for step in planned if step.op in names]
+    steps = [as_of(row.date, step) for step in planned if step.op in names]
     if not steps:
         raise NotReplayed(f"planned as {', '.join(step.op for step in planned) or 'nothing'}")
     return bench, steps, _differences(bench, steps[0])
@@ -379,6 +276,8 @@ def _differences(bench: Bench, step: Step) -> list[str]:
     if "conv" in bench.args:
         found += products.conv2d_differences(bench, step)
     cores = bench.args.get("cores")
+    if isinstance(step.program, MatmulDramShardedProgram):
+        cores = None  # the rectangle around the cores beside the banks, which boards have in other places
     if "conv" not in bench.args and cores is not None and cores != step.cores.num_cores():
         found.append(f"cores: {cores} recorded, {step.cores.num_cores()} planned")
     recorded = (bench.args.get("outputs") or [{}])[0]

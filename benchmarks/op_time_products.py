@@ -10,12 +10,9 @@ from op_time_rows import (
     NotReplayed,
     compute_config,
     is_true,
-    read_activations,
     read_dtype,
     read_layout,
     read_numbers,
-    read_pair,
-    read_struct,
     rectangle,
 )
 
@@ -187,7 +184,7 @@ def halo(bench: Bench) -> list[Step]:
             _window(a["config"]),
             snap_to_tile=is_true(a.get("is_out_tiled", False)),
             tables_in_dram=is_true(a.get("config_tensors_in_dram", False)),
-            padding_value=0,
+            padding_value=int(a.get("pad_val", 0)),
             compute=key,
         ),
     )
@@ -234,114 +231,3 @@ def slice_write(bench: Bench) -> list[Step]:
     return bench.lab.planned(
         [bench.spec(), bench.output], lambda planner, x, out: plan_slice_write(planner, x, out, part)
     )
-
-
-# --- products -------------------------------------------------------------------------------------------------------
-
-_SUB_BLOCKS = (
-    (4, 2), (2, 4), (8, 1), (1, 8), (7, 1), (1, 7), (3, 2), (2, 3), (6, 1), (1, 6),
-    (5, 1), (1, 5), (2, 2), (4, 1), (1, 4), (3, 1), (1, 3), (2, 1), (1, 2), (1, 1),
-)  # fmt: skip
-"""The order in which tt-metal's GEMM benchmark tries them (tests/ttnn/unit_tests/benchmarks/test_benchmark.py)."""
-_TUNED: dict[tuple[bool, str], dict[tuple[int, int, int], tuple[int, int, int]]] = {
-    (True, "BFLOAT16"): {(256, 384, 384): (2, 1, 1), (384, 384, 384): (4, 1, 1)},
-    (True, "BFLOAT8_B"): {(384, 384, 384): (2, 1, 1), (384, 384, 512): (2, 1, 1)},
-    (True, "BFLOAT4_B"): {(384, 512, 512): (2, 1, 1), (512, 512, 512): (2, 1, 1)},
-    (False, "BFLOAT16"): {
-        (384, 384, 512): (2, 1, 1),
-        (384, 512, 512): (2, 1, 1),
-        (512, 512, 512): (1, 2, 2),
-        (1024, 1024, 1024): (2, 4, 4),
-        (2048, 2048, 2048): (4, 8, 8),
-    },
-    (False, "BFLOAT8_B"): {(512, 512, 512): (1, 2, 2), (1024, 1024, 1024): (2, 4, 4), (2048, 2048, 2048): (4, 8, 8)},
-    (False, "BFLOAT4_B"): {(1024, 1024, 1024): (2, 2, 2), (2048, 2048, 2048): (4, 4, 4)},
-}
-"""The benchmark's tuning by whether the left operand is sharded, its dtype and the shape a core: the divisor of
-in0_block_w, and output blocks along the height and the width."""
-
-
-def matmul(bench: Bench) -> list[Step]:
-    if bench.row.set == "matmul-sweep":
-        return _gemm(bench)
-    a = bench.attributes
-    if not a:
-        return bench.lab.plan("matmul", bench.input(0), bench.input(1))
-    program = _program_config(a.get("program_config"))
-    given: dict[str, Any] = {
-        "program_config": program,
-        "memory_config": bench.output_config,
-        "dtype": bench.output_dtype,
-        "compute_kernel_config": bench.compute,
-        "transpose_b": is_true(a.get("transpose_b", False)),
-    }
-    if program is None:
-        given["activation"] = next(iter(read_activations(a.get("user_fused_activation", ""))), None)
-        if "user_core_coord" in a:
-            x, y = read_pair(a["user_core_coord"])
-            given["core_grid"] = ttnn.CoreGrid(x=x, y=y)
-    if bench.inputs > 2:
-        return bench.lab.plan("linear", bench.input(0), bench.input(1), bias=bench.input(2), **given)
-    return bench.lab.plan("matmul", bench.input(0), bench.input(1), **given)
-
-
-def _gemm(bench: Bench) -> list[Step]:
-    """A row of a GEMM table: a block-sharded or DRAM left operand, blocks as the benchmark chooses them."""
-    a, lab = bench.args, bench.lab
-    compute = compute_config({"packer_l1_acc": True}, a["fidelity"])
-    left, right = bench.input(0), bench.input(1)
-    if a["program_config"] == "auto":
-        return lab.plan("matmul", left, right, compute_kernel_config=compute)
-    (m, k, n), (x, y) = (a["M"], a["K"], a["N"]), a["grid"]
-    in_shards, out_shards = is_true(a["in0"]["sharded"]), is_true(a["out"]["sharded"])
-    tuning = _TUNED[in_shards, a["in0"]["dtype"]]
-    divisor, parts_h, parts_w = tuning.get((m // y, k // x, n // x), (1, 1, 1))
-    per_m, per_n = m // y // TILE_SIZE, n // x // TILE_SIZE
-    out_h, out_w = per_m // parts_h, per_n // parts_w
-    sub_h, sub_w = next(
-        (h, w) for h, w in _SUB_BLOCKS if out_h % h == 0 and out_w % w == 0 and (h == 1 or not out_shards)
-    )
-    program = ttnn.MatmulMultiCoreReuseMultiCastProgramConfig(
-        compute_with_storage_grid_size=(x, y),
-        in0_block_w=k // x // TILE_SIZE // divisor,
-        out_subblock_h=sub_h,
-        out_subblock_w=sub_w,
-        out_block_h=out_h,
-        out_block_w=out_w,
-        per_core_M=per_m,
-        per_core_N=per_n,
-        transpose_mcast=False,
-        fused_activation=None,
-    )
-    block = ttnn.MemoryConfig(ttnn.TensorMemoryLayout.BLOCK_SHARDED, ttnn.BufferType.L1)
-    return lab.plan(
-        "matmul",
-        left,
-        right,
-        program_config=program,
-        memory_config=block if out_shards else ttnn.DRAM_MEMORY_CONFIG,
-        dtype=read_dtype(a["out"]["dtype"]),
-        compute_kernel_config=compute,
-    )
-
-
-_SIZES = ("in0_block_w", "out_subblock_h", "out_subblock_w", "out_block_h", "out_block_w", "per_core_M", "per_core_N")
-_PROGRAM_FLAGS: dict[str, tuple[str, ...]] = {
-    "MatmulMultiCoreReuseProgramConfig": (),
-    "MatmulMultiCoreReuseMultiCastProgramConfig": ("transpose_mcast", "fuse_batch"),
-    "MatmulMultiCoreReuseMultiCast1DProgramConfig": ("fuse_batch", "mcast_in0"),
-}
-
-
-def _program_config(text: str | None) -> Any:
-    if not text or text.startswith("MatmulMultiCoreProgramConfig"):
-        return None
-    name, given = read_struct(text)
-    if name not in _PROGRAM_FLAGS or is_true(given.get("gather_in0", "0")):
-        raise NotReplayed(f"the virtual card has no {name} of this kind")
-    values: dict[str, Any] = {size: int(given[size]) for size in _SIZES if size in given}
-    values |= {flag: is_true(given.get(flag, "0")) for flag in _PROGRAM_FLAGS[name]}
-    if name != "MatmulMultiCoreReuseProgramConfig":
-        values["fused_activation"] = next(iter(read_activations(given.get("fused_activation", ""))), None)
-    values["compute_with_storage_grid_size"] = read_pair(given["compute_with_storage_grid_size"])
-    return getattr(ttnn, name)(**values)

@@ -50,6 +50,8 @@ class Row:
     measure: str
     times: int
     """How often the call occurs in its source."""
+    date: str
+    """Begins with the year and, mostly, the month."""
     args: dict[str, Any]
     planned: dict[str, Any]
     virtual: dict[str, Any] | None
@@ -64,10 +66,22 @@ class Row:
 def read_rows(path: Path) -> list[Row]:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8") as lines:
-        return [_row(json.loads(line)) for line in lines if line.strip()]
+        data = [json.loads(line) for line in lines if line.strip()]
+    cards = {one["card"]: one["virtual"] for one in data if one["replayable"]}
+    return [_row(one, cards) for one in data]
 
 
-def _row(data: dict[str, Any]) -> Row:
+_PLANNED_SINCE = (
+    "the virtual card has no MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig",
+    "the virtual card has no mac",
+    "the virtual card has no grid_sample",
+)
+"""Reasons why rows were not replayable that hold no more. Their cards are those that others name in the same words."""
+
+
+def _row(data: dict[str, Any], cards: dict[str, dict[str, Any]]) -> Row:
+    if data.get("reason") in _PLANNED_SINCE and data["card"] in cards:
+        data |= {"replayable": True, "reason": "", "virtual": cards[data["card"]]}
     ns = data["ns"] - FIRMWARE_NS if data["measure"] == "fw" else data["ns"]
     return Row(
         id=data["id"],
@@ -77,6 +91,7 @@ def _row(data: dict[str, Any]) -> Row:
         published_ns=ns,
         measure=data["measure"],
         times=data.get("n") or 1,
+        date=data["date"],
         args=data["args"],
         planned=data.get("planned") or {},
         virtual=data.get("virtual") if data["replayable"] else None,
@@ -150,6 +165,11 @@ class Bench:
     def spec(self, index: int = 0) -> Spec:
         return read_spec(self.row.planned["inputs"][index])
 
+    def said_spec(self, given: dict[str, Any]) -> Spec:
+        """Of an interleaved tensor as the source says it, where no plan was recorded."""
+        config = ttnn.DRAM_MEMORY_CONFIG if given["mem"] == "DRAM_INTERLEAVED" else ttnn.L1_MEMORY_CONFIG
+        return Spec(Shape(given["shape"]), read_dtype(given["dtype"]), read_layout(given["layout"]), config)
+
     @property
     def inputs(self) -> int:
         return len(self.row.planned["inputs"])
@@ -185,6 +205,15 @@ def read_spec(given: dict[str, Any]) -> Spec:
         shard = ttnn.ShardSpec(read_cores(shard["grid"]), shard["shape"], orientation)
     config = ttnn.MemoryConfig(layout, buffer, shard)
     return Spec(Shape(given["shape"]), read_dtype(given["dtype"]), read_layout(given["layout"]), config)
+
+
+def read_config(given: dict[str, Any]) -> Any:
+    """Of a memory config as the rows' attributes have it."""
+    layout, buffer = ttnn.TensorMemoryLayout[given["layout"]], ttnn.BufferType[given["buffer"]]
+    if "shard" not in given:
+        return ttnn.MemoryConfig(layout, buffer)
+    shard = ttnn.ShardSpec(read_cores(given["grid"]), given["shard"], ttnn.ShardOrientation[given["orient"]])
+    return ttnn.MemoryConfig(layout, buffer, shard)
 
 
 def read_dtype(name: str) -> Any:
@@ -231,7 +260,7 @@ def read_struct(text: str) -> tuple[str, dict[str, str]]:
 
 
 def read_activations(text: str) -> list[Any]:
-    found = re.findall(r"op_type=UnaryOpType::(\w+);param=\{([^}]*)\}", text or "")
+    found = re.findall(r"op_type=UnaryOpType::(\w+)(?:;param=\{([^}]*)\})?", text or "")
     return [
         ttnn.UnaryWithParam(ttnn.UnaryOpType[name], *(float(p) for p in params.split(";") if p.strip()))
         for name, params in found

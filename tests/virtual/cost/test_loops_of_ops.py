@@ -10,6 +10,7 @@ import pytest
 from tests.virtual.cost.layers import only, steps_of
 from tests.virtual.networks.noting import PlanOnlyCard
 from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.cost.figures import figures_of
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.cost.parts import KernelCost
 from tt_cnn.virtual.planning.program import Step
@@ -131,3 +132,75 @@ def test_buffers_have_names(op: str) -> None:
     names = [buffer.name for buffer in step.buffers]
     assert names and all(names) and len(set(names)) == len(names)
     assert step.program.buffer(names[-1]) is step.buffers[-1]
+
+
+def in_width(cores: Any, height: int, width: int, memory: Any) -> Any:
+    shard = ttnn.ShardSpec(cores, [height, width], ttnn.ShardOrientation.ROW_MAJOR)
+    return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.WIDTH_SHARDED, memory, shard)
+
+
+@pytest.mark.parametrize(
+    ("card", "inner", "columns", "dtype", "fidelity", "block", "published"),
+    [
+        ("n150", 4096, 6144, ttnn.bfloat8_b, "HiFi2", 4, 109.9),
+        ("n150", 14336, 4096, ttnn.bfloat8_b, "HiFi2", 7, 247.5),
+        ("p150", 4096, 2048, ttnn.bfloat8_b, "LoFi", 8, 21.8),
+        ("p150", 17408, 5120, ttnn.bfloat4_b, "LoFi", 17, 153.6),  # the products decide
+        ("p150", 5120, 14336, ttnn.bfloat16, "HiFi2", 2, 294.2),
+    ],
+)
+def test_a_matrix_in_the_banks_of_dram_comes_at_their_rate(
+    card: str, inner: int, columns: int, dtype: Any, fidelity: str, block: int, published: float
+) -> None:
+    """Published kernel times of decoders, in microseconds."""
+    planned = Planned(card)
+    banks = planned.device.card.dram_banks
+    line = ttnn.CoreRangeSet([ttnn.CoreRange((0, 0), (7, 0))])
+    row = ttnn.CoreRangeSet([ttnn.CoreRange((0, 0), (banks - 1, 0))])
+    place = in_width(line, 32, inner // 8, ttnn.BufferType.L1)
+    left = ttnn.empty([1, 1, 32, inner], ttnn.bfloat16, TILES, device=planned.device, memory_config=place)
+    place = in_width(row, inner, -(-columns // 32 // banks) * 32, ttnn.BufferType.DRAM)
+    right = ttnn.empty([1, 1, inner, columns], dtype, TILES, device=planned.device, memory_config=place)
+    program = ttnn.MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig(
+        in0_block_w=block, per_core_M=1, per_core_N=columns // 32 // 8
+    )
+    compute = ttnn.WormholeComputeKernelConfig(
+        math_fidelity=ttnn.MathFidelity[fidelity], math_approx_mode=False, packer_l1_acc=True
+    )
+    cost = planned.cost(
+        "Matmul",
+        lambda: ttnn.matmul(
+            left,
+            right,
+            program_config=program,
+            memory_config=ttnn.L1_WIDTH_SHARDED_MEMORY_CONFIG,
+            dtype=ttnn.bfloat16,
+            compute_kernel_config=compute,
+        ),
+    )
+    assert cost.ns / 1e3 == pytest.approx(published, rel=0.1)
+
+
+def test_rows_that_are_no_whole_words_are_waited_for_in_eights() -> None:
+    """1024 rows of one element: 1024 waits for DRAM would be 0.3 ms on their own, as upstream had it before 2026-07."""
+    card = Planned("p150")
+    x = card.tensor(1, 1024, layout=ROWS)
+    cost = card.cost("ReshapeView", lambda: ttnn.reshape(x, [1024, 1]))
+    figures = figures_of(card.device.card)
+    waits = 1024 / 8 * figures.ns(figures.dram_write_latency_cycles)
+    assert waits < cost.ns < 0.3 * 1024 * figures.ns(figures.dram_write_latency_cycles) + waits
+
+
+def test_blackhole_unpacks_the_rows_of_a_window_one_by_one() -> None:
+    """tt-metal issue 27922: 4 rows of 8 tiles take 430 ns and 16 take 1335; on Wormhole both take 360."""
+
+    def pool(name: str, kernel: int) -> float:
+        device = PlanOnlyCard(name)
+        x = ttnn.empty([1, 1, 64 * 64, 256], ttnn.bfloat16, ROWS, device=device)
+        call = lambda: ttnn.max_pool2d(x, 1, 64, 64, 256, [kernel] * 2, [kernel] * 2, [0, 0], [1, 1])  # noqa: E731
+        step = only(steps_of(device, call), "Pool2D")
+        sticks, channels = step.outputs[0].spec.shard.shape
+        return kernel_cost(step, device.card).matrix_ns / (sticks * channels // 32)
+
+    assert pool("p150", 4) - pool("p150", 2) == pytest.approx((1335 - 430) / 8, rel=0.02)
+    assert pool("n150", 4) == pytest.approx(pool("n150", 2), rel=0.02)

@@ -15,7 +15,9 @@ from tt_cnn.virtual.cost.figures import figures_of
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.cost.streams import crowd_cycles, stream_cycles
 from tt_cnn.virtual.ops.shape.slice.program import Box, unevenness
+from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.tables import gathering
+from tt_cnn.virtual.ops.sliding_window.time import ZEROS_BYTES, filling_cycles
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -98,10 +100,39 @@ def test_slices_leave_banks_idle(ends: tuple[int, ...], padded: tuple[int, ...],
     assert unevenness(Box((0,) * 4, ends, (1,) * 4), padded, banks) == pytest.approx(expected, rel=0.01)
 
 
+def test_padding_is_dealt_to_both_processors_of_a_core() -> None:
+    """Every stick of padding is filled by one of a core's processors; the first half of its runs by the first."""
+    window = SlidingWindow(1, (6, 6), (3, 3), (1, 1), (1, 1, 1, 1))
+    bounds = shard_boundaries(window, 3, False)
+    work = gathering(window, 3, bounds.most_sticks, 12, tiled=False)
+    padded = {y * 8 + x for y in range(8) for x in range(8) if y in (0, 7) or x in (0, 7)}
+    for core in range(3):
+        own = range(int(bounds.input_start[core]), int(bounds.input_end[core]) + 1)
+        runs = [0]
+        for stick in own:
+            runs[-1] += stick in padded
+            if stick not in padded and runs[-1]:
+                runs.append(0)
+        runs = [run for run in runs if run]
+        for processor, half in enumerate((runs[: len(runs) // 2], runs[len(runs) // 2 :])):
+            dealt = work.pads[1][work.pads[0] == 2 * core + processor]
+            assert dealt.tolist() == half
+
+
+def test_padding_that_is_not_zero_is_copied_stick_by_stick() -> None:
+    """A max pool of 159x159 pixels and 32 channels: the first core's second processor fills the row above the image,
+    162 sticks, where eight sticks of zeros are one read."""
+    figures = figures_of(CARDS["p150"])
+    window = SlidingWindow(1, (159, 159), (3, 3), (1, 1), (1, 1, 1, 1))
+    work = gathering(window, 20, 1605, 1280, tiled=False)
+    zeros, others = (filling_cycles(work, 64, piece, figures).max() for piece in (ZEROS_BYTES, 64))
+    assert others > 162 * figures.local_issue_cycles > 4 * zeros
+
+
 def test_a_halo_sends_a_row_to_either_side() -> None:
     """320 pixels a row, five rows a core: each core's neighbours get a row of it."""
     window = SlidingWindow(1, (320, 320), (3, 3), (1, 1), (1, 1, 1, 1))
     work = gathering(window, 64, 2254, 1600, tiled=True)
     assert work.remote_sticks == 63 * 2 * 320
-    assert work.transfers == 35  # of one processor: 25 blocks of its own, ten for others
-    assert work.sticks == 35 * 32
+    assert work.transfers.max() == 35  # of one processor: 25 blocks of its own, ten for others
+    assert work.sticks.max() == 35 * 32

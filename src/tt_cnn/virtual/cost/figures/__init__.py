@@ -43,6 +43,7 @@ class Figures:
     """That the rates of all DRAM together are for."""
     dram_total_bytes_per_cycle: float
     dram_read_bytes_per_cycle: float
+    dram_bank_bytes_per_cycle: float
     """Of interleaved pages, all cores together over one network."""
     dram_output_bytes_per_cycle: float
     """Of a grid's outputs written sub-block by sub-block, half of the cores over each network."""
@@ -92,6 +93,7 @@ class Figures:
     transpose_cycles: float
     pool_stick_cycles: float
     pool_tile_cycles: float
+    pool_row_cycles: float
     tilize_cycles: Table
     tilize_float32_cycles: float
     compute_start_cycles: float

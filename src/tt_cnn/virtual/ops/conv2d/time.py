@@ -15,6 +15,7 @@ from tt_cnn.virtual.cost.network import dram_fetch_cycles, multicast_cycles, sti
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import BlockProduct, finish_cycles, reload_cycles
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram
+from tt_cnn.virtual.ops.eltwise.activations import kernel_of
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE
@@ -58,10 +59,10 @@ def _block(program: ConvProgram, step: Step, figures: Figures, kernel_rows: int,
     matmul = product.cycles(figures)
     if not compute.packer_l1 and inner_blocks > 1:
         matmul += reload_cycles(figures, tiles) * (inner_blocks - 1) / inner_blocks
-    name = None if program.activation is None else program.activation[0].name
-    finish, vector = finish_cycles(
-        figures, tiles, program.partials, output.dtype, program.has_bias, name, compute.approx
-    )
+    name, approx = None, compute.approx
+    if program.activation is not None:
+        name, approx = program.activation[0].name, approx or kernel_of(program.activation).approx
+    finish, vector = finish_cycles(figures, tiles, program.partials, output.dtype, program.has_bias, name, approx)
     if program.row_major:
         finish += tiles * figures.untilize_cycles
     tilize_a_tile = figures.tilize(source.dtype, output.dtype, compute.fp32_accumulation)

@@ -8,7 +8,7 @@ from math import inf
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import in_l1_shards
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles
+from tt_cnn.virtual.cost.pipeline import Block, Pages, Share, pipeline_cycles, read_latency
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.types.enums import DataType, Layout
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
@@ -39,12 +39,11 @@ def copy_cycles(step: Step, figures: Figures) -> Cycles:
     return pipeline_cycles(figures, share, block)
 
 
-def tilize_cycles(program: Program, step: Step, figures: Figures) -> Cycles:
+def tilize_cycles(program: Program, step: Step, figures: Figures, row_by_row: bool = False) -> Cycles:
     """32 rows are read, or what a block's width takes of them, and written as tiles, the last of which is waited for.
 
-    Programs that go by whole rows of tiles wait once for the 32 rows; those that go by blocks wait for each row, since
-    it may have to be aligned. Padding is filled in by the reader. (Readers that pad waited for each row before 2026, as
-    published times of 2025 show.)
+    Programs that go by whole rows of tiles wait once for the 32 rows, unless `row_by_row`; those that go by blocks wait
+    for each row, since it may have to be aligned. Padding is filled in by the reader.
     """
     source, output = step.inputs[0].spec, step.outputs[0].spec
     a_tile = _tilize_cycles_a_tile(figures, source, output)
@@ -60,6 +59,8 @@ def tilize_cycles(program: Program, step: Step, figures: Figures) -> Cycles:
     padding = 0.0
     if columns % TILE_SIZE:
         padding += data * (figures.fill_row_cycles + (TILE_SIZE - columns % TILE_SIZE) * filled)
+    if row_by_row:  # a row is waited for when its padding is filled
+        padding = max(padding, (data - 1) * read_latency(figures, source))
     if rows % TILE_SIZE:  # one row of tiles of each matrix is not full
         mixed = 1.0 if rows < TILE_SIZE else max(1 / work.share.blocks, 1 / div_up(rows, TILE_SIZE))
         padding += mixed * (TILE_SIZE - rows % TILE_SIZE) * wanted * filled

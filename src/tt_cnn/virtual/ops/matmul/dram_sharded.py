@@ -15,7 +15,7 @@ from tt_cnn.virtual.ops.matmul.checks import check_matrices
 from tt_cnn.virtual.ops.matmul.configs import ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Problem
 from tt_cnn.virtual.ops.matmul.program import MatmulProgram, Route
-from tt_cnn.virtual.ops.matmul.time import block_by_block
+from tt_cnn.virtual.ops.matmul.time import bank_by_bank
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
 from tt_cnn.virtual.types.enums import WIDTH, Arch, DataType, Layout, ShardOrientation
@@ -50,7 +50,7 @@ class MatmulDramShardedProgram(MatmulProgram):
         return Route(0, self.banks - 1), Route(self.banks)
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return block_by_block(self, step, figures)
+        return bank_by_bank(self, step, figures)
 
 
 def plan_dram_sharded(

@@ -15,9 +15,11 @@ from tt_cnn.virtual.cost.network import (
 )
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.tensix import BlockProduct, finish_cycles, reload_cycles
+from tt_cnn.virtual.ops.eltwise.activations import kernel_of
 from tt_cnn.virtual.ops.matmul.configs import MCAST_2D
 from tt_cnn.virtual.ops.matmul.program import MatmulProgram, Route
 from tt_cnn.virtual.planning.program import Step
+from tt_cnn.virtual.types.enums import DataType
 from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up
 from tt_cnn.virtual.types.tensor_spec import Spec
 
@@ -57,8 +59,7 @@ def block_by_block(program: MatmulProgram, step: Step, figures: Figures) -> Cycl
     left_in, left_dram = _arrives(left, left_tiles, left_route, figures, left_behind, against)
     right_in, right_dram = _arrives(right, right_tiles, right_route, figures, right_behind)
     pace = max(multiply + figures.barrier_cycles, left_in, right_in)
-    activation = None if program.activation is None else program.activation[0].name
-    finish, vector = finish_cycles(figures, tiles, partial, output.dtype, program.adds_bias, activation, compute.approx)
+    finish, vector = _finish_cycles(program, tiles, partial, output.dtype, figures)
     store = 0.0 if output.is_sharded else _store_cycles(program, output, figures)
     drain = _drain_cycles(program, store, finish + vector if program.adds_bias else multiply)
     padding = _padding_cycles(program, left, figures)
@@ -76,6 +77,56 @@ def block_by_block(program: MatmulProgram, step: Step, figures: Figures) -> Cycl
         noc=rounds * max(left_in - left_dram, right_in - right_dram) + blocks * store,
         drain=drain,
     )
+
+
+def bank_by_bank(program: MatmulProgram, step: Step, figures: Figures) -> Cycles:
+    """Each core reads its columns from the bank beside it, three blocks ahead; the left matrix is sent to all of them
+    block by block, two ahead. In the end the result goes to the cores where it shall stand."""
+    config, compute = program.config, program.compute
+    left, right, output = step.inputs[0].spec, step.inputs[1].spec, step.outputs[0].spec
+    passes = max(1, div_up(program.inner, config.block_k))
+    product = BlockProduct(
+        config.block_h,
+        config.block_w,
+        config.block_k,
+        config.subblock_h,
+        config.subblock_w,
+        left.dtype,
+        right.dtype,
+        program.partials if program.accumulates else output.dtype,
+        compute.fidelity,
+        program.accumulates,
+    )
+    tiles = config.block_h * config.block_w
+    multiply = product.cycles(figures)
+    if not program.accumulates and passes > 1:
+        multiply += reload_cycles(figures, tiles) * (passes - 1) / passes
+    reading = config.block_w * config.block_k * right.dtype.tile_bytes / figures.dram_bank_bytes_per_cycle
+    sent = config.block_h * config.block_k * left.dtype.tile_bytes
+    sending = multicast_cycles(figures, sent, program.routes[0].receivers)
+    pace = max(multiply, reading, sending) + figures.barrier_cycles
+    finish, vector = _finish_cycles(program, tiles, program.partials, output.dtype, figures)
+    store = tiles * output.dtype.tile_bytes / figures.l1_write_bytes_per_cycle + figures.l1_latency_cycles
+    first = max(figures.dram_latency_cycles + reading, sending)
+    return Cycles(
+        first + (passes - 1) * pace + multiply + finish + vector + store,
+        matrix=passes * product.multiply_cycles(figures),
+        vector=vector,
+        unpack_pack=passes * (multiply - product.multiply_cycles(figures)) + finish,
+        dram=passes * reading,
+        noc=passes * sending + store,
+        drain=store,
+    )
+
+
+def _finish_cycles(
+    program: MatmulProgram, tiles: int, partial: DataType, target: DataType, figures: Figures
+) -> tuple[float, float]:
+    """The activation is approximate where the compute config or its own parameter says so."""
+    name, approx = None, program.compute.approx
+    if program.activation is not None:
+        name, approx = program.activation[0].name, approx or kernel_of(program.activation).approx
+    return finish_cycles(figures, tiles, partial, target, program.adds_bias, name, approx)
 
 
 def _store_cycles(program: MatmulProgram, output: Spec, figures: Figures) -> float:

@@ -14,6 +14,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.bits import keep_mantissa
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
+from tt_cnn.virtual.ops.layout.time import latency_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.pool.grid_points import NEAREST, Corners, Grid, corners_of, read_prepared
@@ -43,6 +44,9 @@ _REDUCED_AT_ONCE, _WITH_WIDE_REGISTERS = 8, 4
 """Tiles of channels that one reduction takes; fewer where registers hold float32."""
 _FEW_CHANNELS = 224
 """Up to which reading pixels takes longer than mixing them on Blackhole."""
+_FLOAT_OPERATIONS, _FLOAT_CYCLES = 25, 110
+"""A point's place and the weights of its pixels, worked out by a processor that has no floating point: products, sums,
+comparisons and conversions of grid_sample_reader_common.hpp, each in software."""
 _BFLOAT16_MANTISSA = 7
 _FLOATS = (DataType.BFLOAT16, DataType.FLOAT32)
 
@@ -65,18 +69,23 @@ class GridSampleProgram(ComputeProgram):
         image, output = step.inputs[0].spec, step.outputs[0].spec
         pixels = self.points * (1 if self.grid.mode == NEAREST else _NEIGHBOURS)
         size = image.page_bytes
+        # the pixels of a point are waited for before those of the next are asked for
+        waiting = self.points * (latency_cycles(image, figures) + figures.barrier_cycles)
+        if not self.grid.prepared:
+            waiting += self.points * _FLOAT_OPERATIONS * _FLOAT_CYCLES
         if image.memory_config.is_dram():
             reading = page_move_cycles(figures, image, pixels, size, step.cores.num_cores(), read=True)
         else:
             reading = pixels * transaction_cycles(figures, Way.L1_READ, size, figures.page_cycles)
         tiles = div_up(image.shape[-1], TILE_SIZE)
-        mixing = self.points * (figures.pool_stick_cycles + tiles * figures.pool_tile_cycles)
+        a_tile = figures.pool_tile_cycles + _NEIGHBOURS * figures.pool_row_cycles
+        mixing = self.points * (figures.pool_stick_cycles + tiles * a_tile)
         mixing = 0.0 if self.grid.mode == NEAREST else mixing
         writing = 0.0
         if not output.is_sharded:
             sticks = div_up(output.num_pages, step.cores.num_cores())
             writing = page_move_cycles(figures, output, sticks, output.page_bytes, step.cores.num_cores(), read=False)
-        moving = max(reading / self.readers, writing)
+        moving = max((reading + waiting) / self.readers, writing)
         return Cycles(max(moving, mixing), matrix=mixing, noc=moving)
 
 

@@ -45,7 +45,9 @@ def pool_cycles(pool: Pool, fidelity: MathFidelity, step: Step, figures: Figures
         reading += groups * (part - height * width) * size / _WORD * figures.fill_word_cycles
     faces = 1 if height * width <= _ROWS_AT_ONCE else 2
     slower = PHASES.get(fidelity, 4) / 2 if pool.is_average else 1.0
+    rows = height * width if height * width <= _ROWS_AT_ONCE else chunks * part
     reducing = groups * figures.pool_stick_cycles + tiles * chunks * faces * figures.pool_tile_cycles * slower
+    reducing += tiles * rows * figures.pool_row_cycles
     retilize = 0.0
     if output.layout is Layout.TILE:
         retilize = output.shard_pages * figures.tilize(DataType.BFLOAT16, output.dtype, False)

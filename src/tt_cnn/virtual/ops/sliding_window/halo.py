@@ -16,7 +16,7 @@ from tt_cnn.virtual.memory.shard_grid import check_cores
 from tt_cnn.virtual.ops.sliding_window.boundaries import shard_boundaries
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import halo_tables
-from tt_cnn.virtual.ops.sliding_window.time import halo_cycles
+from tt_cnn.virtual.ops.sliding_window.time import ZEROS_BYTES, halo_cycles
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
 from tt_cnn.virtual.planning.plan import AllocateConfig, CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
@@ -46,7 +46,9 @@ class HaloProgram(Program):
     """Of the op that asks: it computes nothing here, but programs that differ in it are not shared."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return halo_cycles(self.window, step, figures)
+        stick = step.outputs[0].spec.shard.shape[1] * step.outputs[0].spec.dtype.element_bytes
+        piece = ZEROS_BYTES if self.padding_value == 0 else stick
+        return halo_cycles(self.window, step, figures, piece, figures.untilize_cycles)
 
 
 def compute_key(config: WormholeComputeKernelConfig | None) -> ComputeKey:

@@ -38,15 +38,17 @@ def halo_tables(
     return _ENTRY * 2 * (first + 1), _ENTRY * 2 * (second + 1), gather[0], gather[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gathering:
-    """What the busiest core's busier processor copies, and what cores send to each other."""
+    """What each core's two processors copy, one after the other, and what cores send to each other."""
 
-    transfers: int
-    sticks: int
+    transfers: np.ndarray
+    """By processor: the two of the first core, the two of the second, and so on."""
+    sticks: np.ndarray
+    pads: np.ndarray
+    """Columns: the processor, and the sticks of a run of padding that it fills."""
     remote_sticks: int
     """Of all cores together."""
-    pad_runs: int
 
 
 @lru_cache(maxsize=2048)
@@ -64,10 +66,23 @@ def gathering(window: SlidingWindow, cores_nhw: int, halo_sticks: int, shard_hei
         order = np.argsort(core, kind="stable")
         core, length = core[order], length[order]
         odd = (np.arange(core.size) - np.searchsorted(core, core)) % 2
-    processor = 2 * core + odd
-    most = np.bincount(processor, minlength=1), np.bincount(processor, weights=length, minlength=1)
-    pads = int(_pad_runs(bounds, starts, ends).max())
-    return Gathering(int(most[0].max()), int(most[1].max()), remote, pads)
+    processor, processors = 2 * core + odd, 2 * cores_nhw
+    transfers = np.bincount(processor, minlength=processors)
+    sticks = np.bincount(processor, weights=length, minlength=processors)
+    return Gathering(transfers, sticks, _dealt_pads(bounds, starts, ends), remote)
+
+
+def _dealt_pads(bounds: Boundaries, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Runs of padding of each core: the first half of them for its first processor, the rest for its second."""
+    counts = _pad_runs(bounds, starts, ends)
+    core = np.repeat(np.arange(counts.size), counts)
+    nth = np.arange(core.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    first, behind = bounds.input_start[core], bounds.input_end[core] + 1
+    # A gap of padding lies behind each run of pixels, and one before the first.
+    opens, closes = np.concatenate([[0], ends]), np.append(starts, np.iinfo(np.int64).max)
+    gap = np.searchsorted(closes, first, side="right") + nth
+    length = np.minimum(closes[gap], behind) - np.maximum(opens[gap], first)
+    return np.stack([2 * core + (nth >= counts[core] // 2), length])
 
 
 @lru_cache(maxsize=1024)

@@ -33,7 +33,8 @@ def bilinear_cycles(neighbours: int, step: Step, figures: Figures) -> Cycles:
     output = step.outputs[0].spec
     moving = neighbours * _reading(step, figures)
     tiles = div_up(output.page_shape[1], TILE_SIZE)
-    reducing = output.shard.shape[0] * (figures.pool_stick_cycles + tiles * figures.pool_tile_cycles)
+    a_tile = figures.pool_tile_cycles + neighbours * figures.pool_row_cycles
+    reducing = output.shard.shape[0] * (figures.pool_stick_cycles + tiles * a_tile)
     return Cycles(max(moving, reducing), matrix=reducing, noc=moving)
 
 

@@ -13,7 +13,7 @@ from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import padded_as, scratchpad, staging
-from tt_cnn.virtual.ops.shape.programs import CoresAndBuffers, workers_for
+from tt_cnn.virtual.ops.shape.programs import workers_for
 from tt_cnn.virtual.ops.shape.reshape.time import cut_rows_cycles, gathered_tiles_cycles
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
@@ -37,9 +37,13 @@ class ReshapeRowsProgram(Program):
 
     op: str = "ReshapeView"
     factory: str = "ReshapeViewRMProgramFactory"
+    processors: int
+    """That share a core's rows."""
+    slots: int
+    """Rows of the output under way before the kernel waits, where rows are not whole words."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
-        return cut_rows_cycles(step, figures, processors=len(self.buffers) // 2)
+        return cut_rows_cycles(step, figures, self.processors, self.slots)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +75,7 @@ def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape
     output = planner.allocate(output_spec)
     fatal(spec.dtype in _DTYPES, "Can only work with bfloat16/float32 or int32/uint32 tensors")
     if spec.layout is Layout.ROW_MAJOR:
-        cores, rows = _rows(planner, spec, output.spec)
-        program = ReshapeRowsProgram(cores=cores, buffers=tuple(rows))
-        planner.dispatch(program, [x], [output])
+        planner.dispatch(_rows(planner, spec, output.spec), [x], [output])
         return output
     segments = map_segments(planner.card, tuple(spec.shape), tuple(logical))
     tiles = output.spec.volume // TILE_SIZE**2
@@ -86,7 +88,7 @@ def plan_reshape_device(planner: Planner, x: Slot, logical: Shape, padded: Shape
     return output
 
 
-def _rows(planner: Planner, spec: Spec, out: Spec) -> CoresAndBuffers:
+def _rows(planner: Planner, spec: Spec, out: Spec) -> ReshapeRowsProgram:
     element = spec.dtype.element_bytes
     source, target = spec.shape[-1] * element, out.shape[-1] * element
     read = (source - 1) // 64 * 64 + 128
@@ -102,7 +104,7 @@ def _rows(planner: Planner, spec: Spec, out: Spec) -> CoresAndBuffers:
             scratchpad(2 * read, cores, "input rows" + kernel),
             scratchpad(slots * slot, cores, "output rows" + kernel),
         ]
-    return cores, buffers
+    return ReshapeRowsProgram(cores=cores, buffers=tuple(buffers), processors=2 if two_kernels else 1, slots=slots)
 
 
 def _write_slots(room: int, kernels: int, read: int, slot: int) -> int:

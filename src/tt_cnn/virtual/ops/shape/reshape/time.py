@@ -19,11 +19,11 @@ _PIECE_CYCLES = 85
 """A piece looked up in the map and copied within L1."""
 
 
-def cut_rows_cycles(step: Step, figures: Figures, processors: int) -> Cycles:
+def cut_rows_cycles(step: Step, figures: Figures, processors: int, slots: int) -> Cycles:
     """A processor (or both of a core) reads a row, waits, and writes the rows or parts of rows that are in it.
 
     The rows of the input are dealt out, however few they are. Rows that are not aligned are copied by the processor
-    first, and each is waited for before its place is used again.
+    first; when `slots` of them are under way, all are waited for.
     """
     source, output = step.inputs[0].spec, step.outputs[0].spec
     cores = min(step.cores.num_cores(), source.num_pages)
@@ -36,7 +36,7 @@ def cut_rows_cycles(step: Step, figures: Figures, processors: int) -> Cycles:
     size = part if aligned else output.page_bytes
     block = Block(
         [Pages(source, rows, source.page_bytes, 1)],
-        [Pages(output, written, size, 1)],
+        [Pages(output, written, size, slots)],
         preparing=0.0 if aligned else share * _BYTE_CYCLES,
         waits_for_writes=not aligned,
     )
