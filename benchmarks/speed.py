@@ -171,6 +171,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="add the table to a Markdown file")
     parser.add_argument("--against", type=Path, metavar="TREE", help="another tree of this project, in place of peers")
     parser.add_argument("--engine", default="cpu", help="of both trees, with --against")
+    parser.add_argument("--launches", type=int, default=1, help="of both trees, each with so many rounds")
     parser.add_argument("--clock", choices=speed_trees.CLOCKS, default="wall", help="with --against")
     options = parser.parse_args()
     if options.against is not None:
@@ -181,6 +182,7 @@ def main() -> None:
             options.batches,
             options.engine,
             options.clock,
+            options.launches,
         )
         sys.exit(int(options.check and not kept))
     before = machine()
