@@ -15,7 +15,6 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
 from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, openvino_core
 
-
 _OF_SIGMOIDS = (("Sigmoid",), ("silu",))
 
 

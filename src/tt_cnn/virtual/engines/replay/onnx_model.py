@@ -33,8 +33,8 @@ _REDUCE = {"mean": "ReduceMean", "sum": "ReduceSum", "amax": "ReduceMax", "amin"
 class OnnxModel:
     """`proto` is the model; its inputs are `input0`, ... and its outputs `output0`, ..., all float32.
 
-    Inputs that no output depends on are left out. ONNX Runtime's own sigmoid is 0 from -18 on, and wrong by 1e-7 before:
-    for it, `sigmoid_by_exponential`. OpenVINO fuses its own into convolutions.
+    Inputs that no output depends on are left out. ONNX Runtime's own sigmoid is 0 from -18 on, and wrong by 1e-7
+    before: for it, `sigmoid_by_exponential`. OpenVINO fuses its own into convolutions.
     """
 
     def __init__(self, outputs: Sequence[Node], sigmoid_by_exponential: bool = False) -> None:
