@@ -171,10 +171,18 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="add the table to a Markdown file")
     parser.add_argument("--against", type=Path, metavar="TREE", help="another tree of this project, in place of peers")
     parser.add_argument("--engine", default="cpu", help="of both trees, with --against")
+    parser.add_argument("--launches", type=int, default=1, help="of both trees, each with so many rounds")
+    parser.add_argument("--clock", choices=speed_trees.CLOCKS, default="wall", help="with --against")
     options = parser.parse_args()
     if options.against is not None:
         kept = speed_trees.compare(
-            options.against.resolve(), options.models.split(","), options.rounds, options.batches, options.engine
+            options.against.resolve(),
+            options.models.split(","),
+            options.rounds,
+            options.batches,
+            options.engine,
+            options.clock,
+            options.launches,
         )
         sys.exit(int(options.check and not kept))
     before = machine()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tests.differential.program import Program, Running, values_of
+from tests.differential.program import Moved, Program, Running, values_of
 from tests.differential.sixteen_bits import Float64, InBfloat16, InSixteenBits
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines import Engine
@@ -23,6 +24,7 @@ from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.replay import OnHost, Replay
 from tt_cnn.virtual.engines.streams import from_host
 
+LOG = logging.getLogger("tt_cnn.virtual")
 REPLAYS = 5
 WELL_CONDITIONED = 4e-6
 """Where torch's own float32 is further from float64, relative to the largest value, a program says nothing."""
@@ -154,11 +156,14 @@ def opened(setting: Setting) -> Iterator[Any]:
     device = ttnn.open_device(
         device_id=0, numerics=setting.numerics, engine=setting.engine, card=setting.card, **OPTIONS
     )
+    level = LOG.level
+    LOG.setLevel(logging.ERROR)  # an input that is allocated anew is warned of, each time
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield device
     finally:
+        LOG.setLevel(level)
         ttnn.close_device(device)
 
 
@@ -195,8 +200,12 @@ def replayed(
         raise
     finally:
         ttnn.end_trace_capture(device, trace, cq_id=0)
+    running.traced = True
     for i in range(REPLAYS):
-        running.write(i)
+        try:
+            running.write(i)
+        except Moved as error:
+            raise NotTraceable(str(error)) from error
         ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
         found.append(values_of(results))
         replay = device.traces[int(trace)].replay

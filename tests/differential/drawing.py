@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tests.differential.program import FLOATS, Program, Source, values_of
@@ -91,7 +91,14 @@ class Drawing:
         if not made:
             return None
         results = self._results(made)
-        return Program(tuple(self.sources), tuple(self.setup), tuple(self.body), results, self.seed)
+        held = {id(self.names[name]._buffer) for name in results}
+        sources = [self._placed(one, id(self.names[one.name]._buffer) in held) for one in self.sources]
+        return Program(tuple(sources), tuple(self.setup), tuple(self.body), results, self.seed)
+
+    def _placed(self, source: Source, is_result: bool) -> Source:
+        """Some inputs are allocated anew for every replay. What is read after it must stay."""
+        anew = source.role == "input" and not is_result and self.random.random() < 0.15
+        return replace(source, anew=True) if anew else source
 
     def _results(self, made: list[str]) -> tuple[str, ...]:
         """The last, some others, and now and then an input or the state."""
@@ -104,10 +111,12 @@ class Drawing:
         """A tensor that is there before the trace."""
         name = f"{role[0]}{self._next()}"
         shape, image = self._shape() if "shape" not in given else (given["shape"], given.get("image"))
-        kinds = ("normal", "normal", "normal", "wide", "small", "whole", "sparse", "positive", "zeros")
+        kinds = ("normal", "normal", "normal", "wide", "small", "whole", "sparse", "positive", "zeros", "tiny", "below")
         if self._special and role == "input":
             kinds = ("special", "infinite", "special", "normal")
-        dtype = given.get("dtype") or self.random.choice(("bfloat16",) * 5 + ("float32",) * 2 + ("bfloat8_b", "int32"))
+        dtype = given.get("dtype") or self.random.choice(
+            ("bfloat16",) * 5 + ("float32",) * 2 + ("bfloat8_b", "int32", "uint32", "uint16")
+        )
         layout = given.get("layout") or self.random.choice(("TILE", "TILE", "TILE", "ROW_MAJOR"))
         source = Source(
             name, shape, dtype, "TILE" if dtype == "bfloat8_b" else layout, self.random.choice(INTERLEAVED),
@@ -169,6 +178,11 @@ class Drawing:
         """A new tensor from a call."""
         name = f"t{self._next()}"
         return self.attempt(f"{name} = {call}", name, Info(exact, image))
+
+    def shared(self, name: str) -> bool:
+        """Whether others lie in the same memory."""
+        buffer = self.names[name]._buffer
+        return any(n != name and getattr(t, "_buffer", 0) is buffer for n, t in self.names.items())
 
     def pick(self, test: Callable[[str], bool] = lambda name: True) -> str | None:
         """A tensor, the latest more often. One without axes says little."""

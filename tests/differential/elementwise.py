@@ -12,7 +12,7 @@ SMOOTH = (
     "relu", "relu6", "sigmoid", "tanh", "silu", "gelu", "mish", "hardswish", "hardsigmoid", "elu", "selu", "celu",
     "softplus", "softsign", "abs", "neg", "square", "sin", "cos", "erf", "tanhshrink", "identity", "swish",
     "softshrink", "log_sigmoid", "exp", "exp2", "expm1", "sigmoid_accurate", "hardtanh", "atan", "asinh", "erfc",
-    "hardmish", "cosh", "sinh",
+    "hardmish", "cosh", "sinh", "i1", "xielu",
 )  # fmt: skip
 JUMPING = (
     "floor", "ceil", "round", "trunc", "frac", "sign", "eqz", "nez", "gtz", "ltz", "gez", "lez", "isfinite", "isinf",
@@ -26,20 +26,44 @@ WITH_NUMBER = (
     "minimum({0}, {1})", "div({0}, {1})", "hardtanh({0}, min_val=-{1}, max_val={1})", "add({0}, 0.0)",
     "multiply({0}, 1.0)", "subtract({0}, 0.0)", "softplus({0}, beta={1}, threshold=10.0)", "celu({0}, alpha={1})",
     "softshrink({0}, lambd={1})", "mac({0}, {1}, 0.5)", "mac({0}, {0}, {1})", "lerp({0}, {0}, {1})",
-    "addalpha({0}, {0}, {1})", "addcmul({0}, {0}, {0}, value={1})",
+    "addalpha({0}, {0}, {1})", "addcmul({0}, {0}, {0}, value={1})", "subalpha({0}, {0}, {1})", "prelu({0}, 0.25)",
+    "clip({0}, -0.5, {1})", "rpow({0}, {1})", "fill({0}, {1})", "full_like({0}, {1})", "zeros_like({0})",
+    "ones_like({0})",
+    "unary_chain({0}, [ttnn.UnaryWithParam(ttnn.UnaryOpType.NEG), ttnn.UnaryWithParam(ttnn.UnaryOpType.SIGMOID)])",
 )  # fmt: skip
 JUMPING_WITH_NUMBER = (
     "gt({0}, {1})", "lt({0}, {1})", "ge({0}, {1})", "le({0}, {1})", "eq({0}, 1.0)", "ne({0}, 0.0)", "pow({0}, 2.0)",
     "pow({0}, 3)", "rdiv({0}, {1})", "heaviside({0}, {1})", "threshold({0}, {1}, 0.25)", "remainder({0}, {1})",
-    "fmod({0}, {1})", "hardshrink({0}, lambd={1})",
+    "fmod({0}, {1})", "hardshrink({0}, lambd={1})", "addcdiv({0}, {0}, {0}, value={1})", "floor_div({0}, {1})",
 )  # fmt: skip
 BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "squared_difference", "rsub", "add", "multiply")
 JUMPING_BINARY = (
     "gt", "lt", "eq", "ne", "ge", "le", "div", "logical_and", "logical_or", "logical_xor", "atan2", "hypot", "fmod",
-    "remainder", "xlogy",
+    "remainder", "xlogy", "floor_div", "divide", "ldexp",
 )  # fmt: skip
-SMOOTH_BINARY = ("logaddexp",)
-OF_INTEGERS = ("add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor", "maximum", "minimum", "gt")
+SMOOTH_BINARY = ("logaddexp", "logaddexp2", "bias_gelu", "sub", "mul")
+OF_INTEGERS = (
+    "add",
+    "subtract",
+    "multiply",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "maximum",
+    "minimum",
+    "gt",
+    "gcd",
+    "lcm",
+)
+OF_AN_INTEGER = ("bitwise_not({0})", "bitwise_left_shift({0}, 2)", "bitwise_right_shift({0}, 1)")
+IN_PLACE = (
+    "add_", "subtract_", "multiply_", "rsub_", "sub_", "mul_", "squared_difference_", "logaddexp_", "bias_gelu_",
+)  # fmt: skip
+JUMPING_IN_PLACE = (
+    "div_", "divide_", "eq_", "ne_", "ge_", "gt_", "le_", "lt_", "ldexp_", "logical_and_", "logical_or_",
+    "logical_xor_",
+)  # fmt: skip
+GATED = ("glu", "geglu", "reglu", "swiglu")
 SELECTING = (
     "relu",
     "relu6",
@@ -112,13 +136,21 @@ def in_place(draw: Drawing) -> None:
         return
     pick = draw.random.random() if draw.is_float(a) else 0.0
     # what grows with every replay would soon be infinite
-    names = ("add_", "subtract_", "rsub_") if a.startswith("s") else ("add_", "subtract_", "multiply_", "rsub_")
+    names = ("add_", "subtract_", "rsub_") if a.startswith("s") else IN_PLACE if draw.is_float(a) else IN_PLACE[:4]
+    if not a.startswith("s") and draw.is_float(a) and draw.free_to_jump(a) and draw.free_to_jump(b):
+        names += JUMPING_IN_PLACE
     if pick < 0.6:
         statement = f"ttnn.{draw.random.choice(names)}({a}, {b})"
     elif pick < 0.8:
         statement = f"ttnn.{draw.random.choice(('relu', 'sigmoid', 'tanh'))}({b}, output_tensor={a})"
-    elif pick < 0.9:
+    elif pick < 0.88:
         statement = f"ttnn.add({a}, {b}, output_tensor={a})"
+    elif pick < 0.92:
+        statement = f"ttnn.softmax_in_place({a})"
+    elif pick < 0.95:
+        statement = f"ttnn.assign({b}, {a})"
+    elif pick < 0.97:
+        statement = f"ttnn.logical_not_({a})" if draw.free_to_jump(a) else f"ttnn.multiply_({a}, 0.5)"
     else:
         statement = f"ttnn.copy({b}, {a})"
     if draw.attempt(statement, None, Info(False)):
@@ -141,6 +173,9 @@ def integers(draw: Drawing) -> None:
     if draw.random.random() < 0.3:
         draw.make(f"ttnn.typecast({a}, ttnn.{draw.random.choice(('bfloat16', 'float32', 'int32'))})", True)
         return
+    if draw.random.random() < 0.15:
+        draw.make("ttnn." + draw.random.choice(OF_AN_INTEGER).format(a), True)
+        return
     b = draw.pick(lambda n: draw.dtype(n) == draw.dtype(a) and _fits(draw, n, draw.shape(a)))
     if b is not None:
         draw.make(f"ttnn.{draw.random.choice(OF_INTEGERS)}({a}, {b})", True)
@@ -152,3 +187,10 @@ def selection(draw: Drawing) -> None:
     y = None if c is None else draw.pick(lambda n: draw.is_float(n) and draw.shape(n) == draw.shape(c))
     if c and x and y:
         draw.make(f"ttnn.where({c}, {x}, {y})", draw.infos[x].exact and draw.infos[y].exact, draw.image_like(x))
+
+
+def gated(draw: Drawing) -> None:
+    """One half times a function of the other; halves are whole tiles."""
+    x = draw.pick(lambda n: draw.is_float(n) and len(draw.shape(n)) == 4 and draw.shape(n)[-1] % 64 == 0)
+    if x is not None:
+        draw.make(f"ttnn.{draw.random.choice(GATED)}({x}, -1)")

@@ -6,7 +6,7 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
-from tests.differential import elementwise, movement, networks
+from tests.differential import elementwise, lookups, movement, networks
 from tests.differential.drawing import Drawing, Family, Taste
 from tests.differential.program import Program
 
@@ -28,6 +28,12 @@ FAMILIES: dict[str, Family] = {
     "reduction": Family(1, networks.reduction),
     "ordering": Family(0.3, networks.ordering),
     "normalization": Family(1, networks.normalization),
+    "gated": Family(0.3, elementwise.gated),
+    "moved": Family(0.4, movement.moved),
+    "indexing": Family(0.4, lookups.indexing),
+    "sampling": Family(0.3, lookups.sampling),
+    "attention": Family(0.4, lookups.attention),
+    "of_batches": Family(0.4, lookups.of_batches),
 }
 
 STYLES: tuple[tuple[str, ...], ...] = (
@@ -38,6 +44,7 @@ STYLES: tuple[tuple[str, ...], ...] = (
     ("in_place", "ordering", "selection", "integers", "unary", "binary"),
     ("convolution", "transposed_convolution", "pool", "upsampling", "binary", "unary", "joining"),
     ("rearrangement", "joining", "binary", "reduction", "normalization", "product"),
+    ("indexing", "sampling", "attention", "of_batches", "gated", "unary", "binary", "moved", "in_place"),
 )
 """Programs of all families, and of those whose statements meet in one step of an engine."""
 

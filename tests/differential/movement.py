@@ -13,9 +13,19 @@ def freed(draw: Drawing) -> None:
     if len(made) < 3:
         return
     name = draw.random.choice(made[:-1])
-    shared = [n for n, t in draw.names.items() if n != name and getattr(t, "_buffer", 0) is draw.names[name]._buffer]
-    if not shared and draw.attempt(f"ttnn.deallocate({name})", None, Info(False)):
+    if not draw.shared(name) and draw.attempt(f"ttnn.deallocate({name})", None, Info(False)):
         del draw.infos[name]
+
+
+def moved(draw: Drawing) -> None:
+    """To another place in memory; the former is given back."""
+    made = [n for n in draw.infos if n.startswith("t")]
+    if len(made) < 2:
+        return
+    x, name = draw.random.choice(made), f"t{draw._next()}"
+    call = draw.random.choice(("move", "reallocate"))
+    if not draw.shared(x) and draw.attempt(f"{name} = ttnn.{call}({x})", name, draw.infos[x]):
+        del draw.infos[x]
 
 
 def rearrangement(draw: Drawing) -> None:
@@ -36,6 +46,8 @@ def rearrangement(draw: Drawing) -> None:
         tuple(reversed(shape)),
     ]
     shapes += [(1, 1, flat // n, n) for n in (16, 32, 64) if flat % n == 0]
+    whole_tiles = (*shape[:-2], *(-(-n // 32) * 32 for n in shape[-2:]))
+    last = (*(n - 1 for n in shape[:-2]), *(max(0, n - 2) for n in shape[-2:]))
     image = draw.image_like(x)
     if image:
         shapes.append(image)
@@ -56,9 +68,19 @@ def rearrangement(draw: Drawing) -> None:
         f"ttnn.to_layout({x}, ttnn.{pick(('TILE', 'ROW_MAJOR'))}_LAYOUT)",
         f"ttnn.to_memory_config({x}, {pick(INTERLEAVED)})",
         f"ttnn.typecast({x}, ttnn.{pick(('bfloat16', 'float32', 'bfloat8_b'))})",
+        f"ttnn.view({x}, (1, 1, {flat // shape[-1]}, {shape[-1]}))",
+        f"ttnn.expand({x}, {tuple(2 if n == 1 and i == axis else n for i, n in enumerate(shape))})",
+        f"ttnn.unsqueeze_to_4D({x})",
+        f"ttnn.tilize({x})",
+        f"ttnn.tilize_with_zero_padding({x})",
+        f"ttnn.tilize_with_val_padding({x}, {whole_tiles}, 0.5)",
+        f"ttnn.untilize({x})",
+        f"ttnn.untilize_with_unpadding({x}, {last})",
+        f"ttnn.fill_implicit_tile_padding({x}, {pick((0.0, 1.5))})",
+        f"ttnn.assign({x}, memory_config={pick(INTERLEAVED)})",
     ]
     form = pick(forms)
-    moved = form.startswith(("ttnn.clone", "ttnn.to_", "ttnn.typecast"))
+    moved = form.startswith(("ttnn.clone", "ttnn.to_", "ttnn.typecast", "ttnn.assign", "ttnn.fill_"))
     exact = draw.infos[x].exact and (not form.startswith("ttnn.typecast") or not draw.taste.native)
     if not draw.is_float(x) and "typecast" in form:
         return
@@ -73,7 +95,7 @@ def sharding(draw: Drawing) -> None:
     rows, columns = math.prod(draw.shape(x)[:-1]), draw.shape(x)[-1]
     cores = draw.random.choice((1, 2, 4, 8))
     kind = draw.random.choice(("HEIGHT", "WIDTH", "BLOCK"))
-    if draw.names[x].is_sharded():
+    if draw.names[x].is_sharded() and draw.random.random() < 0.7:
         draw.make(
             f"ttnn.sharded_to_interleaved({x}, {draw.random.choice(INTERLEAVED)})",
             draw.infos[x].exact,
@@ -91,7 +113,9 @@ def sharding(draw: Drawing) -> None:
         f"ttnn.create_sharded_memory_config({shard}, core_grid=ttnn.CoreGrid(x={grid[0]}, y={grid[1]}), "
         f"strategy=ttnn.ShardStrategy.{kind}, use_height_and_width_as_shard_shape=True)"
     )
-    draw.make(f"ttnn.to_memory_config({x}, {config})", draw.infos[x].exact, draw.image_like(x))
+    calls = ("to_memory_config", "reshard" if draw.names[x].is_sharded() else "interleaved_to_sharded")
+    call = draw.random.choice(calls)
+    draw.make(f"ttnn.{call}({x}, {config})", draw.infos[x].exact, draw.image_like(x))
 
 
 def joining(draw: Drawing) -> None:
@@ -116,6 +140,9 @@ def joining(draw: Drawing) -> None:
 
     parts = [x, *(one for _ in range(draw.random.randint(1, 2)) if (one := draw.pick(joins)) is not None)]
     image, exact = None, all(draw.infos[p].exact for p in parts)
+    if len({draw.shape(p) for p in parts}) == 1 and draw.random.random() < 0.2:
+        draw.make(f"ttnn.stack([{', '.join(parts)}], {axis})", exact)
+        return
     if axis == len(shape) - 1 and all(draw.image_like(p) for p in parts):
         n, h, w, _ = draw.image_like(x) or (0, 0, 0, 0)
         image = (n, h, w, sum(draw.shape(p)[-1] for p in parts))

@@ -119,7 +119,12 @@ def pool(draw: Drawing) -> None:
         f"input_tensor={x}, batch_size={n}, input_h={h}, input_w={w}, channels={c}, kernel_size={kernel}, "
         f"stride={stride}, padding={padding}"
     )
-    if draw.random.random() < 0.5:
+    if draw.random.random() < 0.1:
+        size = (min(h, pick((1, 2, 3))), min(w, pick((1, 2, 3))))
+        given = f"input_tensor={x}, batch_size={n}, input_h={h}, input_w={w}, channels={c}, output_size={list(size)}"
+        name = pick(("adaptive_avg_pool2d", "adaptive_max_pool2d"))
+        draw.make(f"ttnn.{name}({given})", draw.infos[x].exact and "max" in name, (n, *size, c))
+    elif draw.random.random() < 0.5:
         draw.make(f"ttnn.max_pool2d({common}, dilation=[1, 1])", draw.infos[x].exact, (n, oh, ow, c))
     elif draw.random.random() < 0.8:
         counted = pick((True, False))
@@ -156,6 +161,10 @@ def product(draw: Drawing) -> None:
             bias = f", bias={row}"
         draw.make(f"ttnn.linear({x}, {w}{bias}{more})")
         return
+    if pick < 0.55 and len(draw.shape(x)) == 2:
+        row = draw.source("input", shape=(draw.shape(x)[0], draw.shape(x)[0]), dtype="bfloat16", layout="TILE")
+        draw.make(f"ttnn.addmm({row}, {x}, ttnn.transpose({x}, -2, -1))")
+        return
     y = draw.pick(lambda n: draw.is_float(n) and len(draw.shape(n)) == len(draw.shape(x))) if pick < 0.8 else x
     if y is not None and math.prod(draw.shape(x)[:-1]) * draw.shape(y)[-2] <= draw.taste.largest:
         draw.make(f"ttnn.matmul({x}, ttnn.transpose({y}, -2, -1))")
@@ -167,7 +176,7 @@ def reduction(draw: Drawing) -> None:
         return
     rank = len(draw.shape(x))
     dim = draw.random.choice((-1, -2, rank - 1, 0, None, (-2, -1)))
-    names = ("mean", "sum", "max", "min", "mean", "sum", "var", "std")
+    names = ("mean", "sum", "max", "min", "mean", "sum", "var", "std", "prod")
     name = draw.random.choice(names)
     if name in ("var", "std") and not draw.free_to_jump(x):
         return

@@ -6,14 +6,17 @@ that it returns. A program that fails is printed as a script of its own (`script
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 DTYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
 FLOATS = ("bfloat16", "float32", "bfloat8_b")
+KEPT = Path(__file__).with_name("kept_programs.json")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class Source:
     """Which values it gets (`VALUES`)."""
     role: str = "input"
     """An `input` is written before every replay, a `constant` once; `state` too, and the trace may write it."""
+    anew: bool = False
+    """An input that is freed and allocated again before every replay, where it was."""
 
     def values(self, seed: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(seed)
@@ -65,6 +70,8 @@ VALUES: dict[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
     "positive": lambda x, _: x.abs() + 0.5,
     "wide": lambda x, _: x * torch.pow(10.0, x.roll(1, -1)),
     "small": lambda x, _: x * 1e-3,
+    "tiny": lambda x, _: x * 1e-5,
+    "below": lambda x, _: x - 15,
     "whole": lambda x, _: (4 * x).round(),
     "zeros": lambda x, _: torch.zeros_like(x),
     "sparse": lambda x, g: torch.where(torch.rand(x.shape, generator=g) < 0.9, torch.zeros_like(x), x),
@@ -89,6 +96,18 @@ class Program:
         return "def body(ttnn, {names}):\n" + "".join(f"    {line}\n" for line in lines)
 
 
+def kept(name: str) -> Program:
+    """A program that once went wrong, as it was drawn then: what a seed gives changes with the generator."""
+    found = json.loads(KEPT.read_text())[name]
+    sources = tuple(Source(**one | {"shape": tuple(one["shape"])}) for one in found["sources"])
+    lines = (tuple(found[part]) for part in ("setup", "body", "results"))
+    return Program(sources, *lines, seed=found["seed"])
+
+
+class Moved(Exception):
+    """An input came to lie elsewhere, so that replays would not read it."""
+
+
 class Running:
     """A program's tensors on a device; `call` runs its body, eagerly or into a trace."""
 
@@ -104,13 +123,27 @@ class Running:
         namespace: dict[str, Any] = {}
         exec(program.text().format(names=", ".join(self.made)), {"device": device}, namespace)
         self._body = namespace["body"]
+        self.traced = False
+        """A trace reads the inputs where they are."""
 
     def write(self, round_: int) -> None:
         """New values for the inputs."""
         for i, source in enumerate(self.program.sources):
             if source.role == "input":
                 host = source.on_host(self.ttnn, seed_of_input(self.program, i, round_))
-                self.ttnn.copy_host_to_device_tensor(host, self.made[source.name])
+                if source.anew:
+                    self._replace(source, host)
+                else:
+                    self.ttnn.copy_host_to_device_tensor(host, self.made[source.name])
+
+    def _replace(self, source: Source, host: Any) -> None:
+        """It comes to lie where it was, unless another hole in memory suits it better."""
+        before = self.made[source.name].buffer_address()
+        self.ttnn.deallocate(self.made[source.name])
+        memory = eval(source.memory, {"ttnn": self.ttnn})
+        self.made[source.name] = self.ttnn.to_device(host, self.device, memory_config=memory)
+        if self.traced and before != self.made[source.name].buffer_address():
+            raise Moved(f"{source.name} lies elsewhere now")
 
     def reset(self) -> None:
         """The state as it was in the beginning."""

@@ -14,6 +14,7 @@ from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.kernels.lowering import FOREVER, Lowering
 from tt_cnn.virtual.engines.replay.replay import Replay, run_commands
+from tt_cnn.virtual.tracing.trace_memory import Loose
 
 KERNELS, OPENVINO, _ = NATIVE
 MOST = 150
@@ -73,6 +74,12 @@ def channels_anywhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Launches, "_channels_last", lambda self, node: node)
 
 
+def addresses_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A trace whose input was freed and allocated again read what the former had held."""
+    patch.setattr(Loose, "_take", lambda self, place, spec, capturing: None)
+    patch.setattr(Loose, "written_over", lambda self, command: None)
+
+
 @pytest.mark.parametrize(
     ("fault", "setting"),
     [
@@ -83,6 +90,8 @@ def channels_anywhere(patch: pytest.MonkeyPatch) -> None:
         (memory_used_too_long, DEVICE),
         (parameters_ignored, KERNELS),
         (special_values_left_to_the_engine, OPENVINO),
+        (addresses_forgotten, DEVICE),
+        (addresses_forgotten, KERNELS),
         (channels_anywhere, STEPS),
         (channels_anywhere, NARROW_STEPS),
     ],

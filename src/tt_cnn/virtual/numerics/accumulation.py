@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tt_cnn.virtual.numerics.primitive import primitive
@@ -30,6 +31,17 @@ def _multiplied(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 def total(x: Tensor, *, dims: tuple[int, ...]) -> Tensor:
     """Sums over some dimensions, which are kept."""
     return x.contiguous().sum(dims, keepdim=True)
+
+
+def _windows(shape: Sequence[int], *, kernel: tuple[int, int], stride: tuple[int, int]) -> tuple[int, ...]:
+    places = ((n - k) // step + 1 for n, k, step in zip(shape[2:], kernel, stride, strict=True))
+    return (*shape[:2], *places)
+
+
+@primitive("window_sums", shape=_windows)
+def window_sums(image: Tensor, *, kernel: tuple[int, int], stride: tuple[int, int]) -> Tensor:
+    """Sums over the windows of an image with channels first."""
+    return F.avg_pool2d(image.contiguous(), kernel, stride, divisor_override=1)
 
 
 def average(x: Tensor, dims: tuple[int, ...]) -> Tensor:

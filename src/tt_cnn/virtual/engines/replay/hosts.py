@@ -15,6 +15,8 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
 from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, openvino_core
 
+_OF_SIGMOIDS = (("Sigmoid",), ("silu",))
+
 
 class Host(Protocol):
     """A compiled graph, called with the inputs that count. Outputs are the caller's own."""
@@ -41,24 +43,26 @@ class Kernels:
 
 
 @lru_cache(maxsize=1)
-def serialized(outputs: tuple[Node, ...]) -> bytes:
+def serialized(outputs: tuple[Node, ...], sigmoid_by_exponential: bool) -> bytes:
     """As ONNX, once for the two engines that want it. It is large: whoever has built engines clears the cache.
 
-    Witnesses of what is no ordinary number come after the outputs.
+    Witnesses of what is no ordinary number come after the outputs, and sizes after those.
     """
     from tt_cnn.virtual.engines.replay.onnx_model import OnnxModel  # with onnx, which is optional
 
-    return OnnxModel((*outputs, *ordinary.witnesses(outputs))).bytes()
+    nodes = (*outputs, *ordinary.witnesses(outputs), *ordinary.sizes(outputs))
+    return OnnxModel(nodes, sigmoid_by_exponential).bytes()
 
 
 class OrdinaryNumbers:
     """An engine for ordinary numbers, with torch for the others; what those are is said in `ordinary.py`.
 
-    It keeps the graph for them, with its weights. `run` gives the outputs and their witnesses.
+    It keeps the graph for them, with its weights. `run` gives the outputs, their witnesses and sizes.
     """
 
     def __init__(self, outputs: Sequence[Node]) -> None:
         self._graph = list(outputs)
+        self._sizes_from = len(outputs) + len(ordinary.witnesses(outputs))
         self._never = ordinary.has_others(outputs)
         self._finite = ordinary.finite(outputs)
 
@@ -66,9 +70,11 @@ class OrdinaryNumbers:
         if self._never or not ordinary.are_ordinary(inputs):
             return self._by_torch(inputs)
         results = self.run(inputs)
-        outputs, witnesses = results[: len(self._graph)], results[len(self._graph) :]
+        outputs, sizes = results[: len(self._graph)], results[self._sizes_from :]
+        witnesses = results[len(self._graph) : self._sizes_from]
         watched = [y for y, is_finite in zip(outputs, self._finite, strict=True) if is_finite]
-        return outputs if ordinary.are_finite([*witnesses, *watched]) else self._by_torch(inputs)
+        seen = ordinary.are_finite([*witnesses, *watched]) and ordinary.are_large(sizes)
+        return outputs if seen else self._by_torch(inputs)
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         raise NotImplementedError
@@ -88,7 +94,7 @@ class OnnxRuntime(OrdinaryNumbers):
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._names = [f"input{i}" for i in used_inputs(outputs)]
-        model = serialized(tuple(outputs))
+        model = serialized(tuple(outputs), any(node.params[:1] in _OF_SIGMOIDS for node in ordered(outputs)))
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -99,6 +105,7 @@ class OnnxRuntime(OrdinaryNumbers):
 class OpenVino(OrdinaryNumbers):
     def __init__(self, outputs: Sequence[Node], threads: int) -> None:
         super().__init__(outputs)
+        self._never |= ordinary.jumps_on_quotients(outputs)
         core = openvino_core()
         settings = {
             "INFERENCE_PRECISION_HINT": "f32",
@@ -106,7 +113,7 @@ class OpenVino(OrdinaryNumbers):
             "INFERENCE_NUM_THREADS": str(threads),
             "NUM_STREAMS": "1",
         }
-        model = core.read_model(serialized(tuple(outputs)))
+        model = core.read_model(serialized(tuple(outputs), False))
         self._request = core.compile_model(model, "CPU", settings).create_infer_request()
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -14,19 +14,31 @@ from onnx import TensorProto, helper, numpy_helper
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 
 OPSET = 18
-_NATIVE = {"Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Floor", "Ceil", "Erf", "Sin",
-           "Cos", "HardSwish"}  # fmt: skip
+_NATIVE = {"Relu", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Floor", "Ceil", "Sin", "Cos",
+           "HardSwish"}  # fmt: skip
 _BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min"}
+_NEAR_ZERO = 0.25
+"""Where engines take 1 from something near 1, so that small numbers lose their digits: series are taken below it."""
+_ERF = [2 / math.sqrt(math.pi) / n for n in (1, -3, 10, -42)]
+"""Of erf(x) / x, in powers of x squared; at a quarter, the next is 7e-8 of it."""
+_EXPM1 = [1 / math.factorial(n) for n in range(1, 8)]
+"""Of (exp(x) - 1) / x, in powers of x."""
+_LOG1P = [(-1) ** n / (n + 1) for n in range(8)]
+"""Of log(1 + x) / x, in powers of x; at `_SMALL_SOFTPLUS` the next is 1e-8 of it."""
+_SMALL_SOFTPLUS = -2.0
+"""OpenVINO's softplus is wrong by up to 4e-6 anywhere, so numbers below are computed otherwise."""
 _REDUCE = {"mean": "ReduceMean", "sum": "ReduceSum", "amax": "ReduceMax", "amin": "ReduceMin"}
 
 
 class OnnxModel:
     """`proto` is the model; its inputs are `input0`, ... and its outputs `output0`, ..., all float32.
 
-    Inputs that no output depends on are left out.
+    Inputs that no output depends on are left out. ONNX Runtime's own sigmoid is 0 from -18 on, and wrong by 1e-7
+    before: for it, `sigmoid_by_exponential`. OpenVINO fuses its own into convolutions.
     """
 
-    def __init__(self, outputs: Sequence[Node]) -> None:
+    def __init__(self, outputs: Sequence[Node], sigmoid_by_exponential: bool = False) -> None:
+        self._sigmoid_by_exponential = sigmoid_by_exponential
         self._nodes: list[Any] = []
         self._initializers: list[Any] = []
         self._names: dict[int, str] = {}
@@ -131,12 +143,16 @@ class OnnxModel:
         if name == "leaky_relu":
             return self._add("LeakyRelu", [x], alpha=params[0])
         if name == "elu":
-            return self._add("Elu", [x], alpha=params[0])
+            return self._elu(x, params[0])
+        if name == "Erf":
+            return self._erf(x)
         if name == "clip":
             low, high = params
             return self._add("Clip", [x, *(self._scalar(v) if math.isfinite(v) else "" for v in (low, high))])
+        if name == "Sigmoid":
+            return self._sigmoid(x)
         if name == "silu":
-            return self._add("Mul", [x, self._add("Sigmoid", [x])])
+            return self._add("Mul", [x, self._sigmoid(x)])
         if name == "mish":
             return self._mish(x)
         if name == "rsqrt":
@@ -149,9 +165,32 @@ class OnnxModel:
             return self._softplus(x, *params)
         raise AssertionError(f"no ONNX operation for {name}")
 
+    def _sigmoid(self, x: str) -> str:
+        if not self._sigmoid_by_exponential:
+            return self._add("Sigmoid", [x])
+        inverse = self._add("Add", [self._add("Exp", [self._add("Neg", [x])]), self._scalar(1.0)])
+        return self._add("Reciprocal", [inverse])
+
     def _mish(self, x: str) -> str:
         """The operations that OpenVINO knows as its own Mish, which it fuses into convolutions."""
         return self._add("Mul", [x, self._add("Tanh", [self._add("Softplus", [x])])])
+
+    def _erf(self, x: str) -> str:
+        near = self._add("Less", [self._add("Abs", [x]), self._scalar(_NEAR_ZERO)])
+        return self._add("Where", [near, self._series(x, self._add("Mul", [x, x]), _ERF), self._add("Erf", [x])])
+
+    def _elu(self, x: str, alpha: float) -> str:
+        below = self._add("Less", [x, self._scalar(0.0)])
+        near = self._add("And", [below, self._add("Greater", [x, self._scalar(-_NEAR_ZERO)])])
+        series = self._series(x, x, [alpha * factor for factor in _EXPM1])
+        return self._add("Where", [near, series, self._add("Elu", [x], alpha=alpha)])
+
+    def _series(self, x: str, power: str, factors: Sequence[float]) -> str:
+        """x times a polynomial of `power`."""
+        *others, total = map(self._scalar, factors)
+        for factor in reversed(others):
+            total = self._add("Add", [self._add("Mul", [total, power]), factor])
+        return self._add("Mul", [x, total])
 
     def _gelu(self, x: str) -> str:
         inner = self._add("Erf", [self._add("Div", [x, self._scalar(math.sqrt(2.0))])])
@@ -167,10 +206,15 @@ class OnnxModel:
 
     def _softplus(self, x: str, beta: float = 1.0, threshold: float = 20.0) -> str:
         if (beta, threshold) == (1.0, 20.0):
-            return self._add("Softplus", [x])
+            return self._whole_softplus(x)
         scaled = self._add("Mul", [x, self._scalar(beta)])
-        curve = self._add("Div", [self._add("Softplus", [scaled]), self._scalar(beta)])
+        curve = self._add("Div", [self._whole_softplus(scaled), self._scalar(beta)])
         return self._add("Where", [self._add("Greater", [scaled, self._scalar(threshold)]), x, curve])
+
+    def _whole_softplus(self, x: str) -> str:
+        small = self._add("Less", [x, self._scalar(_SMALL_SOFTPLUS)])
+        power = self._add("Exp", [x])
+        return self._add("Where", [small, self._series(power, power, _LOG1P), self._add("Softplus", [x])])
 
     def _conv(self, node: Node, *inputs: str) -> str:
         stride, padding, dilation, groups = node.params

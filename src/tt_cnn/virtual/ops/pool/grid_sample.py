@@ -170,7 +170,7 @@ class GridSample(Operation):
             return [context.store(four[..., 0, :].reshape(tuple(out.shape)))]
         weights = corners.weights[..., None, :]
         if context.engine.numerics == "native":
-            mixed = weights @ four
+            mixed = weights.to(four.dtype) @ four
         else:
             fidelity = MathFidelity.HiFi4 if program.compute is None else program.compute.fidelity
             mixed = matrix_unit.matmul(weights, four, fidelity, exact=False)  # each point has weights of its own

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tt_cnn.virtual.numerics import matrix_unit
+from tt_cnn.virtual.numerics.accumulation import window_sums
 from tt_cnn.virtual.numerics.bits import keep_mantissa
 from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.pool.problem import Pool
@@ -66,7 +67,7 @@ def _averages(context: Context, image: Tensor, pool: Pool, program: PoolProgram)
         return F.avg_pool2d(padded, pool.kernel, pool.stride, divisor_override=1) * scalars
     scalars = keep_mantissa(scalars, _BFLOAT16_MANTISSA)
     if not context.exact:
-        return F.avg_pool2d(padded, pool.kernel, pool.stride, divisor_override=1) * scalars
+        return window_sums(padded, kernel=tuple(pool.kernel), stride=tuple(pool.stride)) * scalars
     windows = F.unfold(padded, pool.kernel, stride=pool.stride).reshape(
         pool.batch, pool.channels, pool.window_size, out_h * out_w
     )

@@ -50,10 +50,19 @@ static inline bool all_finite(Vector x) {
 #endif
 }
 
-static inline Vector two_to_the(Bits power) { return (Vector)((power + 127) << 23); }
+// x times 2 to a whole number from -152 to 129. Half of the exponent at a time, since 2 to the 128 is no number, and so
+// that denormals come out, as the one instruction for it has them.
+static inline Vector scaled(Vector x, Vector power) {
+#ifdef __AVX512F__
+    return (Vector)_mm512_scalef_ps((__m512)x, (__m512)power);
+#else
+    const Bits whole = __builtin_convertvector(power, Bits), half = whole >> 1;
+    return x * (Vector)((half + 127) << 23) * (Vector)((whole - half + 127) << 23);
+#endif
+}
 
-// e to the x: the whole part of x / ln 2 goes to the exponent, a polynomial does the rest (error below 2 ulp). Half of the
-// exponent at a time, since 2 to the 128 is no number, and so that denormals come out. NaN stays what it is.
+// e to the x: the whole part of x / ln 2 goes to the exponent, a polynomial does the rest (error below 2 ulp). NaN stays
+// what it is.
 static inline Vector exponential(Vector x) {
     x = smaller(Vector{} + 89.0f, larger(Vector{} - 105.0f, x));
     const Vector magic = Vector{} + 12582912.0f;  // adding it rounds to a whole number
@@ -66,8 +75,7 @@ static inline Vector exponential(Vector x) {
     p = p * rest + 1.6666665459e-1f;
     p = p * rest + 5.0000001201e-1f;
     p = p * rest * rest + rest + 1.0f;
-    const Bits power = __builtin_convertvector(whole, Bits), half = power >> 1;
-    return p * two_to_the(half) * two_to_the(power - half);
+    return scaled(p, whole);
 }
 
 static inline Vector hyperbolic_tangent(Vector x) {
