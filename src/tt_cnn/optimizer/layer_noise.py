@@ -59,7 +59,7 @@ def record_calls(model: ModelOnCard, assignment: Assignment, images: torch.Tenso
 def _listening(layers: Mapping[str, Layer], calls: dict[str, LayerCall]) -> Iterator[None]:
     listened = [layer for layer in layers.values() if "weight" in layer.configuration.tensors]
     for layer in listened:
-        layer.run = _noting(layer, layer.run, calls)  # type: ignore[method-assign]
+        layer.run = _noting(layer, layer.run, calls)  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:

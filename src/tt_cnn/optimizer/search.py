@@ -281,11 +281,11 @@ class Search:
             changes=changes,
             outcome=outcome,
             reason=reason,
-            device_ns=known and known.device_ns,
+            device_ns=None if known is None else known.device_ns,
             best_ns=before.device_ns,
             seconds=self.budget.elapsed,
             best_value=before.value,
-            **{"value": known and self.value(known), **more},
+            **{"value": None if known is None else self.value(known), **more},
         )
         self.journal.write(attempt)
         return attempt
