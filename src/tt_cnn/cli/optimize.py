@@ -312,7 +312,7 @@ def _steps_table(result: OptimizationResult) -> Table:
 
 def _explain(entry: ModelEntry, card: str, size: tuple[int, int], batch: int, precision: str) -> None:
     """The findings of the model as it is, and the steps."""
-    from tt_cnn.optimizer.steps import STEPS
+    from tt_cnn.optimizer.steps.base import STEPS
     from tt_cnn.reports.findings import find
     from tt_cnn.reports.profiling import profile_model
     from tt_cnn.reports.records import microseconds
