@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -15,12 +16,13 @@ from tt_cnn.cli.model_options import Card, Precision, Resolution, entry_of, prec
 from tt_cnn.cli.profile import Batch, Model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tt_cnn.models import ModelEntry
+    from tt_cnn.models.tt_model import Precision as PrecisionName
     from tt_cnn.optimizer.journal_file import StoredJournal
     from tt_cnn.optimizer.result import OptimizationResult
-    from tt_cnn.optimizer.search import Candidate, Goal
+    from tt_cnn.optimizer.search import Candidate, Goal, Guard
 
 INTERRUPTED = 130
 FAULTY_STEP = 1
@@ -180,7 +182,7 @@ def _searched(
     freeze: tuple[str, ...],
     size: tuple[int, int],
     batch: int,
-    precision: str,
+    precision: PrecisionName,
     stored: StoredJournal | None,
     apply: Path | None,
     record: bool,
@@ -194,11 +196,17 @@ def _searched(
     from tt_cnn.optimizer.report_page import optimization_page
     from tt_cnn.optimizer.result_folder import write_files
     from tt_cnn.optimizer.rounds import Watchers
+    from tt_cnn.optimizer.run import chosen_steps
     from tt_cnn.optimizer.run import optimize as search
+    from tt_cnn.optimizer.steps.precision import PrecisionStep
 
     suggestions = _suggestions(apply, entry, card, size, batch, precision) if apply is not None else []
+    changes_values = PrecisionStep.name in chosen_steps(steps) or any(not one.lossless for one in suggestions)
     journal = JournalWriter(lambda: result_folder(where), ["tt-cnn", *sys.argv[1:]])
-    with Display(errors) as display:
+    with (
+        _guard(changes_values, entry, card, size, batch, precision, min_pcc, seed, stored) as guard,
+        Display(errors) as display,
+    ):
         result = search(
             entry.name,
             card=card,
@@ -213,6 +221,7 @@ def _searched(
             resolution=size,
             batch_size=batch,
             precision=precision,
+            guard=guard,
             watcher=Watchers(journal, display),
             resume=stored,
             suggestions=suggestions,
@@ -222,6 +231,38 @@ def _searched(
     assert journal.folder is not None
     files = write_files(result, journal.folder, optimization_page(result))
     return result, journal.folder, {**files, FILE: "every attempt; --resume goes on with it"}
+
+
+@contextmanager
+def _guard(
+    wanted: bool,
+    entry: ModelEntry,
+    card: str,
+    size: tuple[int, int],
+    batch: int,
+    precision: PrecisionName,
+    min_pcc: float,
+    seed: int,
+    stored: StoredJournal | None,
+) -> Iterator[Guard | None]:
+    """What compares values, where a step or a suggestion may change them; it makes weights, which takes seconds."""
+    from tt_cnn import runtime
+    from tt_cnn.optimizer.guard import PccGuard
+
+    if not wanted:
+        yield None
+        return
+    with PccGuard.for_model(
+        entry.name,
+        card=card if runtime.is_virtual() else None,
+        resolution=size,
+        batch_size=batch,
+        precision=precision,
+        min_pcc=min_pcc,
+        seed=seed,
+        start=stored.start if stored is not None else None,
+    ) as guard:
+        yield guard
 
 
 def _suggestions(
@@ -312,7 +353,7 @@ def _steps_table(result: OptimizationResult) -> Table:
 
 def _explain(entry: ModelEntry, card: str, size: tuple[int, int], batch: int, precision: str) -> None:
     """The findings of the model as it is, and the steps."""
-    from tt_cnn.optimizer.steps import STEPS
+    from tt_cnn.optimizer.steps.base import STEPS
     from tt_cnn.reports.findings import find
     from tt_cnn.reports.profiling import profile_model
     from tt_cnn.reports.records import microseconds

@@ -24,7 +24,7 @@ from tt_cnn.optimizer.result import OptimizationResult, Task
 from tt_cnn.optimizer.rounds import Rounds, Watcher
 from tt_cnn.optimizer.search import Budget, Candidate, Goal, Guard, Search
 from tt_cnn.optimizer.settings import changed_settings
-from tt_cnn.optimizer.steps import STEPS, OptimizationStep
+from tt_cnn.optimizer.steps.base import STEPS, OptimizationStep
 from tt_cnn.optimizer.suggestions import Suggestions, recorded_candidates
 from tt_cnn.optimizer.verification import verified
 
