@@ -15,7 +15,9 @@ from tt_cnn.builder import (
     Conv2dConfiguration,
     HeightShardedStrategyConfiguration,
     L1FullSliceStrategyConfiguration,
+    PlacementConfiguration,
     TtConv2d,
+    TtPlacement,
 )
 from tt_cnn.builder.overrides import overriding
 from tt_cnn.optimizer.prediction import PlannedNetwork
@@ -62,10 +64,13 @@ class ChainModel:
     """Called as the models of the registry are."""
 
     resolution, batch_size, chips, outputs = (32, 32), 1, 1, ("y",)
-    l1_input_memory_config = ttnn.L1_MEMORY_CONFIG
 
-    def __init__(self, chain: Chain, device: Any) -> None:
+    def __init__(
+        self, chain: Chain, device: Any, memory_config: Any = ttnn.L1_MEMORY_CONFIG, skips: Any = None
+    ) -> None:
         self.chain, self.device = chain, device
+        self.l1_input_memory_config = memory_config
+        self.placements = {}
         size, channels = chain.size, chain.channels
         self.convolutions = []
         with overriding() as made:
@@ -83,6 +88,8 @@ class ChainModel:
                     slice_strategy=L1FullSliceStrategyConfiguration(),
                 )
                 self.convolutions.append(TtConv2d(configuration, device, f"conv{number}"))
+                if link.join:
+                    self.placements[number] = TtPlacement(PlacementConfiguration(skips), device, f"skip{number}")
                 size = configuration.output_size[0]
                 channels = link.out_channels + channels * (link.join == "concat")
         self.layers = {layer.name: layer for layer in made.layers}
@@ -93,16 +100,19 @@ class ChainModel:
 
     def __call__(self, x: Any) -> Any:
         given = x
-        for link, convolution in zip(self.chain.links, self.convolutions, strict=True):
+        for number, (link, convolution) in enumerate(zip(self.chain.links, self.convolutions, strict=True)):
+            skip = self.placements[number](x, keep_input=True) if link.join else x
             y = convolution(x)
             if link.join == "add":
-                z = ttnn.add(x, y)
+                z = ttnn.add(skip, y)
             elif link.join == "concat":
-                z = ttnn.concat([spread(x), spread(y)], dim=3, memory_config=ttnn.L1_MEMORY_CONFIG)
+                z = ttnn.concat([spread(skip), spread(y)], dim=3, memory_config=ttnn.L1_MEMORY_CONFIG)
             else:
                 z = y
             if z is not y:
                 ttnn.deallocate(y)
+            if skip is not x:
+                ttnn.deallocate(skip)
             if x is not given:
                 ttnn.deallocate(x)
             x = z
@@ -114,11 +124,14 @@ def spread(x: Any) -> Any:
 
 
 @contextmanager
-def planned_chain(chain: Chain, card: str = "n150") -> Iterator[PlannedNetwork]:
+def planned_chain(
+    chain: Chain, card: str = "n150", memory_config: Any = ttnn.L1_MEMORY_CONFIG, skips: Any = None
+) -> Iterator[PlannedNetwork]:
+    """`memory_config` is where the input is given, `skips` where what is joined later waits."""
     device = PlanningCard(card, l1_small_size=65536)
     try:
         entry: Any = SimpleNamespace(name="chain")
-        model: Any = ChainModel(chain, device)
+        model: Any = ChainModel(chain, device, memory_config, skips)
         device.advises = False
         with no_collection():
             yield PlannedNetwork(PlannedModel(entry, device, model, 0))

@@ -30,7 +30,8 @@ class Drawn:
         card = card_by_name("n150")
         self.settings: dict[str, list[LayerSettings]] = {}
         for name, configuration in network.configurations.items():
-            assert isinstance(configuration, ConvolutionConfiguration)
+            if not isinstance(configuration, ConvolutionConfiguration):
+                continue
             every = layouts_and_blocks(name, configuration, card)
             self.settings[name] = source.sample(every, min(count, len(every)))
 

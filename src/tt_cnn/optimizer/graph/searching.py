@@ -62,13 +62,26 @@ class _Tried:
         saved = 1 - proposal.ns / proposal.recorded_ns
         count = len(proposal.changes)
         words = f"{count} convolution{'s' * (count > 1)} in other shards, by the graph {saved:.1%} faster"
+        before = self.search.best.assignment
         attempt = self.search.attempt(self.step, Candidate(proposal.changes, words))
-        kept = attempt.outcome == "kept"
-        if kept and attempt.device_ns is not None and attempt.device_ns <= _AS_PREDICTED * proposal.ns:
-            return True
-        for segment in sorted(proposal.segments, key=lambda one: -one.saves_ns):
-            kept = self._segment(segment) or kept
-        return kept
+        segments = sorted(proposal.segments, key=lambda one: -one.saves_ns)
+        if attempt.outcome != "kept" or attempt.device_ns is None:
+            return any([self._segment(segment) for segment in segments])
+        if attempt.device_ns > _AS_PREDICTED * proposal.ns:
+            for segment in segments if len(segments) > 1 else ():
+                self._take_back(segment, before)
+        return True
+
+    def _take_back(self, segment: Segment, before: Assignment) -> None:
+        """The segment as it was, where the model is faster so."""
+        own = self.search.predictor.configurations
+        changes = {
+            layer: {key: before.get(layer, {}).get(key, getattr(own[layer], key)) for key in settings}
+            for layer, settings in segment.changes.items()
+        }
+        attempt = self.search.attempt(self.step, Candidate(changes, f"{_words(list(changes))} as before"))
+        if attempt.outcome == "kept" and len(changes) == 1:
+            self.refused.update((layer, Assignment({layer: settings})) for layer, settings in segment.changes.items())
 
     def _segment(self, segment: Segment) -> bool:
         """Layers that go together; where the card refuses them or they save nothing, each half of them."""
@@ -76,8 +89,7 @@ class _Tried:
         if not changed:
             return False
         names = list(changed)
-        words = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        attempt = self.search.attempt(self.step, Candidate(changed, f"{words} in other shards"))
+        attempt = self.search.attempt(self.step, Candidate(changed, f"{_words(names)} in other shards"))
         if attempt.outcome == "kept":
             return True
         if len(names) == 1:
@@ -90,3 +102,7 @@ class _Tried:
     def _is_new(self, layer: str, settings: LayerSettings) -> bool:
         now = self.search.best.assignment.get(layer, {})
         return any(now.get(key) != value for key, value in settings.items())
+
+
+def _words(layers: list[str]) -> str:
+    return layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"

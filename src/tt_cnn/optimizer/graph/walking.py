@@ -50,11 +50,9 @@ class Walker:
         return state.tensors.get(tensor) or self._given.get(tensor)
 
     def ready(self, state: State, index: int) -> State | None:
-        """The state when the call comes: what went before is free, inputs have the shapes that it takes."""
-        call = self.graph.calls[index]
-        here = state.branch() if call.freed else state
-        here.release(call.freed)
-        for operand in call.inputs:
+        """The state when the call comes, with inputs in the shapes that it takes."""
+        here = state
+        for operand in self.graph.calls[index].inputs:
             shaped = self._shaped(here, operand)
             if shaped is None:
                 return None
@@ -70,13 +68,14 @@ class Walker:
         call = self.graph.calls[index]
         specs = self.specs(state, call)
         if call.operation == "sharded_to_interleaved" and not specs[0].is_sharded:
-            return self._left_out(state, call)
+            return self._left_out(state, index, call)
         request = self._request(state, index, call, specs)
         made = self.make(state, index, call, request)
         return made or self._repaired(state, index, call)
 
     def make(self, state: State, index: int, call: GraphCall, request: Request) -> State | None:
-        """The state after a call; None where the card refuses it or something is given back that is still read."""
+        """The state after a call, when the next one comes; None where the card refuses it, or where something is given
+        back that is still read. `index` is less than 0 for calls that are not in the recording."""
         specs = self.specs(state, call)
         plan = self.plans.plan(request, specs, state.memory)
         if plan is None:
@@ -109,7 +108,13 @@ class Walker:
         for slot in plan.outputs[len(call.outputs) :]:  # prepared weights stay in DRAM, which has room for them
             _drop(after, placement.places[slot.buffer])
         after.release(call.consumed - consumed - {operand.tensor for operand in call.outputs})
+        self._release(after, index)
         return after
+
+    def _release(self, state: State, index: int) -> None:
+        """What goes before the next call is gone: ways that differ in nothing else are alike."""
+        if 0 <= index < len(self.graph.calls) - 1:
+            state.release(self.graph.calls[index + 1].freed)
 
     # --- inputs -------------------------------------------------------------------------------------------------
 
@@ -136,12 +141,13 @@ class Walker:
         }
         return self.make(state, -1, call, self.plans.request("reshape", (0,), attributes))
 
-    def _left_out(self, state: State, call: GraphCall) -> State:
+    def _left_out(self, state: State, index: int, call: GraphCall) -> State:
         """The output is the input."""
         after = state.branch()
         held = self.held(after, call.inputs[0].tensor)
         assert held is not None
         after.tensors[call.outputs[0].tensor] = held
+        self._release(after, index)
         return after
 
     # --- what the model's code makes of its tensors ---------------------------------------------------------------

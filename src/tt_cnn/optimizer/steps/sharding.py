@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
+from tt_cnn import ttnn
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.overrides import LayerSettings
 from tt_cnn.builder.placement_configuration import PlacementConfiguration
@@ -14,11 +16,14 @@ from tt_cnn.builder.sharding import (
     WidthShardedStrategyConfiguration,
 )
 from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration, channel_slices
+from tt_cnn.optimizer.graph.calls import read_graph
 from tt_cnn.optimizer.graph.proposals import RecordingPredictor
 from tt_cnn.optimizer.graph.searching import search_graph
 from tt_cnn.optimizer.search import Candidate, Search
 from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
 
+_MOST_MEMORIES = 6
+"""That are tried for one placement."""
 _KINDS = {
     "block": BlockShardedStrategyConfiguration,
     "height": HeightShardedStrategyConfiguration,
@@ -31,7 +36,7 @@ class ShardingStep(OptimizationStep):
     """Whole-network moves, then proposals of the search over the graph, each planned as a whole model."""
 
     name = "sharding"
-    may_change = "layouts, core grids and activation blocks of convolutions; L1 in the place of DRAM"
+    may_change = "layouts, core grids and activation blocks of convolutions; where placed tensors wait"
 
     def run(self, search: Search) -> None:
         if search.goal == "memory":  # what is fastest is proposed here, and that takes memory
@@ -40,6 +45,14 @@ class ShardingStep(OptimizationStep):
         search.attempt_all(self.name, _stages(search))
         if isinstance(search.predictor, RecordingPredictor):
             search_graph(search, search.predictor, self.name)
+            kept = [
+                attempt
+                for layer in search.layers(PlacementConfiguration)
+                for attempt in search.attempt_all(self.name, _placements(search, search.predictor, layer))
+                if attempt.outcome == "kept"
+            ]
+            if kept:
+                search_graph(search, search.predictor, self.name)
 
 
 def _into_l1(search: Search) -> Iterator[Candidate]:
@@ -57,6 +70,28 @@ def _into_l1(search: Search) -> Iterator[Candidate]:
                 changes[name] = {"memory_config": None}
     if changes:
         yield Candidate(changes, "everything from DRAM into L1")
+
+
+def _placements(search: Search, predictor: RecordingPredictor, layer: str) -> Iterator[Candidate]:
+    """A tensor where it comes from, in either memory, or in the shards of others that are as large."""
+    graph = read_graph(predictor.record(search.best.assignment), predictor.device)
+    moved = [graph.calls[number].inputs[0].spec for number in graph.calls_of(layer)]
+    shapes = {spec.shape for spec in moved}
+    alike = [spec.memory_config for spec in graph.specs.values() if spec.shape in shapes and spec.is_sharded]
+    now = search.configuration(layer)
+    assert isinstance(now, PlacementConfiguration)
+    known = [now.memory_config]
+    for config in (None, ttnn.L1_MEMORY_CONFIG, ttnn.DRAM_MEMORY_CONFIG, *alike):
+        if config not in known and len(known) <= _MOST_MEMORIES:
+            known.append(config)
+            words = "where it comes from" if config is None else f"in {_memory_words(config)}"
+            yield Candidate({layer: {"memory_config": config}}, f"{layer} {words}")
+
+
+def _memory_words(config: Any) -> str:
+    layout = config.memory_layout.name.removesuffix("_SHARDED").lower()
+    shards = f"{layout} shards on {config.shard_spec.grid.num_cores()} cores" if config.is_sharded() else "all banks"
+    return f"{config.buffer_type.name}, {shards}"
 
 
 def _stages(search: Search) -> Iterator[Candidate]:
