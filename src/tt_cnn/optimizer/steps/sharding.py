@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -19,11 +19,13 @@ from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration, channel_sli
 from tt_cnn.optimizer.graph.calls import read_graph
 from tt_cnn.optimizer.graph.proposals import RecordingPredictor
 from tt_cnn.optimizer.graph.searching import search_graph
+from tt_cnn.optimizer.repair import repaired
 from tt_cnn.optimizer.search import Candidate, Search
 from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
 
 _MOST_MEMORIES = 6
 """That are tried for one placement."""
+_CONVOLUTION, _PLACEMENT = ConvolutionConfiguration, PlacementConfiguration
 _KINDS = {
     "block": BlockShardedStrategyConfiguration,
     "height": HeightShardedStrategyConfiguration,
@@ -41,8 +43,8 @@ class ShardingStep(OptimizationStep):
     def run(self, search: Search) -> None:
         if search.goal == "memory":  # what is fastest is proposed here, and that takes memory
             return
-        search.attempt_all(self.name, _into_l1(search))
-        search.attempt_all(self.name, _stages(search))
+        for candidates in (_into_l1(search), _stages(search)):
+            search.attempt_all(self.name, (repaired(search, candidate) for candidate in candidates))
         if isinstance(search.predictor, RecordingPredictor):
             search_graph(search, search.predictor, self.name)
             kept = [
@@ -95,15 +97,37 @@ def _memory_words(config: Any) -> str:
 
 
 def _stages(search: Search) -> Iterator[Candidate]:
-    """The convolutions of one image size in shards of one kind; the first of them deals its input out."""
+    """The convolutions of a stage in shards of one kind: the first deals its input out, or all do where it is needed,
+    or none does and the stage takes its input as it comes."""
+    for stage in _stages_of(search):
+        convolutions = [name for name in stage if isinstance(search.predictor.configurations[name], _CONVOLUTION)]
+        places = [name for name in stage if isinstance(search.predictor.configurations[name], PlacementConfiguration)]
+        for kind, make in _KINDS.items():
+            words = f"{convolutions[0]} to {convolutions[-1]} in {kind} shards"
+            first = {n: {"sharding_strategy": make(reshard_if_not_optimal=n == convolutions[0])} for n in convolutions}
+            every = {n: {"sharding_strategy": make(reshard_if_not_optimal=True)} for n in convolutions}
+            yield Candidate(first, words)
+            yield Candidate(every, f"{words}, dealt out where needed")
+            if places:
+                plain: dict[str, LayerSettings] = {n: {"sharding_strategy": make()} for n in convolutions}
+                plain |= {name: {"memory_config": None} for name in places}
+                yield Candidate(plain, f"{words}, from where its input comes")
+
+
+def _stages_of(search: Search) -> list[list[str]]:
+    """Layers that follow each other and have one image size, or one module of the model; with several convolutions."""
     own = search.predictor.configurations
-    layers = {name: one for name, one in own.items() if isinstance(one, ConvolutionConfiguration)}
-    for size, names in groupby(layers, key=lambda name: layers[name].output_size):
-        stage = [name for name in names if search.may_change(name)]
-        for kind in _KINDS if len(stage) > 1 else ():
-            yield Candidate(_alike(stage, kind), f"{stage[0]} to {stage[-1]} ({size[0]}x{size[1]}) in {kind} shards")
-
-
-def _alike(stage: list[str], kind: str) -> Mapping[str, LayerSettings]:
-    make = _KINDS[kind]
-    return {name: {"sharding_strategy": make(reshard_if_not_optimal=name == stage[0])} for name in stage}
+    names = [name for name in own if search.may_change(name) and isinstance(own[name], (_CONVOLUTION, _PLACEMENT))]
+    sizes: dict[str, tuple[int, int]] = {}
+    size = (0, 0)
+    for name in reversed(names):  # a placement belongs to what follows it
+        configuration = own[name]
+        size = configuration.output_size if isinstance(configuration, _CONVOLUTION) else size
+        sizes[name] = size
+    found: dict[tuple[str, ...], None] = {}
+    for key in (sizes.__getitem__, lambda name: name.partition(".")[0]):
+        for _, group in groupby(names, key=key):
+            stage = tuple(group)
+            if sum(isinstance(own[name], _CONVOLUTION) for name in stage) > 1:
+                found[stage] = None
+    return [list(stage) for stage in found]
