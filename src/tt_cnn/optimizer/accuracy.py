@@ -6,6 +6,7 @@ those of the last run, so that all other weights stay prepared.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -66,6 +67,14 @@ def precision_part(assignment: Assignment, configurations: Mapping[str, Configur
     )
 
 
+def collect_young() -> None:
+    """Free the commands of a run, which are cycles with tensors of hundreds of megabytes.
+
+    A search plans with Python's collector off (`tt_cnn.reports.collection`). Only what is new is looked through.
+    """
+    gc.collect(0)
+
+
 class ModelOnCard:
     """A model whose layers can be configured again and again, with its reference beside it."""
 
@@ -115,6 +124,7 @@ class ModelOnCard:
             ttnn.deallocate(tensor)
         if placed.is_allocated():
             ttnn.deallocate(placed)
+        collect_young()
         return values
 
     def configure(self, assignment: Assignment) -> None:
