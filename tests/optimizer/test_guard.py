@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from tests.optimizer.small_model import NAME, register_small_model, small_reference
+from tests.optimizer.small_model import NAME, PLANTED, register_small_model, small_reference
 from tt_cnn import ttnn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.optimizer.accuracy import NOT_FINITE, batch_size_for_accuracy, named_outputs, precision_part
 from tt_cnn.optimizer.guard import PccGuard
+from tt_cnn.optimizer.verification import verify_exactly
 
 ENTRY = register_small_model()
 START = Assignment()
@@ -145,7 +146,8 @@ def test_a_model_is_configured_again_where_it_differs_and_comes_back_to_its_own_
 
 
 def test_exact_numerics_can_judge_the_result() -> None:
-    with PccGuard.for_model(NAME, card="n150", reference=small_reference(), numerics="exact") as guard:
-        accepted, pcc = guard.accepts(START)
-    assert accepted
-    assert min(pcc.values()) > 0.999
+    options = {"card": "n150", "batch_size": 2, "reference": small_reference(planted=True)}
+    verdict = verify_exactly(NAME, Assignment({"left": {"weights_dtype": ttnn.bfloat8_b}}), **options)
+    assert verdict.accepted
+    assert 0.99 < min(verdict.pcc.values()) < 1.0
+    assert not verify_exactly(NAME, Assignment({PLANTED: {"weights_dtype": ttnn.bfloat4_b}}), **options).accepted

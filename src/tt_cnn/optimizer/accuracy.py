@@ -6,6 +6,7 @@ those of the last run, so that all other weights stay prepared.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tt_cnn import ttnn
+from tt_cnn import runtime, ttnn
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
 from tt_cnn.models.registry import ModelEntry, Resolution, create_reference, create_tt, model_entry
@@ -66,6 +67,14 @@ def precision_part(assignment: Assignment, configurations: Mapping[str, Configur
     )
 
 
+def collect_young() -> None:
+    """Free the commands of a run, which are cycles with tensors of hundreds of megabytes.
+
+    A search plans with Python's collector off (`tt_cnn.reports.collection`). Only what is new is looked through.
+    """
+    gc.collect(0)
+
+
 class ModelOnCard:
     """A model whose layers can be configured again and again, with its reference beside it."""
 
@@ -115,6 +124,7 @@ class ModelOnCard:
             ttnn.deallocate(tensor)
         if placed.is_allocated():
             ttnn.deallocate(placed)
+        collect_young()
         return values
 
     def configure(self, assignment: Assignment) -> None:
@@ -150,7 +160,7 @@ def model_on_card(
     batch_size: int = 1,
     precision: Precision = "tuned",
     reference: nn.Module | None = None,
-    numerics: str | None = "device",
+    numerics: str = "device",
     whole_batch: bool = False,
 ) -> Iterator[ModelOnCard]:
     """A model of the registry on a card that computes, with seeded weights unless a reference is given.
@@ -166,6 +176,6 @@ def model_on_card(
         yield ModelOnCard(entry, model, model_reference, whole_assignments=images == batch_size)
 
 
-def _choices(numerics: str | None) -> dict[str, Any]:
+def _choices(numerics: str) -> dict[str, Any]:
     """A real card has only its own numerics."""
-    return {} if numerics is None else {"numerics": numerics}
+    return {"numerics": numerics} if runtime.is_virtual() else {}

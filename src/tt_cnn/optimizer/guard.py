@@ -98,7 +98,7 @@ class PccGuard:
         seed: int = 0,
         count: int = 1,
         start: Assignment | None = None,
-        numerics: str | None = "device",
+        numerics: str = "device",
         whole_batch: bool = False,
     ) -> Iterator[PccGuard]:
         """A guard with a card of its own, which is closed at the end.

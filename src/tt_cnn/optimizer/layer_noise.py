@@ -17,7 +17,7 @@ from tt_cnn import ttnn
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
 from tt_cnn.builder.weights import to_one_torch
-from tt_cnn.optimizer.accuracy import ModelOnCard
+from tt_cnn.optimizer.accuracy import ModelOnCard, collect_young
 from tt_cnn.testing.torch_layers import torch_rows
 from tt_cnn.virtual.errors.card_error import CardError
 
@@ -59,12 +59,12 @@ def record_calls(model: ModelOnCard, assignment: Assignment, images: torch.Tenso
 def _listening(layers: Mapping[str, Layer], calls: dict[str, LayerCall]) -> Iterator[None]:
     listened = [layer for layer in layers.values() if "weight" in layer.configuration.tensors]
     for layer in listened:
-        layer.run = _noting(layer, layer.run, calls)  # type: ignore[method-assign, assignment]
+        vars(layer)["run"] = _noting(layer, layer.run, calls)
     try:
         yield
     finally:
         for layer in listened:
-            del layer.run
+            del vars(layer)["run"]
 
 
 def _noting(layer: Layer, run: Callable[[Any], Any], calls: dict[str, LayerCall]) -> Callable[[Any], Any]:
@@ -90,12 +90,24 @@ def noise_of(model: ModelOnCard, name: str, call: LayerCall, settings: LayerSett
     model.forget_programs()
     try:
         layer.configure(with_settings(own, settings, name))
-        output = _rows(_called(layer, call, settings.get(INPUT_DTYPE)))
+        output = _called(layer, call, settings.get(INPUT_DTYPE))
     except (CardError, ValueError):
         return None
     finally:
+        _free_weights(layer)
         layer.configure(own)
-    return difference(output, call.exact)
+    rows = _rows(output)
+    ttnn.deallocate(output)
+    collect_young()
+    return difference(rows, call.exact)
+
+
+def _free_weights(layer: Any) -> None:
+    """Those that were prepared for this call: nobody else has them, and a search makes hundreds."""
+    own = layer.configuration
+    for tensor, given in ((layer.weight, own.weight), (layer.bias, own.bias)):
+        if tensor is not given and ttnn.is_tensor_storage_on_device(tensor) and tensor.is_allocated():
+            ttnn.deallocate(tensor)
 
 
 def difference(output: torch.Tensor, exact: torch.Tensor) -> Noise:

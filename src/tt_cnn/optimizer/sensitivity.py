@@ -5,7 +5,7 @@ gradients (`propagation`). Where the reference has no tensor like the layer's, t
 
 Compared with runs in which only one layer is lowered, estimates are within a factor of 3 where the loss is between
 0.0005 and 0.02 of PCC, too large above that (nothing is linear there), and order the layers as the runs do; below it,
-runs go up and down by chance (docs/optimizer.md has the figures). What is chosen by them is measured by a run.
+runs go up and down by chance (docs/precision.md has the figures). What is chosen by them is measured by a run.
 """
 
 from __future__ import annotations

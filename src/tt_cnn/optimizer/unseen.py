@@ -41,6 +41,16 @@ def verify(search: Search, guard: PccGuard) -> Verdict:
     return guard.verify(search.best.assignment)
 
 
+def verify_exactly(name: str, assignment: Assignment, **options: Any) -> Verdict:
+    """Judge an assignment once more, on unseen inputs, with the whole batch and in `exact` numerics.
+
+    `options` are those of `PccGuard.for_model`. It takes as long as the kernels' order of sums takes to follow, minutes
+    for a large model, and opens a card of its own: the search's must be closed before.
+    """
+    with PccGuard.for_model(name, numerics="exact", whole_batch=True, **options) as guard:
+        return guard.verify(assignment)
+
+
 def _worst_first(search: Search, guard: PccGuard) -> list[Move]:
     """The moves from the best back to the start, those first that should better the outputs most."""
     moves = moves_back(search.best.assignment, guard.start, search.predictor.configurations)

@@ -72,6 +72,18 @@ def test_streams_take_what_was_published(card: str, op: str, call: Callable[[Any
     assert found.ns / 1e3 == pytest.approx(microseconds, rel=0.25)
 
 
+def test_sticks_of_block_floats_are_in_the_format_of_the_output() -> None:
+    device = PlanOnlyCard("n150")
+    where = shards([1, 1, 131072, 32], (8, 8))
+
+    def nanoseconds(dtype: Any) -> float:
+        x = ttnn.typecast(tensor(device, [1, 1, 131072, 32], where), dtype)
+        steps = steps_of(device, lambda: ttnn.experimental.convert_to_chw(x, dtype=ttnn.bfloat16))
+        return kernel_cost(only(steps, "ConvertToCHW"), device.card).ns
+
+    assert 0 < nanoseconds(ttnn.bfloat8_b) <= nanoseconds(ttnn.bfloat16)
+
+
 def test_a_core_alone_issues_and_many_crowd_the_banks() -> None:
     figures = figures_of(CARDS["n150"])
     spec = Spec(ttnn.Shape([1, 1, 3200, 1024]), ttnn.bfloat16, TILES, DRAM)

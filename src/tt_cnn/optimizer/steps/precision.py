@@ -167,12 +167,12 @@ class _Choice:
 def rescaled(allowed: float, estimated: float, lost: float, limit: float) -> float:
     """The sum of estimates to aim at, so that the next run loses no more than `limit`.
 
-    Where both are losses, estimates are off by a factor; else by a sum.
+    Where both are losses, estimates are off by a factor; else by a sum, and half of what is left is given away.
     """
     if estimated > 0 and lost > 0 and limit > 0:
         return CAREFUL * limit * estimated / lost
     if lost <= limit:
-        return allowed
+        return estimated + (limit - lost) / 2
     return min(allowed, estimated) - (lost - limit) / CAREFUL
 
 
