@@ -9,14 +9,7 @@ from typing import Any
 from tt_cnn.builder.codec import encode
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
-
-VALUE_SETTINGS = frozenset(
-    {
-        *("activation_dtype", "weights_dtype", "output_dtype", "dtype"),
-        *("math_fidelity", "fp32_dest_acc_en", "packer_l1_acc"),
-    }
-)
-"""Settings that change what a layer computes. All others change where and in which pieces it is computed."""
+from tt_cnn.optimizer.accuracy import PRECISION_SETTINGS
 
 _SHAPE = frozenset(
     {
@@ -71,7 +64,7 @@ def signature(configuration: Configuration) -> dict[str, Any]:
 def is_lossless(changes: Mapping[str, LayerSettings], in_force: Mapping[str, LayerSettings]) -> bool:
     """Whether all values stay as they are under the settings in force."""
     return not any(
-        key in VALUE_SETTINGS and encode(value) != encode(in_force.get(name, {}).get(key))
+        key in PRECISION_SETTINGS and encode(value) != encode(in_force.get(name, {}).get(key))
         for name, settings in changes.items()
         for key, value in settings.items()
     )

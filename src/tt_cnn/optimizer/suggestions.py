@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal
 
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
+from tt_cnn.optimizer.accuracy import PRECISION_SETTINGS
 from tt_cnn.optimizer.record import TuningRecord
 from tt_cnn.optimizer.result import Task
 from tt_cnn.optimizer.search import Candidate, Search
-from tt_cnn.optimizer.settings import VALUE_SETTINGS, changed_settings, is_lossless, settings_in_force
+from tt_cnn.optimizer.settings import changed_settings, is_lossless, settings_in_force
 from tt_cnn.optimizer.steps.base import OptimizationStep
 
 
@@ -74,7 +75,10 @@ def _with_and_without_loss(
     yield Candidate(changes, words, lossless)
     if not lossless:
         rest = Assignment(
-            {n: {key: value for key, value in own.items() if key not in VALUE_SETTINGS} for n, own in changes.items()}
+            {
+                n: {key: value for key, value in own.items() if key not in PRECISION_SETTINGS}
+                for n, own in changes.items()
+            }
         )
         if rest:
             yield Candidate(rest, f"{words}, values kept", True)
