@@ -12,7 +12,7 @@ from tt_cnn import ttnn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.optimizer.accuracy import NOT_FINITE, batch_size_for_accuracy, named_outputs, precision_part
 from tt_cnn.optimizer.guard import PccGuard
-from tt_cnn.optimizer.verification import verify_exactly
+from tt_cnn.optimizer.unseen import verify_exactly
 
 ENTRY = register_small_model()
 START = Assignment()
