@@ -114,8 +114,8 @@ def _conv_transpose(
     """A processor adds up the places of a kernel in the numbers of its operands, a GPU in 32 bits."""
     stride, padding, (dilation, more), groups = node.params
     if x.dtype in (torch.float16, torch.bfloat16) and x.device.type == "cpu":
-        wide = [None if one is None else one.float() for one in (x, weight, bias)]
-        return _conv_transpose(node, *wide).to(x.dtype)
+        wide = None if bias is None else bias.float()
+        return _conv_transpose(node, x.float(), weight.float(), wide).to(x.dtype)
     return F.conv_transpose2d(x, weight, bias, stride, padding[:2], more, groups, dilation)
 
 
