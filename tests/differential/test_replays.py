@@ -304,6 +304,11 @@ def test_average_pools_are_compiled_with_what_surrounds_them() -> None:
     assert [part.engine for part in parts] == ["kernels"]
 
 
+def test_sums_of_transposed_convolutions_are_32_bits_wide_in_steps_of_16() -> None:
+    """On a processor torch adds up the nine products of a kernel in 16 bits, which a GPU does not."""
+    check(kept("2600211"), NARROW_STEPS)
+
+
 def test_programs_of_exact_numbers_are_not_left_out_for_16_bits() -> None:
     whole = Source("i0", (1, 16, 32, 32), kind="whole")
     one = program("y = ttnn.subtract(ttnn.relu(i0), i0)", "z = ttnn.sin(i0)", sources=(whole,))

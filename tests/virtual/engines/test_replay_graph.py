@@ -253,7 +253,7 @@ ARGUMENTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "scaled addend": lambda x: torch.add(x, 2, alpha=3) + torch.sub(x, x, alpha=0.5) + torch.rsub(x, 2, alpha=3),
     "clamp by tensors": lambda x: x.clamp(torch.zeros(4, 1, 1), torch.linspace(0, 1, 6)).clamp_max(torch.tensor(0.7)),
     "clamp from above": lambda x: x.clamp(2, -1),
-    "sum of all": lambda x: x.sum(dim=[]) + x.sum(0) + x.amax(),
+    "sum of all": lambda x: x.abs().sum(dim=[]) + x.sum(0) + x.amax(),
     "powers": lambda x: x**2 + x**3 + x.abs() ** 0.5 + x.abs() ** -0.5 + x**-1 + x**-2 + 2**x + x.abs() ** 1.5,
     "mean as float32": lambda x: x.mean(1, dtype=torch.float32) + x.softmax(1, dtype=torch.float32).amin(1),
     "average with a divisor": lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=5),

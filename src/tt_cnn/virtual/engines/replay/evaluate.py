@@ -111,7 +111,11 @@ def _conv(node: Node, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor 
 def _conv_transpose(
     node: Node, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
+    """A processor adds up the places of a kernel in the numbers of its operands, a GPU in 32 bits."""
     stride, padding, (dilation, more), groups = node.params
+    if x.dtype in (torch.float16, torch.bfloat16) and x.device.type == "cpu":
+        wide = None if bias is None else bias.float()
+        return _conv_transpose(node, x.float(), weight.float(), wide).to(x.dtype)
     return F.conv_transpose2d(x, weight, bias, stride, padding[:2], more, groups, dilation)
 
 
