@@ -30,7 +30,9 @@ def convert_conv_weight_tensor_to_tiled_layout(
     more_columns = round_up(columns, in1_block_w * TILE_SIZE) - columns
     more_rows = round_up(rows, in1_block_h * TILE_SIZE) - rows
     whole = pad(matrix, (0, more_columns, 0, more_rows))[None, None]
-    return from_torch(whole, output_dtype or conv_weight_tensor.dtype, layout=Layout.TILE)
+    made = from_torch(whole, output_dtype or conv_weight_tensor.dtype, layout=Layout.TILE)
+    assert made is not None, "there is a tensor to convert"
+    return made
 
 
 def read_device_profiler(device: MeshDevice) -> None:
