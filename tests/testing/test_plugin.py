@@ -141,6 +141,59 @@ def test_unmodified_code_of_ttnn(pytester: pytest.Pytester) -> None:
     passes(pytester, source, "--compat", "ttnn")
 
 
+def test_fixtures_of_a_folder_that_open_devices_themselves(pytester: pytest.Pytester) -> None:
+    """What the fixtures of TT-NN's own repository ask of the library, on the way in and on the way out."""
+    pytester.makeconftest("""
+        import pytest
+        import ttnn
+
+        @pytest.fixture
+        def device_params(request):
+            return getattr(request, "param", {})
+
+        @pytest.fixture(autouse=True)
+        def default_device():
+            before = ttnn.GetDefaultDevice()
+            yield
+            ttnn.SetDefaultDevice(before)
+
+        @pytest.fixture
+        def mesh_device(request, device_params):
+            chips = getattr(request, "param", None)
+            if chips is None:
+                chips = ttnn._ttnn.multi_device.SystemMeshDescriptor().shape().mesh_size()
+            if not ttnn.using_distributed_env() and chips > ttnn.get_num_devices():
+                pytest.skip("not so many chips")
+            assert ttnn.cluster.get_cluster_type() != ttnn.cluster.ClusterType.TG
+            axis = ttnn.DispatchCoreAxis.COL if ttnn.device.is_blackhole() else ttnn.DispatchCoreAxis.ROW
+            config = ttnn.DispatchCoreConfig(ttnn.device.DispatchCoreType.WORKER, axis)
+            mesh = ttnn.open_mesh_device(
+                mesh_shape=ttnn.MeshShape(1, chips), dispatch_core_config=config, **device_params
+            )
+            ttnn.SetDefaultDevice(mesh)
+            yield mesh
+            ttnn.ReadDeviceProfiler(mesh)
+            for part in mesh.get_submeshes():
+                ttnn.close_mesh_device(part)
+            ttnn.close_mesh_device(mesh)
+    """)
+    source = """
+        import pytest
+        import torch
+        import ttnn
+
+        @pytest.mark.parametrize("device_params", [{"l1_small_size": 24576, "num_command_queues": 2}], indirect=True)
+        def test_mesh(mesh_device):
+            x = ttnn.from_torch(torch.ones(1, 1, 32, 32), layout=ttnn.TILE_LAYOUT, device=mesh_device)
+            assert ttnn.to_torch(ttnn.add(x, x)).sum() == 2048
+
+        @pytest.mark.parametrize("mesh_device", [1], indirect=True)
+        def test_asked_for(mesh_device):
+            assert mesh_device.get_num_devices() == 1
+    """
+    passes(pytester, source, "--compat", "ttnn", passed=2)
+
+
 def test_unmodified_tests_of_tt_cnn(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("import ttnn\n")  # conftests see it too
     source = """

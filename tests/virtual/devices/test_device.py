@@ -23,6 +23,7 @@ def test_what_a_card_says_of_itself(open_card, name):
     card = open_card(card=name)
     assert repr(card) == "MeshDevice(1x1 grid, 1 devices)"
     assert (card.shape, card.get_num_devices(), card.get_device_ids()) == (ttnn.MeshShape(1, 1), 1, [0])
+    assert card.get_submeshes() == []
     size = card.compute_with_storage_grid_size()
     assert (size.x, size.y) == grid == (card.core_grid.x, card.core_grid.y)
     assert (card.dram_grid_size().x, card.dram_grid_size().y) == (banks, 1)

@@ -177,7 +177,7 @@ def test_operators_are_the_ops(card: Any) -> None:
         (a == b, ttnn.eq(a, b)),
         (2.0 + a, ttnn.add(a, 2.0)),
         (2.0 * a, ttnn.multiply(a, 2.0)),
-        (2.0 - a, ttnn.rsub(a, 2.0)),
+        (2.0 - a, ttnn.subtract(2.0, a)),
         (2.0 / a, ttnn.rdiv(a, 2.0)),
     ):
         assert torch.equal(held(found), held(expected))
@@ -275,6 +275,18 @@ def test_older_spellings_warn(card: Any) -> None:
         ttnn.add(a, a, use_legacy=True)
     with pytest.raises(TypeError):
         ttnn.leaky_relu(a, slope=0.1, negative_slope=0.2)
+
+
+def test_a_number_minus_a_tensor_is_a_subtraction_and_no_rsub(card: Any) -> None:
+    """Seen on TT-NN 0.81.1, mocked n150, bfloat8_b: three buffers, where rsub keeps a negated tile in a fourth."""
+    a = on_card(card, torch.randn(1, 1, 32, 32), "bfloat8_b")
+    sizes = {}
+    for name, call in {"operator": lambda: 0.5 - a, "rsub": lambda: ttnn.rsub(a, 0.5)}.items():
+        with card.record_commands() as commands:
+            call()
+        (placed,) = commands[0].steps
+        sizes[name] = sorted(buffer.bytes for buffer in placed.step.buffers)
+    assert sizes == {"operator": [2048, 2176, 2176], "rsub": [1088, 2048, 2176, 2176]}
 
 
 def test_numbers_may_be_given_by_the_name_of_their_signature(card: Any) -> None:

@@ -147,6 +147,10 @@ class MeshDevice:
     def get_device_ids(self) -> list[int]:
         return list(self._device_ids)
 
+    def get_submeshes(self) -> list[MeshDevice]:
+        """Those that were made of it; parts of a mesh cannot be opened yet, so none."""
+        return []
+
     def get_device_id(self, *_: Any) -> int:
         return self._device_ids[0]
 

@@ -295,5 +295,6 @@ for _method, _name in {
     "__ge__": "ge",
 }.items():
     setattr(Tensor, _method, _operator(_name))
-for _method, _name in {"__radd__": "add", "__rsub__": "rsub", "__rmul__": "multiply", "__rtruediv__": "rdiv"}.items():
+for _method, _name in {"__radd__": "add", "__rmul__": "multiply", "__rtruediv__": "rdiv"}.items():
     setattr(Tensor, _method, _operator(_name))
+Tensor.__rsub__ = _operator("subtract", reflected=True)  # type: ignore[attr-defined]

@@ -72,6 +72,7 @@ from tt_cnn.virtual.tensors.parts import combine_device_tensors as combine_devic
 from tt_cnn.virtual.tensors.parts import get_device_tensors as get_device_tensors
 from tt_cnn.virtual.tensors.tensor import OPERATORS as _OPERATORS
 from tt_cnn.virtual.tracing.trace import MeshTraceId as MeshTraceId
+from tt_cnn.virtual.ttnn import _ttnn as _ttnn
 from tt_cnn.virtual.ttnn import cluster as cluster
 from tt_cnn.virtual.ttnn import core as core
 from tt_cnn.virtual.ttnn import device as device
@@ -153,6 +154,7 @@ from tt_cnn.virtual.ttnn.distributed import get_num_devices as get_num_devices
 from tt_cnn.virtual.ttnn.distributed import open_mesh_device as open_mesh_device
 from tt_cnn.virtual.ttnn.distributed import replicate_tensor_to_mesh_mapper as replicate_tensor_to_mesh_mapper
 from tt_cnn.virtual.ttnn.distributed import shard_tensor_to_mesh_mapper as shard_tensor_to_mesh_mapper
+from tt_cnn.virtual.ttnn.distributed import using_distributed_env as using_distributed_env
 from tt_cnn.virtual.ttnn.missing import VERSION, resolver
 from tt_cnn.virtual.ttnn.older import older_name as _older_name
 from tt_cnn.virtual.ttnn.types import DRAM_MEMORY_CONFIG as DRAM_MEMORY_CONFIG

@@ -31,6 +31,11 @@ from tt_cnn.virtual.ttnn.missing import resolver
 from tt_cnn.virtual.types import MeshShape
 
 
+def using_distributed_env() -> bool:
+    """Whether several hosts work together; the virtual card has one."""
+    return False
+
+
 def shard_tensor_to_mesh_mapper(mesh_device: MeshDevice, dim: int) -> TensorToMesh:
     return ShardTensorToMesh(mesh_device, dim)
 

@@ -31,7 +31,7 @@ def convert_conv_weight_tensor_to_tiled_layout(
     more_rows = round_up(rows, in1_block_h * TILE_SIZE) - rows
     whole = pad(matrix, (0, more_columns, 0, more_rows))[None, None]
     made = from_torch(whole, output_dtype or conv_weight_tensor.dtype, layout=Layout.TILE)
-    assert made is not None  # it is for no tensor alone
+    assert made is not None, "there is a tensor to convert"
     return made
 
 
