@@ -74,6 +74,7 @@ def test_what_a_configuration_cannot_say_is_none() -> None:
     assert settings_for(convolution(), {"leave out": ("ttnn.relu",)}) is None
     pool = MaxPool2dConfiguration(8, 8, 32, 1, kernel_size=(2, 2))
     assert settings_for(pool, {"weights_dtype": ttnn.bfloat8_b}) is None
+    assert settings_for(pool, {}) is None and settings_for(convolution(), {}) is None
 
 
 def test_changes_of_other_layers() -> None:

@@ -60,7 +60,7 @@ def settings_for(configuration: Configuration, change: Mapping[str, Any]) -> dic
     if isinstance(configuration, ConvolutionConfiguration):
         return _of_convolution(configuration, change)
     settings = {name: _as_setting(value) for name, value in change.items()}
-    return settings if _known(configuration, settings) else None
+    return settings if settings and _known(configuration, settings) else None
 
 
 def _of_convolution(configuration: ConvolutionConfiguration, change: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -164,9 +164,9 @@ class _Judge:
 
 
 def _covers(several: Finding, alone: Finding) -> bool:
-    """The same change of one layer, which saves less by itself."""
+    """The same of one layer, or of calls whose layers can be given it: it saves less by itself."""
     same = alone.kind == several.kind and several.saves_ns >= alone.saves_ns
-    return same and bool(alone.changes) and alone.changes.keys() <= several.changes.keys()
+    return same and (alone.changes.keys() <= several.changes.keys() if alone.changes else alone.kind == "DRAM")
 
 
 def _with_and_without_reshards(changes: Assignment) -> Iterator[_Changes]:

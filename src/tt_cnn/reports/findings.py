@@ -13,6 +13,7 @@ from dataclasses import replace
 from tt_cnn.builder.advice import settings_for
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.reports.findings_calls import call_findings
+from tt_cnn.reports.findings_dram import dram_findings
 from tt_cnn.reports.findings_joined import joined_findings
 from tt_cnn.reports.findings_movement import movement_findings
 from tt_cnn.reports.records import Finding, Profile
@@ -21,7 +22,7 @@ from tt_cnn.reports.replanning import LEAST_SHARE, Replanner
 LEAST_NS = 1000.0
 
 Finder = Callable[[Replanner], Iterator[Finding]]
-_FINDERS: tuple[Finder, ...] = (call_findings, joined_findings, movement_findings)
+_FINDERS: tuple[Finder, ...] = (call_findings, joined_findings, movement_findings, dram_findings)
 
 KINDS: dict[str, str] = {
     "few cores": "Cores that have nothing to do",

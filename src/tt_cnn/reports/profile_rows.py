@@ -89,6 +89,7 @@ class _Reader:
                 self.result.rows.append(self._row(command, one.placed))
             elif isinstance(one, Stayed):
                 self.lives.stayed(one.step.inputs[0], one.step.outputs[0])
+        self.result.calls[-1] = replace(self.result.calls[-1], buffers=self.lives.slots)
         self.lives.end()
 
     def _row(self, command: Command, placed: PlacedStep) -> Row:
@@ -286,6 +287,11 @@ class Lifetimes:
 
     def end(self) -> None:
         self._command = None
+
+    @property
+    def slots(self) -> dict[int, int]:
+        """Records of the present call's buffers, by the numbers of its plan."""
+        return dict(self._slots)
 
     def free_memory(self) -> FreeMemory:
         """L1 before the present call, as the allocator tells it."""

@@ -196,6 +196,8 @@ class CallRecord:
     """The memory of the plan's buffers, by their numbers."""
     memory: FreeMemory
     """What was free when the call came."""
+    buffers: Mapping[int, int] = field(default_factory=dict)
+    """The plan's buffers in `Profile.buffers`, by their numbers."""
 
 
 @dataclass(frozen=True)

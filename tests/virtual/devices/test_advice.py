@@ -212,6 +212,30 @@ def test_what_l1_small_needs_is_told_by_its_name() -> None:
         assert pooled(device).shape == (1, 1, 784, 64)
 
 
+def test_an_input_that_is_too_large_for_a_pool_or_a_convolution_goes_to_dram(card: ttnn.MeshDevice) -> None:
+    def of_image(run: Any, config: Any) -> Any:
+        pixels = torch.zeros(1, 1, 640 * 640, 64)
+        return run(ttnn.from_torch(pixels, BF16, device=card, memory_config=config))
+
+    def pooled(x: Any) -> Any:
+        return ttnn.max_pool2d(x, 1, 640, 640, 64, [3, 3], [1, 1], [1, 1], [1, 1])
+
+    def convolved(x: Any) -> Any:
+        sizes = {"in_channels": 64, "out_channels": 64, "batch_size": 1, "input_height": 640, "input_width": 640}
+        weight = ttnn.from_torch(torch.zeros(64, 64, 3, 3))
+        return ttnn.conv2d(
+            input_tensor=x, weight_tensor=weight, device=card, kernel_size=(3, 3), padding=(1, 1), **sizes
+        )
+
+    grid, strategy = ttnn.CoreGrid(x=8, y=8), ttnn.ShardStrategy.HEIGHT
+    sharded = ttnn.create_sharded_memory_config((1, 1, 640 * 640, 64), core_grid=grid, strategy=strategy)
+    for run in (pooled, convolved):
+        with pytest.raises(RuntimeError) as caught:
+            of_image(run, sharded)
+        assert "its input in DRAM: TT-NN " in str(caught.value)
+        assert of_image(run, ttnn.DRAM_MEMORY_CONFIG).shape[-1] == 64
+
+
 def test_tables_of_a_convolution_may_go_to_dram_too() -> None:
     with ttnn.manage_device(0, card="n150") as device:
         text = error_of(device, 56, (64, 64), shard_layout=ttnn.TensorMemoryLayout.HEIGHT_SHARDED)

@@ -14,6 +14,7 @@ from tt_cnn.virtual.ops.sliding_window.slice_config import SliceTypeEnum, Slicin
 from tt_cnn.virtual.planning.alternatives import EITHER, MEASURE, ROOM, TIME, Alternative, CallSite, Purpose
 from tt_cnn.virtual.types.enums import DataType, Layout, MathFidelity
 from tt_cnn.virtual.types.geometry import TILE_SIZE, Shape
+from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _BLOCK_HEIGHTS = (512, 256, 128, 64, 32)
@@ -154,6 +155,11 @@ class _Rules:
 
     def slices(self) -> Iterator[Alternative]:
         slicing: Slicing | None = self.site.attributes["slicing"]
+        if slicing is None and self.source is not None and self.source.memory_config.is_l1():
+            source = self.source
+            moved = {self.site.attributes["input"]: Spec(source.shape, source.dtype, source.layout, DRAM_MEMORY_CONFIG)}
+            words, weights = "its input in DRAM: TT-NN runs it in slices", from_host(self.site.attributes)
+            yield Alternative("input", words, weights, {}, specs=moved)
         if slicing is None or slicing.kind is not SliceTypeEnum.L1Full:
             return
         for count in _SLICES:

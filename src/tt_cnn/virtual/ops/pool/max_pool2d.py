@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from tt_cnn.virtual.ops.conv2d.config import Op2DSliceConfig, Slicing
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
+from tt_cnn.virtual.ops.pool.alternatives import alternatives
 from tt_cnn.virtual.ops.pool.paths import plan_pool, pool_numbers
 from tt_cnn.virtual.ops.pool.problem import Kind, Pool, Wish
 from tt_cnn.virtual.ops.sliding_window.window import four_paddings, pair
+from tt_cnn.virtual.planning.alternatives import Alternative, CallSite
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
 from tt_cnn.virtual.types.memory_config import MemoryConfig
@@ -63,6 +65,9 @@ class Pooling(Operation):
             count_include_pad=given.get("count_include_pad", True),
             divisor=given.get("divisor_override"),
         )
+
+    def alternatives(self, site: CallSite) -> Iterator[Alternative]:
+        return alternatives(site)
 
     def numbers(
         self, context: Context, x: torch.Tensor, pool: Pool, wish: Wish, slicing: Slicing | None
