@@ -40,6 +40,26 @@ def layouts_and_blocks(layer: str, configuration: ConvolutionConfiguration, card
     return found
 
 
+def blocks_and_buffers(layer: str, configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
+    """The strategy as it is, with every block and single or double buffers: what is faster takes more L1."""
+    blocked = with_blocks(configuration, configuration.sharding_strategy, card.grid)
+    return _with_buffers([{"sharding_strategy": one} for one in blocked])
+
+
+def layouts_blocks_and_buffers(layer: str, configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
+    """All of both: four times as much to plan."""
+    return _with_buffers([{}, *layouts_and_blocks(layer, configuration, card)])
+
+
+def _with_buffers(settings: list[LayerSettings]) -> list[LayerSettings]:
+    return [
+        {**one, "enable_act_double_buffer": activations, "enable_weights_double_buffer": weights}
+        for one in settings
+        for activations in (True, False)
+        for weights in (True, False)
+    ]
+
+
 def options_of(
     graph: CallGraph, configurations: Mapping[str, Any], plans: Plans, candidates: CandidatesOf
 ) -> dict[int, list[Option]]:

@@ -24,11 +24,16 @@ _AS_PREDICTED = 1.002
 
 
 def search_graph(
-    search: Search, predictor: RecordingPredictor, step: str, candidates: CandidatesOf = layouts_and_blocks
+    search: Search,
+    predictor: RecordingPredictor,
+    step: str,
+    candidates: CandidatesOf = layouts_and_blocks,
+    plans: Plans | None = None,
 ) -> None:
-    """Better the search's best by proposals over the graph of its calls. `step` is who asks, for the journal."""
+    """Better the search's best by proposals over the graph of its calls. `step` is who asks, for the journal; `plans`
+    are those of searches before it."""
     tried = _Tried(search, step, candidates)
-    plans = Plans(predictor.device.card)
+    plans = plans or Plans(predictor.device.card)
     failures = 0
     for _ in range(_ROUNDS):
         free = {name: search.configuration(name) for name in search.layers(ConvolutionConfiguration)}
@@ -61,7 +66,7 @@ class _Tried:
         """Whether anything of it was kept."""
         saved = 1 - proposal.ns / proposal.recorded_ns
         count = len(proposal.changes)
-        words = f"{count} convolution{'s' * (count > 1)} in other shards, by the graph {saved:.1%} faster"
+        words = f"{count} convolution{'s' * (count > 1)} set otherwise, by the graph {saved:.1%} faster"
         before = self.search.best.assignment
         attempt = self.search.attempt(self.step, Candidate(proposal.changes, words))
         segments = sorted(proposal.segments, key=lambda one: -one.saves_ns)
@@ -89,7 +94,7 @@ class _Tried:
         if not changed:
             return False
         names = list(changed)
-        attempt = self.search.attempt(self.step, Candidate(changed, f"{_words(names)} in other shards"))
+        attempt = self.search.attempt(self.step, Candidate(changed, f"{_words(names)} set otherwise"))
         if attempt.outcome == "kept":
             return True
         if len(names) == 1:

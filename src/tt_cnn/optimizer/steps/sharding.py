@@ -17,6 +17,8 @@ from tt_cnn.builder.sharding import (
 )
 from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration, channel_slices
 from tt_cnn.optimizer.graph.calls import read_graph
+from tt_cnn.optimizer.graph.options import blocks_and_buffers, layouts_and_blocks, layouts_blocks_and_buffers
+from tt_cnn.optimizer.graph.plans import Plans
 from tt_cnn.optimizer.graph.proposals import RecordingPredictor
 from tt_cnn.optimizer.graph.searching import search_graph
 from tt_cnn.optimizer.repair import repaired
@@ -38,7 +40,7 @@ class ShardingStep(OptimizationStep):
     """Whole-network moves, then proposals of the search over the graph, each planned as a whole model."""
 
     name = "sharding"
-    may_change = "layouts, core grids and activation blocks of convolutions; where placed tensors wait"
+    may_change = "layouts, core grids, blocks and double buffers of convolutions; where placed tensors wait"
 
     def run(self, search: Search) -> None:
         if search.goal == "memory":  # what is fastest is proposed here, and that takes memory
@@ -46,15 +48,16 @@ class ShardingStep(OptimizationStep):
         for candidates in (_into_l1(search), _stages(search)):
             search.attempt_all(self.name, (repaired(search, candidate) for candidate in candidates))
         if isinstance(search.predictor, RecordingPredictor):
-            search_graph(search, search.predictor, self.name)
-            kept = [
-                attempt
-                for layer in search.layers(PlacementConfiguration)
-                for attempt in search.attempt_all(self.name, _placements(search, search.predictor, layer))
-                if attempt.outcome == "kept"
-            ]
-            if kept:
-                search_graph(search, search.predictor, self.name)
+            self._over_the_graph(search, search.predictor)
+
+    def _over_the_graph(self, search: Search, predictor: RecordingPredictor) -> None:
+        """What gains most in least time first, then all of it together with what was placed elsewhere."""
+        plans = Plans(predictor.device.card)
+        for candidates in (layouts_and_blocks, blocks_and_buffers):
+            search_graph(search, predictor, self.name, candidates, plans)
+        for layer in search.layers(PlacementConfiguration):
+            search.attempt_all(self.name, _placements(search, predictor, layer))
+        search_graph(search, predictor, self.name, layouts_blocks_and_buffers, plans)
 
 
 def _into_l1(search: Search) -> Iterator[Candidate]:
