@@ -12,7 +12,7 @@ from tt_cnn import ttnn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.optimizer.accuracy import NOT_FINITE, batch_size_for_accuracy, named_outputs, precision_part
 from tt_cnn.optimizer.guard import PccGuard
-from tt_cnn.optimizer.unseen import verify_exactly
+from tt_cnn.optimizer.unseen import verify_whole
 
 ENTRY = register_small_model()
 START = Assignment()
@@ -147,7 +147,8 @@ def test_a_model_is_configured_again_where_it_differs_and_comes_back_to_its_own_
 
 def test_exact_numerics_can_judge_the_result() -> None:
     options = {"card": "n150", "batch_size": 2, "reference": small_reference(planted=True)}
-    verdict = verify_exactly(NAME, Assignment({"left": {"weights_dtype": ttnn.bfloat8_b}}), **options)
+    verdict = verify_whole(NAME, Assignment({"left": {"weights_dtype": ttnn.bfloat8_b}}), "exact", **options)
     assert verdict.accepted
     assert 0.99 < min(verdict.pcc.values()) < 1.0
-    assert not verify_exactly(NAME, Assignment({PLANTED: {"weights_dtype": ttnn.bfloat4_b}}), **options).accepted
+    lowered = Assignment({PLANTED: {"weights_dtype": ttnn.bfloat4_b}})
+    assert not verify_whole(NAME, lowered, "exact", **options).accepted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 FAULTY_STEP = 1
+NOT_ACCURATE = 1
 
 GoalName = Annotated[
     str,
@@ -67,6 +69,9 @@ Apply = Annotated[
 NoRecord = Annotated[
     bool, typer.Option("--no-record", help="Neither start from what earlier searches found, nor add to it.")
 ]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Compare the result's values in exact numerics, which takes minutes.")
+]
 Folder = Annotated[
     Path | None,
     typer.Option(
@@ -97,6 +102,7 @@ def optimize(
     explain: Explain = False,
     apply: Apply = None,
     no_record: NoRecord = False,
+    exact: Exact = False,
     folder: Folder = None,
 ) -> None:
     """Make a model faster on a card: search for better settings of its layers, and for a better way to run it.
@@ -155,6 +161,7 @@ def optimize(
         stored=stored,
         apply=apply,
         record=not no_record,
+        exact=exact,
         where=where,
     )
     _show(result)
@@ -164,6 +171,8 @@ def optimize(
         _say(f"  {file:<14} {what}")
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
+    if not result.verification.accurate:
+        raise typer.Exit(NOT_ACCURATE)
     if result.faults:
         raise typer.Exit(FAULTY_STEP)
 
@@ -186,6 +195,7 @@ def _searched(
     stored: StoredJournal | None,
     apply: Path | None,
     record: bool,
+    exact: bool,
     where: Path,
 ) -> tuple[OptimizationResult, Path, dict[str, str]]:
     """The result, its folder, and the files there."""
@@ -227,10 +237,47 @@ def _searched(
             suggestions=suggestions,
             record=TuningRecord() if record else None,
         )
+    result = _run_whole(result, entry, card, size, precision, min_pcc, seed, exact)
     journal.finished(result)
     assert journal.folder is not None
     files = write_files(result, journal.folder, optimization_page(result))
     return result, journal.folder, {**files, FILE: "every attempt; --resume goes on with it"}
+
+
+def _run_whole(
+    result: OptimizationResult,
+    entry: ModelEntry,
+    card: str,
+    size: tuple[int, int],
+    precision: PrecisionName,
+    min_pcc: float,
+    seed: int,
+    exact: bool,
+) -> OptimizationResult:
+    """The result after a run of the whole model with all its settings: layers in other places must give the values."""
+    from tt_cnn import runtime
+    from tt_cnn.optimizer.unseen import verify_whole
+
+    if result.after.assignment == result.before.assignment or result.end == "interrupted":
+        return result
+    _say(f"running the whole model with the result{', in exact numerics: this takes minutes' if exact else ''}")
+    verdict = verify_whole(
+        entry.name,
+        result.after.assignment,
+        "exact" if exact else "device",
+        card=card if runtime.is_virtual() else None,
+        resolution=size,
+        batch_size=result.after.deployment.batch_size,
+        precision=precision,
+        min_pcc=min_pcc,
+        seed=seed,
+    )
+    found = result.verification
+    if verdict.accepted:
+        said = f"{found.said}, and so are the values of the whole model"
+        return replace(result, pcc=verdict.pcc, verification=replace(found, said=said))
+    said = f"the values of the whole model are not accurate: {verdict.failed}"
+    return replace(result, pcc=verdict.pcc, verification=replace(found, holds=False, accurate=False, said=said))
 
 
 @contextmanager

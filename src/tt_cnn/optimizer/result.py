@@ -71,6 +71,8 @@ class Verification:
     """What was found, as a sentence."""
     given_up: int = 0
     """Kept attempts that were taken back for it."""
+    accurate: bool = True
+    """False where a run of the whole model with the result was under the guard: it must not be used."""
 
 
 @dataclass(frozen=True)

@@ -41,13 +41,14 @@ def verify(search: Search, guard: PccGuard) -> Verdict:
     return guard.verify(search.best.assignment)
 
 
-def verify_exactly(name: str, assignment: Assignment, **options: Any) -> Verdict:
-    """Judge an assignment once more, on unseen inputs, with the whole batch and in `exact` numerics.
+def verify_whole(name: str, assignment: Assignment, numerics: str = "device", **options: Any) -> Verdict:
+    """Judge an assignment once more by a run of the whole model with the whole batch, on unseen inputs.
 
-    `options` are those of `PccGuard.for_model`. It takes as long as the kernels' order of sums takes to follow, minutes
-    for a large model, and opens a card of its own: the search's must be closed before.
+    A search measures values on the smallest batch, with what of an assignment decides precision; this run has all of
+    it. `options` are those of `PccGuard.for_model`. In `exact` numerics it takes as long as the kernels' order of sums
+    takes to follow, minutes for a large model. It opens a card of its own: the search's must be closed before.
     """
-    with PccGuard.for_model(name, numerics="exact", whole_batch=True, **options) as guard:
+    with PccGuard.for_model(name, numerics=numerics, whole_batch=True, **options) as guard:
         return guard.verify(assignment)
 
 

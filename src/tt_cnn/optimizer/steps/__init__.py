@@ -4,6 +4,7 @@ from tt_cnn.optimizer.steps import (
     batch,
     conv2d,
     devices,
+    findings,
     fusing,
     input_form,
     memory,
@@ -13,7 +14,7 @@ from tt_cnn.optimizer.steps import (
 )
 from tt_cnn.optimizer.steps.base import STEPS, OptimizationStep, register_step
 
-ORDER = ("devices", "batch", "fusing", "input", "sharding", "memory", "conv2d", "precision", "pipeline")
+ORDER = ("devices", "batch", "fusing", "input", "findings", "sharding", "memory", "conv2d", "precision", "pipeline")
 """In which they run: what changes the network most comes first. Steps that users register come after them."""
 
 for _name in ORDER:
@@ -25,6 +26,7 @@ __all__ = [
     "batch",
     "conv2d",
     "devices",
+    "findings",
     "fusing",
     "input_form",
     "memory",

@@ -11,10 +11,13 @@ from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
 
 @register_step
 class FindingsStep(OptimizationStep):
-    """Findings of the best so far, the one that saves most first."""
+    """Findings of the best so far that keep all values, the one that saves most first.
+
+    Those that change values are the precision step's, which weighs them all together.
+    """
 
     name = "findings"
-    may_change = "what the findings of a profile advise: shardings, formats, fidelity, blocks, buffers, DRAM"
+    may_change = "what the findings of a profile advise without changing values: shardings, blocks, buffers, DRAM"
 
     def run(self, search: Search) -> None:
         network = search.predictor
@@ -22,6 +25,6 @@ class FindingsStep(OptimizationStep):
             return
         profile = find_in_model(network, start=search.best.assignment)
         for one in profile.findings or ():
-            if one.changes and all(search.may_change(layer) for layer in one.changes):
+            if one.changes and one.lossless and all(search.may_change(layer) for layer in one.changes):
                 words = f"{one.layer} {one.problem}: {one.advice}"
-                search.attempt(self.name, Candidate(Assignment.from_dict(one.changes), words, one.lossless))
+                search.attempt(self.name, Candidate(Assignment.from_dict(one.changes), words))
