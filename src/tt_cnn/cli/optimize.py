@@ -260,7 +260,8 @@ def _run_whole(
 
     if result.after.assignment == result.before.assignment or result.end == "interrupted":
         return result
-    _say(f"running the whole model with the result{', in exact numerics: this takes minutes' if exact else ''}")
+    how = ", in exact numerics: this takes minutes" if exact else ""
+    errors.print(f"running the whole model with the result{how}", markup=False, highlight=False)
     verdict = verify_whole(
         entry.name,
         result.after.assignment,
