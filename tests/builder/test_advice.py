@@ -91,3 +91,9 @@ def test_a_strategy_takes_the_options_that_it_has() -> None:
         WidthShardedStrategyConfiguration(reshard_if_not_optimal=True)
     )
     assert strategy_of(None, act_block_h_override=64) == AutoShardedStrategyConfiguration()
+
+
+def test_what_is_no_setting_is_not_taken_for_one() -> None:
+    """Calls that a finding leaves out come as a tuple of names, as a grid comes as a pair of numbers."""
+    pool = MaxPool2dConfiguration(8, 8, 32, 1, kernel_size=(2, 2), stride=(2, 2))
+    assert settings_for(pool, {"without": ("ttnn.to_layout", "ttnn.to_layout")}) is None

@@ -59,8 +59,9 @@ def settings_for(configuration: Configuration, change: Mapping[str, Any]) -> dic
     """
     if isinstance(configuration, ConvolutionConfiguration):
         return _of_convolution(configuration, change)
-    settings = {name: _as_setting(value) for name, value in change.items()}
-    return settings if settings and _known(configuration, settings) else None
+    if not change or not _known(configuration, change):
+        return None
+    return {name: _as_setting(name, value) for name, value in change.items()}
 
 
 def _of_convolution(configuration: ConvolutionConfiguration, change: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -91,9 +92,9 @@ def _strategy(now: ShardedStrategyConfiguration, change: Mapping[str, Any]) -> S
     return changed
 
 
-def _as_setting(value: Any) -> Any:
+def _as_setting(name: str, value: Any) -> Any:
     """A grid as TT-NN's op takes it is a pair."""
-    return ttnn.CoreGrid(x=value[0], y=value[1]) if isinstance(value, tuple) else value
+    return ttnn.CoreGrid(x=value[0], y=value[1]) if name == "core_grid" and isinstance(value, tuple) else value
 
 
 def _known(configuration: Configuration, settings: Mapping[str, Any]) -> bool:
