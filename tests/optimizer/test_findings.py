@@ -155,3 +155,12 @@ def test_what_the_whole_model_does_not_take_is_not_told() -> None:
                     gap = min(row.gap_ns for row in profile.rows[1:])
                     less = base.device_ns - after.device_ns + gap * (base.steps - after.steps)
                     assert one.saves_ns == pytest.approx(less, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "vanilla_unet", "yolov4", "yolov8s"])
+def test_findings_of_shipped_models_save_what_is_said(name: str) -> None:
+    """Their code has calls of its own between layers, which findings also name and no setting can change."""
+    profile = judged(name)
+    assert profile.findings is not None
+    if profile.together is not None:
+        assert profile.together.saves_ns == pytest.approx(saved(name, apply(profile)), rel=0.05)
