@@ -6,7 +6,8 @@ For each model the predicted device time and the end-to-end fps of three configu
 builder's defaults (`tt_cnn.optimizer.baseline`; what had to be added so that the model fits is counted), (b) the
 hand-written one, and the one that a search within the budget finds, starting from (b). PCC is the lowest of all outputs
 of a run of the whole model, with the whole batch, on inputs that the search has not seen. Results are stored in
-`benchmarks/results/optimizer_CARD.json`, a model at a time, so that a run can be continued; `--write` writes the tables
+`benchmarks/results/optimizer_CARD.json`, a model at a time, so that a run can be continued, and the settings that were
+found beside it; `--write` writes the tables
 of `docs/optimizer.md` from them. `--check` exits 1 where a model misses what the docs promise.
 
 All times are predicted by the cost model; nothing was measured on a card.
@@ -33,6 +34,7 @@ from tt_cnn.optimizer.guard import PccGuard  # noqa: E402
 from tt_cnn.optimizer.prediction import Refusal, planned_network  # noqa: E402
 from tt_cnn.optimizer.rounds import Watcher  # noqa: E402
 from tt_cnn.optimizer.run import optimize  # noqa: E402
+from tt_cnn.optimizer.settings import changed_settings  # noqa: E402
 from tt_cnn.optimizer.unseen import verify_whole  # noqa: E402
 
 RESULTS = HERE / "results"
@@ -55,6 +57,12 @@ class Case:
     @property
     def key(self) -> str:
         return self.title
+
+    @property
+    def file(self) -> str:
+        """As a file is named."""
+        size = f"-{self.resolution[0]}" if self.resolution else ""
+        return f"{self.model}{size}{f'-batch{self.batch_size}' if self.batch_size > 1 else ''}"
 
 
 CASES = (
@@ -104,6 +112,7 @@ def run_case(case: Case, card: str, budget: float, seed: int) -> dict[str, Any]:
     whole: dict[str, Any] = {"card": card, "min_pcc": MIN_PCC, "seed": seed, **options}
     hand_pcc = verify_whole(case.model, result.before.assignment, **whole).pcc
     found_pcc = verify_whole(case.model, result.after.assignment, **whole).pcc
+    _store_settings(case, card, result)
     return {
         "title": case.title,
         "naive_us": None if isinstance(naive, Refusal) else naive.device_ns / 1e3,
@@ -125,6 +134,14 @@ def run_case(case: Case, card: str, budget: float, seed: int) -> dict[str, Any]:
         "guard_seconds": ready,
         "budget": budget,
     }
+
+
+def _store_settings(case: Case, card: str, result: Any) -> None:
+    """What was found, as `create_tt(..., config=)` and `tt-cnn conformance --live --config` read it."""
+    settings = changed_settings(result.before_configurations, result.after.assignment)
+    path = RESULTS / "optimizer" / f"{card}-{case.file}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(settings.to_dict(), indent=1) + "\n")
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
