@@ -88,6 +88,7 @@ def conformance(
     values: live_options.Values = False,
     program_cache: live_options.Cached = False,
     record: live_options.Record = None,
+    config: live_options.Config = None,
 ) -> None:
     """Compare the virtual card with the real TT-NN: with recorded answers of it, or with the library itself (--live).
 
@@ -109,11 +110,12 @@ def conformance(
     tt-cnn conformance ops.jsonl.gz values/ --op concat --min status=97 --show 3 --field message
     tt-cnn conformance golden/second --by family --min each:status=98 --min cbs=99
     tt-cnn conformance --live resnet50 --batch 16 --python ~/ttnn/bin/python
+    tt-cnn conformance --live vanilla_unet --config out/optimize/vanilla_unet-n150/config.json
     tt-cnn conformance --live my_model.py --python ~/ttnn/bin/python --show 10 --field cbs
     """
     if live:
         choice = live_options.LiveChoice(
-            python, card, resolution, batch, precision, values, program_cache, record, bool(files)
+            python, card, resolution, batch, precision, values, program_cache, record, config, bool(files)
         )
         return live_options.run_live(live, choice, show, field, as_json)
     if not files:

@@ -48,6 +48,15 @@ Resolution = Annotated[
 ]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="--live: images of a model's input.")]
 Precision = Annotated[str, typer.Option("--precision", help="--live: of a model, tuned or bfloat16.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="--live: settings of a model's layers, as tt-cnn optimize writes them.",
+        show_default=False,
+    ),
+]
 Values = Annotated[
     bool,
     typer.Option("--values", help="--live: compute, and compare outputs by PCC and bit by bit. Needs a card."),
@@ -84,6 +93,7 @@ class LiveChoice:
     values: bool
     program_cache: bool
     record: Path | None
+    config: Path | None = None
     with_files: bool = False
 
 
@@ -99,7 +109,13 @@ def run_live(programs: Sequence[str], choice: LiveChoice, show: int, field: str 
     if field is not None and field not in FIELDS:
         raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--field")
     options = LiveOptions(
-        ProgramOptions(_size(choice.resolution), choice.batch, _precision(choice.precision), values=choice.values),
+        ProgramOptions(
+            _size(choice.resolution),
+            choice.batch,
+            _precision(choice.precision),
+            values=choice.values,
+            config=_file(choice.config),
+        ),
         choice.python,
         choice.card,
         choice.program_cache,
@@ -131,6 +147,13 @@ def _size(text: str | None) -> tuple[int, int] | None:
     if not (cross and height.isdecimal() and width.isdecimal()):
         raise typer.BadParameter(f"{text!r} is not like 320x320, height first", param_hint="--resolution")
     return int(height), int(width)
+
+
+def _file(path: Path | None) -> str | None:
+    """The real library runs in another process: the whole path."""
+    if path is not None and not path.is_file():
+        raise typer.BadParameter(f"{path} is no file", param_hint="--config")
+    return None if path is None else str(path.resolve())
 
 
 def _precision(text: str) -> str:

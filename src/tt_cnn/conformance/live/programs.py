@@ -34,6 +34,8 @@ class ProgramOptions:
     """The first prepares weights; the second is as all that follow."""
     values: bool = False
     """Weights and pictures that give values worth comparing, instead of any."""
+    config: str | None = None
+    """A file with settings of layers (`create_tt(..., config=)`)."""
 
 
 Outputs = Mapping[str, torch.Tensor]
@@ -138,6 +140,7 @@ def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
                 resolution=size,
                 batch_size=options.batch_size,
                 precision=options.precision,  # type: ignore[arg-type]
+                config=options.config,
             )
             images = _images(entry, options, size)
             found: tuple[torch.Tensor, ...] = ()
