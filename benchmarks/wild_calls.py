@@ -123,6 +123,8 @@ def outcome(function: Callable[..., Any], given: Arguments, pool: Pool, devices:
     del kept
     if any(now > then for now, then in zip(in_use(devices), before, strict=True)):
         gc.collect()
+        for one in devices:
+            one.clear_program_cache()  # programs keep their tables, a reshape's map in DRAM among them
         leaked = sum(max(0, now - then) for now, then in zip(in_use(devices), before, strict=True))
         if leaked:
             raise Wrong("bytes leaked", count=leaked)

@@ -91,7 +91,7 @@ def test_summands_lie_on_the_same_cores() -> None:
     """Elsewhere the addition would have to fetch one of them."""
     for card, batch_sizes in (("n150", (1, 8, 16)), ("p150", (1, 8, 16, 32))):
         for batch_size in batch_sizes:
-            additions = [c for c in _planned(card, batch_size) if c.name == "ttnn.add_"]
+            additions = [c for c in _planned(card, batch_size) if c.name == "ttnn.add"]
             assert len(additions) == 16
             for command in additions:
                 first, second = (slot.spec.memory_config for slot in command.steps[0].step.inputs)

@@ -34,4 +34,5 @@ def test_op(name: str, layers: Mapping[str, Any], device: Any) -> None:
 
 
 def test_all_layers_have_a_configuration(layers: Mapping[str, Any]) -> None:
-    assert set(layers) == set(NAMES)
+    checked = {name for name, configuration in layers.items() if type(configuration) in CHECKS}
+    assert checked == set(NAMES)

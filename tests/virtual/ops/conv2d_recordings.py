@@ -22,9 +22,11 @@ from tt_cnn.conformance.making import dtype, host_zeros, zeros
 from tt_cnn.conformance.planning_card import PlanningCard
 from tt_cnn.conformance.verdict import Verdict
 from tt_cnn.virtual import ttnn
+from tt_cnn.virtual.planning.placement import PlacedStep
 from tt_cnn.virtual.tensors.storage import HostStorage
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.types import Layout, Shape, TensorMemoryLayout
+from tt_cnn.virtual.types.enums import BufferType
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 _LAYOUTS: dict[str, Any] = {
@@ -59,6 +61,8 @@ def replay(record: dict[str, Any]) -> dict[str, Verdict]:
 
     found = answer(card, call)
     verdicts = compare(recorded, found)
+    if "allocations" in verdicts:
+        verdicts["allocations"] = _since_the_step_before(recorded["ops"], found.steps)
     if found.status == recorded["status"] == "ok":
         _, size, parameters = returned
         verdicts["size"] = Verdict(list(size) == recorded["out_hw"], recorded["out_hw"], size)
@@ -67,6 +71,33 @@ def replay(record: dict[str, Any]) -> dict[str, Verdict]:
                 made = {**describe(tensor), "address": tensor.buffer_address()}
                 verdicts[name] = Verdict(made == recorded[name], recorded[name], made)
     return verdicts
+
+
+def _since_the_step_before(steps: list[dict[str, Any]], placed: list[PlacedStep]) -> Verdict:
+    """These recordings have with each step all that was allocated since the one before, prepared weights included."""
+    small = int(BufferType.L1_SMALL.value)
+    known = [[step["op"], [[k, 0 if k == small else a, *more] for k, a, *more in step["buffers"]]] for step in steps]
+    found = [[one.step.op, _allocated(one)] for one in placed]
+    return Verdict(known == found, known, found)
+
+
+def _allocated(placed: PlacedStep) -> list[list[Any]]:
+    """[type, address, bytes a bank, cores, layout]; tables have a row for each core in L1_SMALL."""
+    cores = iter(config.cores for config in placed.step.configs)
+    rows = []
+    for spec, place in placed.allocated:
+        in_l1_small = place.buffer_type is BufferType.L1_SMALL
+        config = None if spec is None else spec.memory_config
+        if config is None:
+            count, layout = next(cores), "HEIGHT_SHARDED" if in_l1_small else "INTERLEAVED"
+        else:
+            count = 0 if config.shard_spec is None else spec.shards_with_data
+            layout = config.memory_layout.name
+        address = 0 if in_l1_small else place.address
+        rows.append(
+            [int(place.buffer_type.value), address, place.bank_bytes, count if layout != "INTERLEAVED" else 0, layout]
+        )
+    return rows
 
 
 def _convolve(card: PlanningCard, case: dict[str, Any]) -> Any:

@@ -36,6 +36,8 @@ def pcc(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def in_use(device: ttnn.MeshDevice) -> tuple[int, int]:
+    """Bytes of L1 and DRAM a bank that tensors hold; tables of cached programs go with the programs."""
+    device.clear_program_cache()
     kinds = (ttnn.BufferType.L1, ttnn.BufferType.DRAM)
     l1, dram = (ttnn.get_memory_view(device, kind).total_bytes_allocated_per_bank for kind in kinds)
     return l1, dram

@@ -47,6 +47,8 @@ def pcc(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def free(card: ttnn.MeshDevice) -> tuple[int, int]:
+    """Bytes a bank that tensors hold in L1 and DRAM; tables of cached programs go with the programs."""
+    card.clear_program_cache()
     kinds = (ttnn.BufferType.L1, ttnn.BufferType.DRAM)
     l1, dram = (ttnn.get_memory_view(card, kind).total_bytes_allocated_per_bank for kind in kinds)
     return l1, dram
