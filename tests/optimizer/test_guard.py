@@ -152,3 +152,37 @@ def test_exact_numerics_can_judge_the_result() -> None:
     assert 0.99 < min(verdict.pcc.values()) < 1.0
     lowered = Assignment({PLANTED: {"weights_dtype": ttnn.bfloat4_b}})
     assert not verify_whole(NAME, lowered, "exact", **options).accepted
+
+
+class _Fixed:
+    """A model whose outputs have a given PCC with the reference's: 1, and less under assignments by their number."""
+
+    def __init__(self, *correlations: float) -> None:
+        self.correlations = correlations
+        self.expected_values = torch.randn(20_000, generator=torch.Generator().manual_seed(0))
+        self.noise = torch.randn(20_000, generator=torch.Generator().manual_seed(1))
+
+    def relevant(self, assignment: Assignment) -> Assignment:
+        return assignment
+
+    def expected(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"out": self.expected_values}
+
+    def run(self, assignment: Assignment, images: torch.Tensor) -> dict[str, torch.Tensor]:
+        wanted = self.correlations[len(assignment)]
+        return {"out": wanted * self.expected_values + (1 - wanted**2) ** 0.5 * self.noise}
+
+
+@pytest.mark.parametrize(
+    ("start", "found", "accepts", "verifies"),
+    [(0.9, 0.899, False, True), (0.9, 0.88, False, False), (0.999, 0.9895, False, False), (0.999, 0.992, True, True)],
+)
+def test_rounding_in_other_places_may_cost_a_little_on_unseen_inputs(
+    start: float, found: float, accepts: bool, verifies: bool
+) -> None:
+    """A twentieth of what the start loses, and nothing where the start reaches 0.99."""
+    images = [torch.zeros(1)], [torch.ones(1)]
+    guard = PccGuard(_Fixed(start, found), *images, 0.99, Assignment())
+    other = Assignment({"layer": {"packer_l1_acc": True}})
+    assert guard.accepts(other)[0] is accepts
+    assert guard.verify(other).accepted is verifies
