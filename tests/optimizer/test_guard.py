@@ -186,3 +186,15 @@ def test_rounding_in_other_places_may_cost_a_little_on_unseen_inputs(
     other = Assignment({"layer": {"packer_l1_acc": True}})
     assert guard.accepts(other)[0] is accepts
     assert guard.verify(other).accepted is verifies
+
+
+def test_weights_follow_another_form_of_the_input() -> None:
+    """A first convolution's weights are prepared for as many channels as its input is padded to."""
+    padded = Assignment({"picture": {"form": "pad", "padded_channels": 16}})
+    with PccGuard.for_model("mobilenetv2", card="n150") as guard:
+        images = guard.inputs[0]
+        before = guard.measure(Assignment(), images)
+        after = guard.measure(padded, images)
+    with PccGuard.for_model("mobilenetv2", card="n150") as fresh:
+        assert after == fresh.measure(padded, fresh.inputs[0])
+    assert after["logits"] == pytest.approx(before["logits"], abs=1e-3)

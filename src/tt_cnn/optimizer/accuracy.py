@@ -7,7 +7,7 @@ those of the last run, so that all other weights stay prepared.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,6 +65,11 @@ def precision_part(assignment: Assignment, configurations: Mapping[str, Configur
             if name in configurations
         }
     )
+
+
+def _moves(before: LayerSettings, after: LayerSettings) -> bool:
+    """Whether settings that differ decide where tensors lie, and not only in which precision."""
+    return any(before.get(key) != after.get(key) for key in {*before, *after}.difference(PRECISION_SETTINGS))
 
 
 def collect_young() -> None:
@@ -135,11 +140,22 @@ class ModelOnCard:
             raise ValueError(f"there is no layer {unknown[0]!r}")
         changed = [name for name in self.layers if wanted.get(name, {}) != self._settings.get(name, {})]
         made = {name: with_settings(self.configurations[name], wanted.get(name, {}), name) for name in changed}
+        moved = any(_moves(self._settings.get(name, {}), wanted.get(name, {})) for name in changed)
         for name, configuration in made.items():
             self.layers[name].configure(configuration)
             self._settings[name] = wanted.get(name, {})
+        if moved:
+            self._prepare_again([name for name in self.layers if name not in made])
         if made:
             self.forget_programs()
+
+    def _prepare_again(self, names: Iterable[str]) -> None:
+        """Weights are prepared for the shards and the padded channels of the input that a layer was first called with,
+        which other settings of a layer before it may have changed."""
+        for name in names:
+            layer = self.layers[name]
+            if layer.configuration.tensors:
+                layer.configure(layer.configuration)
 
     def forget_programs(self) -> None:
         """Programs of other settings stay cached with their tables in L1_SMALL, which would be full after a while."""
