@@ -22,7 +22,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "optimizer.md").read_text(encoding
 def test_options_are_those_of_the_command() -> None:
     command: Any = typer.main.get_command(app).commands["optimize"]  # type: ignore[attr-defined]
     known = {name for parameter in command.params for name in parameter.opts}
-    own = re.sub(r"`python benchmarks/[^`]*`", "", GUIDE)
+    own = re.sub(r"`(python benchmarks/|tt-cnn conformance)[^`]*`", "", GUIDE)
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", own))
     assert named and named <= known, named - known
     assert known >= {
