@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +19,16 @@ from tt_cnn.pipeline.outputs import as_specs, map_outputs
 from tt_cnn.pipeline.progress import track
 from tt_cnn.pipeline.statistics import PipelineStats, StatsBook
 from tt_cnn.pipeline.work import Watch, watch
+
+_LOOK_AGAIN_SECONDS = 0.5
+"""Whoever waits for another thread's stream looks whether that is still there."""
+
+
+class _Turn:
+    """One stream's turn in the pipeline. It goes with the stream's frame, whatever ended it."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
 
 
 class _Pending(NamedTuple):
@@ -52,7 +63,7 @@ class Pipeline:
         self._watch: Watch | None = None
         self._lock = threading.RLock()
         self._turn = threading.Condition(self._lock)
-        self._streaming: int | None = None
+        self._streaming: weakref.ref[_Turn] | None = None
         """The thread whose stream has the executor."""
 
     # --- compiling ----------------------------------------------------------------------------------------------
@@ -198,11 +209,12 @@ class Pipeline:
         return self._stream(track(host_inputs, "streaming", total, progress), in_flight)
 
     def _stream(self, host_inputs: Iterable[Any], in_flight: int) -> Iterator[Any]:
-        with self._lock:
-            self._take_turn("stream")
-            self._streaming = threading.get_ident()
         inside: deque[_Pending] = deque()
+        turn = _Turn()
         try:
+            with self._lock:
+                self._take_turn("stream")
+                self._streaming = weakref.ref(turn)
             for index, host_input in enumerate(host_inputs):
                 with self._lock, uninterrupted, ttnn.command_queue(self.executor.compute_queue):
                     expected = self._compiled_for("stream")
@@ -219,7 +231,7 @@ class Pipeline:
             while inside:
                 yield self._finish(inside.popleft())
         finally:
-            self._end_stream(len(inside))
+            self._end_stream(turn, len(inside))
 
     def _finish(self, one: _Pending) -> Any:
         ttnn.event_synchronize(one.reading.done)
@@ -228,9 +240,14 @@ class Pipeline:
             self._stats.has_finished(one.handed_over)
         return one.reading.outputs
 
-    def _end_stream(self, unread: int) -> None:
-        """Leave the executor as it was found: nothing half done, nothing running on tensors that are gone."""
+    def _end_stream(self, turn: _Turn | None, unread: int) -> None:
+        """Leave the executor as it was found: nothing half done, nothing running on tensors that are gone.
+
+        Only for the stream whose turn it is; None stands for one that is gone without having ended.
+        """
         with self._lock, uninterrupted:
+            if self._streaming is None or self._streaming() is not turn:
+                return
             self._streaming = None
             self._turn.notify_all()
             if not self._cleaned_up:
@@ -250,11 +267,19 @@ class Pipeline:
     def _take_turn(self, verb: str) -> None:
         """Wait until no other thread streams; the lock is held. One's own stream would never end."""
         self._compiled_for(verb)
-        while self._streaming is not None:
-            if self._streaming == threading.get_ident():
+        while (thread := self._thread_that_streams()) is not None:
+            if thread == threading.get_ident():
                 raise RuntimeError(f"{verb} was called inside a stream; finish the stream or close it first.")
-            self._turn.wait()
+            self._turn.wait(_LOOK_AGAIN_SECONDS)
             self._compiled_for(verb)
+
+    def _thread_that_streams(self) -> int | None:
+        """None where no stream goes on. One that Ctrl-C ended before it could say so is ended here."""
+        turn = None if self._streaming is None else self._streaming()
+        if turn is None:
+            self._end_stream(None, 0)
+            return None
+        return turn.thread
 
     def _compiled_for(self, verb: str) -> InputSpec:
         self._refuse_after_cleanup(verb)
