@@ -3,7 +3,7 @@
 Every layer has the builder's defaults: `AutoShardedStrategyConfiguration`, bfloat16 weights and activations, and the
 compute configuration of `init_device_compute_kernel_config` (LoFi, no float32 sums, no packer accumulation; a
 `ttnn.conv2d` that is given none computes in HiFi4, which takes longer still). What a layer computes stays, activations
-included, and so does what says who frees a tensor: without `deallocate_activation` most models fit no card.
+included, and so does what says who frees a tensor.
 """
 
 from __future__ import annotations
