@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.builder.placing import PLACES, memory_of
 from tt_cnn import ttnn
 
 
@@ -52,3 +53,20 @@ def images(device: Any) -> Images:
 @pytest.fixture
 def l1_in_use(device: Any) -> Callable[[], int]:
     return lambda: int(ttnn.get_memory_view(device, ttnn.BufferType.L1).total_bytes_allocated_per_bank)
+
+
+@pytest.fixture
+def place(device: Any) -> Callable[..., Any]:
+    """Rows (1, 1, n, channels) of torch in tiles on the card, spread over its cores as told."""
+
+    def placed(values: torch.Tensor, where: str = "dram", dtype: Any = ttnn.bfloat16) -> Any:
+        tensor = ttnn.from_torch(values, dtype=dtype, layout=ttnn.TILE_LAYOUT, device=device)
+        return tensor if where == "dram" else ttnn.to_memory_config(tensor, memory_of(values.shape, where))
+
+    return placed
+
+
+@pytest.fixture(params=PLACES)
+def where(request: Any) -> str:
+    """Where a tensor is: height or block shards, interleaved in L1 or in DRAM."""
+    return str(request.param)

@@ -5,10 +5,14 @@ layer = TtConv2d(configuration, device)
 output = layer(x)
 """
 
+from tt_cnn.builder.activation import TtActivation
+from tt_cnn.builder.activation_configuration import ActivationConfiguration
 from tt_cnn.builder.add import TtAdd
 from tt_cnn.builder.add_configuration import AddConfiguration
 from tt_cnn.builder.avg_pool2d import TtAvgPool2d
 from tt_cnn.builder.avg_pool2d_configuration import AvgPool2dConfiguration
+from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
+from tt_cnn.builder.batch_norm2d_configuration import BatchNorm2dConfiguration
 from tt_cnn.builder.channel_slices import free
 from tt_cnn.builder.concat import TtConcat
 from tt_cnn.builder.concat_configuration import ConcatConfiguration
@@ -30,9 +34,13 @@ from tt_cnn.builder.lowering import (
 )
 from tt_cnn.builder.max_pool2d import TtMaxPool2d
 from tt_cnn.builder.max_pool2d_configuration import MaxPool2dConfiguration
+from tt_cnn.builder.multiply import TtMultiply
+from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
 from tt_cnn.builder.overrides import Assignment, overriding
 from tt_cnn.builder.placement import TtPlacement
 from tt_cnn.builder.placement_configuration import PlacementConfiguration
+from tt_cnn.builder.prelu import TtPReLU
+from tt_cnn.builder.prelu_configuration import PReLUConfiguration
 from tt_cnn.builder.sharding import (
     AutoShardedStrategyConfiguration,
     AutoTunedStrategyConfiguration,
@@ -50,6 +58,7 @@ from tt_cnn.builder.slicing import (
     SliceStrategyConfiguration,
     WidthSliceStrategyConfiguration,
 )
+from tt_cnn.builder.torch_activations import activation_from_torch
 from tt_cnn.builder.upsample import TtUpsample
 from tt_cnn.builder.upsample_configuration import UpsampleConfiguration
 
@@ -64,14 +73,20 @@ LayerConfiguration = (
     | PlacementConfiguration
     | AddConfiguration
     | ConcatConfiguration
+    | BatchNorm2dConfiguration
+    | MultiplyConfiguration
+    | PReLUConfiguration
+    | ActivationConfiguration
 )
 
 __all__ = [
+    "ActivationConfiguration",
     "AddConfiguration",
     "Assignment",
     "AutoShardedStrategyConfiguration",
     "AutoTunedStrategyConfiguration",
     "AvgPool2dConfiguration",
+    "BatchNorm2dConfiguration",
     "BlockShardedStrategyConfiguration",
     "ChannelSliceStrategyConfiguration",
     "ConcatConfiguration",
@@ -86,24 +101,31 @@ __all__ = [
     "LayerConfiguration",
     "LinearConfiguration",
     "MaxPool2dConfiguration",
+    "MultiplyConfiguration",
+    "PReLUConfiguration",
     "PlacementConfiguration",
     "ShardedStrategyConfiguration",
     "ShardingStrategy",
     "SliceStrategy",
     "SliceStrategyConfiguration",
+    "TtActivation",
     "TtAdd",
     "TtAvgPool2d",
+    "TtBatchNorm2d",
     "TtConcat",
     "TtConv2d",
     "TtConvTranspose2d",
     "TtGlobalAvgPool2d",
     "TtLinear",
     "TtMaxPool2d",
+    "TtMultiply",
+    "TtPReLU",
     "TtPlacement",
     "TtUpsample",
     "UpsampleConfiguration",
     "WidthShardedStrategyConfiguration",
     "WidthSliceStrategyConfiguration",
+    "activation_from_torch",
     "configuration_from_dict",
     "free",
     "overriding",

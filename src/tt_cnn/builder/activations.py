@@ -58,14 +58,15 @@ def fits_into_matmul(activation: Any) -> bool:
     return _op_type(activation) in FUSED_BY_MATMUL
 
 
-def activated(x: Any, activation: Any) -> Any:
-    """x through an activation, in its own place."""
+def activated(x: Any, activation: Any, **placement: Any) -> Any:
+    """x through an activation, in its own place unless another is given."""
+    own = placement or {"output_tensor": x}
     op_type = _op_type(activation)
     if op_type == ttnn.UnaryOpType.MISH:
-        return ttnn.mish(x, output_tensor=x)
+        return ttnn.mish(x, **own)
     if op_type == ttnn.UnaryOpType.LEAKY_RELU:
-        return ttnn.leaky_relu(x, negative_slope=activation.params[0], output_tensor=x)
-    return ttnn.unary_chain(x, [_with_param(activation)], output_tensor=x)
+        return ttnn.leaky_relu(x, negative_slope=activation.params[0], **own)
+    return ttnn.unary_chain(x, [_with_param(activation)], **own)
 
 
 def _op_type(activation: Any) -> Any:

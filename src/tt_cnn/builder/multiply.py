@@ -1,0 +1,90 @@
+"""The layer that multiplies two tensors, or pixels by the gate of their image."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+
+from tt_cnn import ttnn
+from tt_cnn.builder.constants import matrix_on_device
+from tt_cnn.builder.flow import Flow
+from tt_cnn.builder.layer import Layer, telling
+from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
+from tt_cnn.builder.naming import named
+from tt_cnn.builder.rules import shown
+
+
+class TtMultiply(Layer):
+    """x * y. y has x's shape or one that TT-NN spreads over it, or is a gate (N, 1, 1, C) or (1, 1, N, C) of pixels
+    (1, 1, N*H*W, C).
+
+    The gates of several images are brought to the pixels by a product with a matrix of zeros and ones: images do not
+    end where tiles do, and to cut the pixels into images takes several times longer.
+    """
+
+    configuration: MultiplyConfiguration
+    configured_by = MultiplyConfiguration
+
+    def configure(self, configuration: Any) -> None:
+        super().configure(configuration)
+        self._spreading: dict[int, Any] = {}
+        """By the number of rows of x: the matrix that brings a gate to the pixels of its image."""
+
+    def __call__(self, x: Any, y: Any) -> Any:  # type: ignore[override]
+        self._check_input(x)
+        self._check_input(y)
+        with named(self.name), telling(self.name):
+            return self._first_alone(lambda: self._product(x, y))
+
+    def _product(self, x: Any, y: Any) -> Any:
+        config = self.configuration
+        pixels = Flow(x, config.deallocate_input and not config.in_place).in_tiles()
+        factor = Flow(y, config.deallocate_other).in_tiles()
+        if not _spreads(tuple(pixels.value.shape), tuple(factor.value.shape)):
+            self._bring_to_pixels(pixels.value, factor)
+        own: dict[str, Any] = {} if config.activation is None else {"activations": [config.activation]}
+        if config.in_place:
+            own["output_tensor"] = pixels.value
+        else:
+            own["memory_config"] = config.memory_config or pixels.value.memory_config()
+            own["dtype"] = config.output_dtype or pixels.value.dtype
+        product = ttnn.multiply(pixels.value, factor.value, **own)
+        factor.end()
+        return pixels.become(product).value
+
+    def _bring_to_pixels(self, pixels: Any, gate: Flow) -> None:
+        """The gate's rows, each as often as its image has pixels."""
+        images, channels = self.configuration.batch_size, pixels.shape[-1]
+        rows = prod(pixels.shape) // channels
+        if images == 1 or rows % images or prod(gate.value.shape) != images * channels:
+            raise ValueError(
+                f"the second factor is {shown(gate.value)}; it must have the shape of the first, "
+                f"{tuple(pixels.shape)}, or one row for each of {images} image(s)."
+            )
+        gate.then(ttnn.reshape, (1, 1, images, channels))
+        if rows not in self._spreading:
+            ones = torch.repeat_interleave(torch.eye(images), rows // images, dim=0)
+            self._spreading[rows] = matrix_on_device(ones, self.device, ttnn.bfloat8_b)
+        spread = ttnn.matmul(
+            self._spreading[rows],
+            gate.value,
+            dtype=gate.value.dtype,
+            memory_config=ttnn.L1_MEMORY_CONFIG,
+            compute_kernel_config=_whole_values(self.device),
+        )
+        gate.become(spread)
+
+
+def _spreads(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    """Whether TT-NN's own rules take y to the shape of x."""
+    longer = (1,) * (len(x) - len(y)) + y
+    return len(y) <= len(x) and all(b in (a, 1) for a, b in zip(x, longer, strict=True))
+
+
+def _whole_values(device: Any) -> Any:
+    """Nothing of a gate is cut off on its way."""
+    return ttnn.init_device_compute_kernel_config(
+        device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=False
+    )
