@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -65,6 +66,40 @@ def test_the_result_has_the_dtype_and_layout_that_are_asked_for(
     assert torch.equal(ttnn.to_torch(together).float(), torch.cat(values, dim=3))
 
 
+@pytest.mark.parametrize("place", ["shards", "l1", "dram"])
+@pytest.mark.parametrize("channels", [16, 64])
+def test_parts_that_are_kept_are_not_given_back(place: str, channels: int, device: Any) -> None:
+    values = [_values(channels), _values(channels), _values(channels)]
+    parts = [_placed(one, device, where) for one, where in zip(values, ("shards", "l1", "shards"), strict=True)]
+    together = TtConcat(ConcatConfiguration(place), device)(parts, kept=(parts[0], parts[1]))
+    assert [part.is_allocated() for part in parts] == [True, True, False]
+    assert torch.equal(ttnn.to_torch(together).float(), torch.cat(values, dim=3))
+    for part, one in zip(parts[:2], values, strict=False):
+        assert torch.equal(ttnn.to_torch(part).float(), one)
+
+
+@pytest.mark.parametrize("place", ["shards", "l1"])
+def test_a_part_may_come_twice(place: str, device: Any) -> None:
+    values = _values(16)
+    part = _placed(values, device, "shards")
+    together = TtConcat(ConcatConfiguration(place), device)([part, part])
+    assert not part.is_allocated()
+    assert torch.equal(ttnn.to_torch(together).float(), torch.cat([values, values], dim=3))
+
+
+@pytest.mark.parametrize("channels", [(24, 24), (58, 58), (64, 24), (40, 24), (320, 192), (480, 40, 160)], ids=str)
+@pytest.mark.parametrize("others", ["height", "block", "dram"])
+def test_shards_of_any_channels_are_joined(
+    channels: tuple[int, ...], where: str, others: str, place: Callable[..., Any], device: Any
+) -> None:
+    """What does not go together in shards is joined in L1."""
+    values = [torch.randint(-2, 3, (1, 1, 98, count)).float() for count in channels]
+    parts = [place(one, others if i else where) for i, one in enumerate(values)]
+    together = TtConcat(ConcatConfiguration(), device)(parts)
+    assert not any(part.is_allocated() for part in parts)
+    assert torch.equal(ttnn.to_torch(together).float(), torch.cat(values, dim=3))
+
+
 def test_shards_are_not_joined_along_rows(device: Any) -> None:
     parts = [_placed(_values(32), device, "shards") for _ in range(2)]
     with pytest.raises(ValueError, match="must be 'l1' or 'dram' along dimension 2"):
@@ -84,6 +119,16 @@ def test_sums_are_torchs(kept: bool, in_place: bool, fused: bool, device: Any) -
     assert summands[1].is_allocated() == (kept and in_place)
     if kept:
         assert torch.equal(ttnn.to_torch(summands[0]).float(), x)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_sum_of_summands_that_are_both_kept(fused: bool, device: Any) -> None:
+    x, y = _values(64), _values(64)
+    summands = [_placed(x, device, "shards"), _placed(y, device, "l1")]
+    total = TtAdd(AddConfiguration(RELU, fuse_activation=fused), device)(*summands, kept=summands)
+    assert total.memory_config() == summands[0].memory_config()
+    for given, values in ((total, (x + y).relu()), (summands[0], x), (summands[1], y)):
+        assert torch.equal(ttnn.to_torch(given).float(), values)
 
 
 def test_the_activations_of_matmuls_are_the_librarys() -> None:

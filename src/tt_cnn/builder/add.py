@@ -13,27 +13,32 @@ from tt_cnn.builder.naming import named
 
 
 class TtAdd(Layer):
-    """x + y; both are given back, but for the one that is kept, or that the sum took the place of."""
+    """x + y; both are given back, but for those that are kept, or that the sum took the place of."""
 
     configuration: AddConfiguration
     configured_by = AddConfiguration
 
     def __call__(self, x: Any, y: Any, kept: Any = None) -> Any:  # type: ignore[override]
-        """The sum is where x is, or y where x is kept."""
+        """`kept` is one of them, or a sequence of those that are read later.
+
+        The sum is where x is, or y where x alone is kept; where both are, it is never in place.
+        """
         self._check_input(x)
         self._check_input(y)
+        held = tuple(kept) if isinstance(kept, (list, tuple)) else (kept,)
+        keeps = [any(one is summand for one in held) for summand in (x, y)]
         with named(self.name), telling(self.name):
-            total = self._sum(x, y, model=y if kept is x else x)
-        for summand in (x, y):
-            if summand is not total and summand is not kept:
+            total = self._sum(x, y, model=y if keeps == [True, False] else x, in_place=not all(keeps))
+        for summand, keep in zip((x, y), keeps, strict=True):
+            if summand is not total and not keep:
                 free(summand)
         return total
 
-    def _sum(self, x: Any, y: Any, model: Any) -> Any:
+    def _sum(self, x: Any, y: Any, model: Any, in_place: bool) -> Any:
         config = self.configuration
         fused = config.activation is not None and config.fuse_activation
         own: dict[str, Any] = {"activations": [config.activation]} if fused else {}
-        if config.in_place:
+        if config.in_place and in_place:
             ttnn.add(x, y, output_tensor=model, **own)
             total = model
         else:

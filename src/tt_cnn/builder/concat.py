@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from tt_cnn import ttnn
-from tt_cnn.builder.channel_slices import free
 from tt_cnn.builder.concat_configuration import ConcatConfiguration
+from tt_cnn.builder.flow import Flow
 from tt_cnn.builder.layer import Layer, telling
 from tt_cnn.builder.naming import named
 
 TILE = 32
+_WORD = 16
+"""Channels in bfloat16."""
 _INTERLEAVED = {"l1": ttnn.L1_MEMORY_CONFIG, "dram": ttnn.DRAM_MEMORY_CONFIG}
 
 
 class TtConcat(Layer):
-    """Maps (1, 1, N*H*W, C) side by side in one; the parts are given back.
+    """Maps (1, 1, N*H*W, C) side by side in one; the parts are given back, but for those that are kept.
 
     What has to be done to the parts first follows from what they are when they come: where they lie, in which layout
     and dtype.
@@ -25,31 +27,67 @@ class TtConcat(Layer):
     configuration: ConcatConfiguration
     configured_by = ConcatConfiguration
 
-    def __call__(self, parts: Sequence[Any], beside: int = 0, dim: int = 3) -> Any:
-        """`beside` is the part on whose cores they are joined in shards; along another `dim` they cannot be."""
+    def __call__(self, parts: Sequence[Any], beside: int = 0, dim: int = 3, kept: Sequence[Any] = ()) -> Any:
+        """`beside` is the part on whose cores they are joined in shards; along another `dim` they cannot be.
+
+        `kept` are those of the parts that are read later.
+        """
         for part in parts:
             self._check_input(part)
+        given = list(parts)
         with named(self.name), telling(self.name):
-            return self._joined(list(parts), beside, dim)
+            return self._joined(
+                [Flow(part, not _read_again(i, given, kept)) for i, part in enumerate(given)], beside, dim
+            )
 
-    def _joined(self, parts: list[Any], beside: int, dim: int) -> Any:
+    def _joined(self, parts: list[Flow], beside: int, dim: int) -> Any:
         config = self.configuration
-        anchor = next((part for part in (parts[beside], *parts) if part.is_sharded()), parts[beside])
+        given = [part.value for part in parts]
+        anchor = next((part for part in (given[beside], *given) if part.is_sharded()), given[beside])
         where = _INTERLEAVED.get(config.place) or anchor.memory_config()
         if where.shard_spec is not None and dim != 3:
             raise ValueError(f"place is {config.place!r}; it must be 'l1' or 'dram' along dimension {dim}.")
-        dtype = config.output_dtype or _common_dtype(parts)
-        parts = _moved(parts, where, anchor.shape[-1])
-        in_tiles = config.layout == ttnn.TILE_LAYOUT if config.layout is not None else _fit_as_tiles(parts, dtype)
-        parts = [_in_tiles(part, dtype) if in_tiles else _replaced(part, _in_rows(part)) for part in parts]
-        wanted = where if where.shard_spec is None else _config_of_all(parts, in_tiles)
-        together = ttnn.concat(parts, dim=dim, memory_config=wanted)
+        if where.shard_spec is not None and not _fit_beside(anchor, [part.shape[-1] for part in given]):
+            where = ttnn.L1_MEMORY_CONFIG
+        dtype = config.output_dtype or _common_dtype(given)
         for part in parts:
-            free(part)
+            _move(part, where, anchor.shape[-1])
+        moved = [part.value for part in parts]
+        in_tiles = config.layout == ttnn.TILE_LAYOUT if config.layout is not None else _fit_as_tiles(moved, dtype)
+        for part in parts:
+            if in_tiles:
+                _to_tiles(part, dtype)
+            else:
+                part.in_rows()
+        ready = [part.value for part in parts]
+        wanted = where if where.shard_spec is None else _config_of_all(ready, in_tiles)
+        together = ttnn.concat(ready, dim=dim, memory_config=wanted)
+        for part in parts:
+            part.end()
+        joined = Flow(together, may_free=True)
         if config.output_layout is not None and together.layout != config.output_layout:
             own = {"dtype": dtype} if config.output_layout == ttnn.TILE_LAYOUT else {}
-            together = _replaced(together, ttnn.to_layout(together, config.output_layout, **own))
-        return ttnn.reallocate(together) if config.reallocate and not _in_dram(together) else together
+            joined.then(ttnn.to_layout, config.output_layout, **own)
+        return ttnn.reallocate(joined.value) if config.reallocate and not _in_dram(joined.value) else joined.value
+
+
+def _read_again(i: int, parts: list[Any], kept: Sequence[Any]) -> bool:
+    """Whether a part is kept, or comes once more."""
+    return any(parts[i] is one for one in (*kept, *parts[i + 1 :]))
+
+
+def _fit_beside(anchor: Any, widths: list[int]) -> bool:
+    """Whether TT-NN joins parts of these widths in the shards of one of them.
+
+    Rows in height shards must be whole words of 32 bytes; block shards are divided as the channels are, into tiles.
+    """
+    config = anchor.memory_config()
+    if config.memory_layout == ttnn.TensorMemoryLayout.HEIGHT_SHARDED:
+        return all(width % _WORD == 0 for width in widths)
+    if config.memory_layout != ttnn.TensorMemoryLayout.BLOCK_SHARDED:
+        return False
+    shard, channels = config.shard_spec.shape[1], anchor.shape[-1]
+    return all(width % TILE == 0 and width * shard % (channels * TILE) == 0 for width in widths)
 
 
 def resized(config: Any, width: int) -> Any:
@@ -67,20 +105,16 @@ def on_cores_of(x: Any, config: Any, channels: int) -> Any:
     return resized(config, config.shard_spec.shape[1] * x.shape[-1] // channels)
 
 
-def _moved(parts: list[Any], where: Any, channels: int) -> list[Any]:
+def _move(part: Flow, where: Any, channels: int) -> None:
     """`where` is a memory to interleave them in, or that of one of them, which has so many channels.
 
     What is interleaved already may lie in another memory than the result.
     """
-    moved = []
-    for part in parts:
-        if where.shard_spec is None:
-            moved.append(_replaced(part, ttnn.sharded_to_interleaved(part, where)) if part.is_sharded() else part)
-            continue
-        wanted = on_cores_of(part, where, channels)
-        fits = part.memory_config() in (wanted, where)
-        moved.append(part if fits else _replaced(part, ttnn.to_memory_config(part, wanted)))
-    return moved
+    if where.shard_spec is None:
+        if part.value.is_sharded():
+            part.then(ttnn.sharded_to_interleaved, where)
+    elif part.value.memory_config() != where:
+        part.moved(on_cores_of(part.value, where, channels))
 
 
 def _common_dtype(parts: list[Any]) -> Any:
@@ -94,14 +128,11 @@ def _fit_as_tiles(parts: list[Any], dtype: Any) -> bool:
     return not parts[0].is_sharded() or all(part.dtype == dtype and part.shape[-1] % TILE == 0 for part in parts)
 
 
-def _in_tiles(x: Any, dtype: Any) -> Any:
-    if x.layout != ttnn.TILE_LAYOUT:
-        return _replaced(x, ttnn.to_layout(x, ttnn.TILE_LAYOUT, dtype=dtype))
-    return x if x.dtype == dtype else _replaced(x, ttnn.typecast(x, dtype))
-
-
-def _in_rows(x: Any) -> Any:
-    return x if x.layout == ttnn.ROW_MAJOR_LAYOUT else ttnn.to_layout(x, ttnn.ROW_MAJOR_LAYOUT)
+def _to_tiles(part: Flow, dtype: Any) -> None:
+    if part.value.layout != ttnn.TILE_LAYOUT:
+        part.then(ttnn.to_layout, ttnn.TILE_LAYOUT, dtype=dtype)
+    elif part.value.dtype != dtype:
+        part.then(ttnn.typecast, dtype)
 
 
 def _config_of_all(parts: list[Any], in_tiles: bool) -> Any:
@@ -110,12 +141,6 @@ def _config_of_all(parts: list[Any], in_tiles: bool) -> Any:
     height = config.memory_layout == ttnn.TensorMemoryLayout.HEIGHT_SHARDED
     own = height and not in_tiles
     return resized(config, sum(part.shape[-1] if own else part.memory_config().shard_spec.shape[1] for part in parts))
-
-
-def _replaced(old: Any, new: Any) -> Any:
-    if new is not old:
-        free(old)
-    return new
 
 
 def _in_dram(x: Any) -> bool:

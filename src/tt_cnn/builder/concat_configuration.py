@@ -16,8 +16,8 @@ PLACES = ("shards", "l1", "dram")
 @dataclass(frozen=True, eq=False)
 class ConcatConfiguration(Configuration):
     place: str = "shards"
-    """`shards`: on the cores of one of the parts, which the others are moved to; where none is in shards, as they are.
-    `l1` and `dram`: interleaved in these."""
+    """`shards`: on the cores of one of the parts, which the others are moved to; where none is in shards, as they are,
+    and where the channels do not go together in shards, interleaved in L1. `l1` and `dram`: interleaved in these."""
     layout: Any = None
     """In which the parts are joined. None: in tiles where all parts are tiles and, in shards, have the dtype of the
     result and whole tiles of channels; else in rows."""
