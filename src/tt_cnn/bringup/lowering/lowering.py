@@ -1,0 +1,257 @@
+"""From torch ops to layers: the state of one lowering, and the table of rules that the other files fill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from tt_cnn.bringup.forms import IMAGE, Form
+from tt_cnn.bringup.lowering.program import (
+    Code,
+    ConstantTensor,
+    LayerSpec,
+    Note,
+    OnCard,
+    Program,
+    Ref,
+    Shape,
+    Statement,
+    Value,
+)
+from tt_cnn.bringup.torch_graph import ModuleCall, Parameter, TorchGraph, TorchNode
+
+CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
+
+Rule = Callable[["Lowering", TorchNode], Any]
+RULES: dict[str, Rule] = {}
+
+
+class Unsupported(ValueError):
+    """No rule of ours brings this op to the card."""
+
+
+def lowers(*ops: str) -> Callable[[Rule], Rule]:
+    """Register a rule for ops of torch."""
+
+    def note(rule: Rule) -> Rule:
+        for op in ops:
+            RULES[op] = rule
+        return rule
+
+    return note
+
+
+class Lowering:
+    """Values by torch node, and the statements so far."""
+
+    def __init__(self, graph: TorchGraph) -> None:
+        self.graph = graph
+        self.modules = dict(graph.model.named_modules())
+        self.program = Program(graph)
+        self.values: dict[TorchNode, Any] = {}
+        """A `Value`, a `ConstantTensor`, or a list of them."""
+        self.taken: set[str] = set()
+        self.users = graph.users()
+
+    # -- reading torch's arguments
+
+    def value(self, argument: Any) -> Value:
+        """A tensor argument that is on the card."""
+        found = self.values[argument] if isinstance(argument, TorchNode) else argument
+        if not isinstance(found, Value):
+            raise Unsupported("an argument that does not depend on the model's input")
+        return found
+
+    def constant(self, argument: Any) -> ConstantTensor | None:
+        """A tensor argument that does not depend on the model's input."""
+        if isinstance(argument, Parameter):
+            return ConstantTensor(argument, argument.shape)
+        found = self.values.get(argument) if isinstance(argument, TorchNode) else None
+        return found if isinstance(found, ConstantTensor) else None
+
+    def module(self, node: TorchNode, kind: type) -> Ref | None:
+        """The module whose forward the node is."""
+        module = self.modules.get(node.call.path)
+        return Ref(node.call.path) if node.call.path and isinstance(module, kind) else None
+
+    # -- making statements
+
+    def emit(
+        self,
+        node: TorchNode,
+        method: str,
+        inputs: Sequence[Value],
+        output: Value | Sequence[Value],
+        arguments: Sequence[Any] = (),
+        keywords: dict[str, Any] | None = None,
+        settings: dict[str, Any] | None = None,
+        *,
+        name: str = "",
+        call: str = "",
+        frees: str = "",
+    ) -> Any:
+        """A layer and its call; `name` is used where the op is no module's."""
+        stack = scope_of(node)
+        spec = LayerSpec(
+            self._named(node, stack[-1], name or node.op),
+            method,
+            tuple(arguments),
+            dict(keywords or {}),
+            dict(settings or {}),
+        )
+        outputs = (output,) if isinstance(output, Value) else tuple(output)
+        result = node.fused.get("result", node.name)
+        self.program.statements.append(
+            Statement(stack, spec, tuple(inputs), outputs, node, call, frees, result if not name else "")
+        )
+        return output
+
+    def _named(self, node: TorchNode, scope: ModuleCall, hint: str) -> str:
+        """The module's own path where the op is one's, else the op's name in its scope; a number where it is taken."""
+        leaf = node.call if node.call.path != scope.path and hint == node.op else None
+        inside = leaf.path[len(scope.path) :].lstrip(".") if leaf else re.sub(r"^_+", "", hint)
+        base = f"{scope.name}.{inside}" if scope.name else inside
+        name, number = base, 2
+        while name in self.taken:
+            name, number = f"{base}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+    def note(self, node: TorchNode, kind: str, text: str) -> None:
+        self.program.notes.append(Note(node, kind, text))
+
+    # -- forms
+
+    def in_order(self, node: TorchNode, value: Value, order: Sequence[int]) -> Value:
+        """The value with torch's dimensions in this order in memory; rearranged where it is not."""
+        if value.form.lies_in(order):
+            return value
+        shape, places = value.form.movement(order)
+        form = Form.in_order(value.form.shape, order)
+        rows = flat(form)
+        made = Value(form, rows, tiles=False)
+        return self.emit(
+            node, "rearrange", [value], made, (shape, places, rows), name=f"{plain(node)}_input", frees="deallocate_input"
+        )
+
+    def seen(self, node: TorchNode, value: Value, shape: Shape) -> Value:
+        """The value as a tensor of this shape on the card."""
+        if value.shape == shape:
+            return value
+        made = Value(value.form, shape, value.tiles, memory=value)
+        return self.emit(node, "view", [value], made, (shape,), name=f"{plain(node)}_view", frees="deallocate_input")
+
+    def rows(self, node: TorchNode, value: Value, order: Sequence[int] | None = None) -> Value:
+        """In this order (torch's own where None), as (1, 1, rows, last dimension)."""
+        rank = len(value.form.dims)
+        wanted = tuple(range(rank)) if order is None else tuple(order)
+        ordered = self.in_order(node, value, wanted)
+        last = prod(ordered.form.runs[run] for run in ordered.form.dims[wanted[-1]])
+        return self.seen(node, ordered, (1, 1, prod(ordered.form.runs) // last, last))
+
+    def image(self, node: TorchNode, value: Value) -> Value:
+        """(N, C, H, W) as TT-NN's layers of images take it: (1, 1, N*H*W, C)."""
+        if len(value.form.dims) != 4:
+            raise Unsupported(f"an image of {len(value.form.dims)} dimensions")
+        return self.rows(node, value, IMAGE)
+
+    def on_card(self, constant: ConstantTensor, expanded: Shape, order: Sequence[int], shape: Shape) -> Value:
+        form = Form.in_order(expanded, order)
+        return Value(form, shape, constant=OnCard(constant, expanded, tuple(order), shape))
+
+    # -- the whole
+
+    def run(self) -> Program:
+        self._inputs()
+        for node in self.graph.nodes:
+            self.values[node] = self._lowered(node)
+        for node in self.graph.outputs:
+            value = self.values[node]
+            if not isinstance(value, Value):
+                raise Unsupported(f"the output {node.name} does not depend on the input")
+            self.program.outputs.append(value)
+        free_inputs(self.program)
+        return self.program
+
+    def _inputs(self) -> None:
+        for node in self.graph.inputs:
+            shape = tuple(node.shape)
+            assert all(isinstance(size, int) for size in shape)
+            order = IMAGE if len(shape) == 4 else tuple(range(len(shape)))
+            form = Form.in_order(shape, order)  # type: ignore[arg-type]
+            last = shape[order[-1]]
+            rows = (1, 1, prod(shape) // last, last)  # type: ignore[arg-type, operator]
+            value = Value(form, rows, tiles=False, node=node)
+            self.program.inputs.append(value)
+            self.values[node] = self._picture(node, value)
+
+    def _picture(self, node: TorchNode, value: Value) -> Value:
+        """Pixels of a picture; channels of zeros beside the three are no matter for convolutions alone."""
+        if len(self.graph.inputs) > 1 or len(node.shape) != 4 or node.shape[1] != 3:
+            return value
+        _, channels, height, width = node.shape
+        settings: dict[str, Any] = {"input_size": (height, width)}
+        if any(user.op != "conv2d" for user in self.users[node]):
+            settings["memory_config"] = Code("ttnn.L1_MEMORY_CONFIG")
+        made = Value(value.form, value.shape, tiles=False, node=node)
+        return self.emit(node, "picture", [value], made, settings=settings, name="picture")
+
+    def _lowered(self, node: TorchNode) -> Any:
+        if not any(not isinstance(self.values[source], ConstantTensor) for source in node.inputs()):
+            return self._constant(node)
+        rule = RULES.get(node.op)
+        if rule is not None:
+            mark = len(self.program.statements)
+            try:
+                return rule(self, node)
+            except Unsupported as reason:
+                del self.program.statements[mark:]
+                return RULES["fallback"](self, _because(node, str(reason)))
+        return RULES["fallback"](self, _because(node, "TT-NN has no such op"))
+
+    def _constant(self, node: TorchNode) -> Any:
+        """Ops on parameters alone: computed when the model is made."""
+        if isinstance(node.shape, tuple) and node.shape and isinstance(node.shape[0], tuple):
+            return [ConstantTensor(node, shape) for shape in node.shape]  # type: ignore[arg-type]
+        return ConstantTensor(node, node.shape)  # type: ignore[arg-type]
+
+
+def _because(node: TorchNode, reason: str) -> TorchNode:
+    node.fused["fallback"] = reason
+    return node
+
+
+def plain(node: TorchNode) -> str:
+    return re.sub(r"^_+", "", node.op)
+
+
+def scope_of(node: TorchNode) -> tuple[ModuleCall, ...]:
+    """The calls of the user's own modules and of containers: torch's layers are calls of their own no more."""
+    stack = list(node.stack)
+    while len(stack) > 1 and stack[-1].qualified.startswith("torch.nn.") and stack[-1].kind not in CONTAINERS:
+        stack.pop()
+    return tuple(stack)
+
+
+def flat(form: Form) -> Shape:
+    """(1, 1, rows, last run) of what lies in memory."""
+    last = form.runs[-1] if form.runs else 1
+    return (1, 1, prod(form.runs) // last, last)
+
+
+def free_inputs(program: Program) -> None:
+    """Layers give back what nobody reads after them; the model's own input is the pipeline's."""
+    last = program.uses()
+    owned = {value.owner for value in program.inputs}
+    for index, statement in enumerate(program.statements):
+        if not statement.frees or not statement.inputs:
+            continue
+        first = statement.inputs[0]
+        others = statement.inputs[1:]
+        if first.constant is None and last[first.owner] == index and first.owner not in owned:
+            if all(other.owner is not first.owner for other in others):
+                shared = any(output.owner is first.owner for output in statement.outputs)
+                if not shared:
+                    statement.layer.settings[statement.frees] = True

@@ -1,0 +1,237 @@
+"""Layers made from torch's modules and a table of settings by their names.
+
+    layers = LayerFactory(reference, device, batch_size, LAYERS)
+    self.conv1 = layers.conv2d("conv1", reference.conv1, reference.bn1, nn.ReLU())
+
+What a layer computes is torch's: weights, windows, batch norms (folded) and activations. How it runs is what the table
+says under its name: the size of its input (`input_size`), and any setting of its configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from tt_cnn import ttnn
+from tt_cnn.builder import (
+    AddConfiguration,
+    AvgPool2dConfiguration,
+    ConcatConfiguration,
+    Conv2dConfiguration,
+    ConvTranspose2dConfiguration,
+    GlobalAvgPool2dConfiguration,
+    LinearConfiguration,
+    MaxPool2dConfiguration,
+    PlacementConfiguration,
+    TtAdd,
+    TtAvgPool2d,
+    TtConcat,
+    TtConv2d,
+    TtConvTranspose2d,
+    TtGlobalAvgPool2d,
+    TtLinear,
+    TtMaxPool2d,
+    TtPlacement,
+    TtUpsample,
+    UpsampleConfiguration,
+)
+from tt_cnn.builder.activation import TtActivation
+from tt_cnn.builder.activation_configuration import ActivationConfiguration
+from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
+from tt_cnn.builder.batch_norm2d_configuration import BatchNorm2dConfiguration
+from tt_cnn.builder.function import FunctionConfiguration, TtFunction
+from tt_cnn.builder.host import HostConfiguration, TtHost
+from tt_cnn.builder.multiply import TtMultiply
+from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
+from tt_cnn.builder.prelu import TtPReLU
+from tt_cnn.builder.prelu_configuration import PReLUConfiguration
+from tt_cnn.builder.rearrange import RearrangeConfiguration, TtRearrange
+from tt_cnn.builder.slice import SliceConfiguration, TtSlice
+from tt_cnn.builder.torch_activations import activation_from_torch
+from tt_cnn.builder.weights import to_host_tensors
+from tt_cnn.models.picture import PictureConfiguration, TtPicture
+from tt_cnn.models.tt_model import weights_mapper
+from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d
+
+
+class LayerFactory:
+    """Makes layers; `settings` is the table, which names may be missing from."""
+
+    def __init__(
+        self, reference: nn.Module, device: Any, batch_size: int, settings: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self.reference, self.device, self.batch_size = reference, device, batch_size
+        self.table = settings
+        self.mesh_mapper = weights_mapper(device)
+
+    def picture(self, name: str) -> TtPicture:
+        """The model's input: images in planes to pixels."""
+        size, settings = self._sized(name)
+        grid = self.device.compute_with_storage_grid_size()
+        settings.setdefault("form", "hwc")
+        settings.setdefault("cores", _even_cores(self.batch_size * size[0] * size[1], grid))
+        return TtPicture(PictureConfiguration(*size, self.batch_size, **settings), self.device, name)
+
+    def conv2d(
+        self, name: str, conv: nn.Conv2d, norm: nn.Module | None = None, activation: nn.Module | None = None
+    ) -> TtConv2d:
+        size, settings = self._sized(name)
+        shape = Conv2dConfiguration.shape_of_torch(conv)
+        return TtConv2d(
+            Conv2dConfiguration(
+                *size, batch_size=self.batch_size, **{**self._weights(conv, norm, activation), **shape, **settings}
+            ),
+            self.device,
+            name,
+        )
+
+    def conv_transpose2d(
+        self, name: str, conv: nn.ConvTranspose2d, norm: nn.Module | None = None, activation: nn.Module | None = None
+    ) -> TtConvTranspose2d:
+        size, settings = self._sized(name)
+        shape = ConvTranspose2dConfiguration.shape_of_torch(conv)
+        return TtConvTranspose2d(
+            ConvTranspose2dConfiguration(
+                *size, batch_size=self.batch_size, **{**self._weights(conv, norm, activation), **shape, **settings}
+            ),
+            self.device,
+            name,
+        )
+
+    def _weights(self, conv: Any, norm: Any, activation: Any) -> dict[str, Any]:
+        values = (conv.weight, conv.bias) if norm is None else fold_batch_norm2d_into_conv2d(conv, norm)
+        weight, bias = to_host_tensors(*values, self.mesh_mapper)
+        return {"weight": weight, "bias": bias, "activation": activation_from_torch(activation)}
+
+    def linear(self, name: str, linear: Any, activation: nn.Module | None = None) -> TtLinear:
+        """`linear` may be a 1x1 convolution of images of one pixel, too."""
+        weight = linear.weight.detach().reshape(linear.weight.shape[0], -1).T.contiguous()
+        given, bias = to_host_tensors(weight, linear.bias, self.mesh_mapper)
+        own = {"activation": activation_from_torch(activation), **self._settings(name)}
+        return TtLinear(LinearConfiguration(*weight.shape, given, bias, **own), self.device, name)
+
+    def max_pool2d(self, name: str, pool: nn.MaxPool2d) -> TtMaxPool2d:
+        return self._image_layer(TtMaxPool2d, MaxPool2dConfiguration, name, pool)
+
+    def avg_pool2d(self, name: str, pool: nn.AvgPool2d) -> TtAvgPool2d:
+        return self._image_layer(TtAvgPool2d, AvgPool2dConfiguration, name, pool)
+
+    def global_avg_pool2d(self, name: str) -> TtGlobalAvgPool2d:
+        return self._image_layer(TtGlobalAvgPool2d, GlobalAvgPool2dConfiguration, name, nn.AdaptiveAvgPool2d(1))
+
+    def upsample(self, name: str, upsample: nn.Upsample) -> TtUpsample:
+        return self._image_layer(TtUpsample, UpsampleConfiguration, name, upsample)
+
+    def _image_layer(self, layer: Any, kind: Any, name: str, torch_layer: Any) -> Any:
+        size, settings = self._sized(name)
+        channels = settings.pop("channels")
+        return layer(kind.from_torch(torch_layer, *size, self.batch_size, channels, **settings), self.device, name)
+
+    def add(self, name: str, activation: nn.Module | None = None) -> TtAdd:
+        own = {"activation": activation_from_torch(activation), **self._settings(name)}
+        return TtAdd(AddConfiguration(**own), self.device, name)
+
+    def multiply(self, name: str) -> TtMultiply:
+        own = {"batch_size": self.batch_size, **self._settings(name)}
+        return TtMultiply(MultiplyConfiguration(**own), self.device, name)
+
+    def concat(self, name: str) -> TtConcat:
+        return TtConcat(ConcatConfiguration(**self._settings(name)), self.device, name)
+
+    def placement(self, name: str) -> TtPlacement:
+        return TtPlacement(PlacementConfiguration(**self._settings(name)), self.device, name)
+
+    def activation(self, name: str, activation: nn.Module) -> TtActivation:
+        return TtActivation(ActivationConfiguration.from_torch(activation, **self._settings(name)), self.device, name)
+
+    def prelu(self, name: str, prelu: nn.PReLU) -> TtPReLU:
+        return self._of_torch(TtPReLU, PReLUConfiguration, name, prelu)
+
+    def batch_norm2d(self, name: str, norm: nn.BatchNorm2d, activation: nn.Module | None = None) -> TtBatchNorm2d:
+        own = {"activation": activation_from_torch(activation), **self._settings(name)}
+        configuration = BatchNorm2dConfiguration.from_torch(norm, self.mesh_mapper, **own)
+        return TtBatchNorm2d(configuration, self.device, name)
+
+    def layer_norm(self, name: str, norm: nn.LayerNorm) -> Any:
+        return self._of_torch(TtLayerNorm, LayerNormConfiguration, name, norm)
+
+    def group_norm(self, name: str, norm: nn.GroupNorm) -> Any:
+        size, settings = self._sized(name)
+        configuration = GroupNormConfiguration.from_torch(norm, *size, self.batch_size, self.mesh_mapper, **settings)
+        return TtGroupNorm(configuration, self.device, name)
+
+    def _of_torch(self, layer: Any, kind: Any, name: str, torch_layer: Any) -> Any:
+        return layer(kind.from_torch(torch_layer, self.mesh_mapper, **self._settings(name)), self.device, name)
+
+    def attention(self, name: str, **settings: Any) -> Any:
+        return TtAttention(AttentionConfiguration(**{**settings, **self._settings(name)}), self.device, name)
+
+    def rearrange(self, name: str, shape: Any, order: Any, output_shape: Any) -> TtRearrange:
+        configuration = RearrangeConfiguration(shape, order, output_shape, **self._settings(name))
+        return TtRearrange(configuration, self.device, name)
+
+    def view(self, name: str, output_shape: Any) -> TtRearrange:
+        """The same values in another shape."""
+        return self.rearrange(name, output_shape, range(len(output_shape)), output_shape)
+
+    def slice(self, name: str, dim: int, start: int, end: int, step: int = 1, shape: Any = None) -> TtSlice:
+        configuration = SliceConfiguration(dim, start, end, step, shape, **self._settings(name))
+        return TtSlice(configuration, self.device, name)
+
+    def function(self, name: str, function: str, **keywords: Any) -> TtFunction:
+        """An op of TT-NN by its name."""
+        own = {"keywords": tuple(keywords.items()), **self._settings(name)}
+        return TtFunction(FunctionConfiguration(function, **own), self.device, name)
+
+    def on_host(self, name: str, function: Callable[..., torch.Tensor]) -> TtHost:
+        """What the card has no op for, in torch."""
+        return TtHost(HostConfiguration(**self._settings(name)), self.device, name, function=function)
+
+    def constant(self, values: torch.Tensor, shape: tuple[int, ...]) -> Any:
+        """A tensor of the model on the card, in tiles."""
+        return ttnn.from_torch(
+            values.detach().reshape(shape),
+            dtype=ttnn.bfloat16,
+            layout=ttnn.TILE_LAYOUT,
+            device=self.device,
+            mesh_mapper=self.mesh_mapper,
+        )
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        return dict(self.table.get(name, {}))
+
+    def _sized(self, name: str) -> tuple[tuple[int, int], dict[str, Any]]:
+        settings = self._settings(name)
+        if "input_size" not in settings:
+            raise ValueError(f"the settings of {name!r} have no input_size; it must be (height, width) of its input.")
+        return settings.pop("input_size"), settings
+
+
+def conv_of(weight: torch.Tensor, bias: torch.Tensor | None, **window: Any) -> Any:
+    """`F.conv2d(x, weight, bias, **window)` as a module."""
+    groups = window.get("groups", 1)
+    with torch.device("meta"):
+        conv = nn.Conv2d(weight.shape[1] * groups, weight.shape[0], tuple(weight.shape[2:]), bias=False, **window)
+    return _with(conv, weight, bias)
+
+
+def linear_of(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
+    """`F.linear(x, weight, bias)` as a module."""
+    with torch.device("meta"):
+        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    return _with(linear, weight, bias)
+
+
+def _with(module: Any, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
+    module.weight = nn.Parameter(weight.detach(), requires_grad=False)
+    module.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
+    return module
+
+
+def _even_cores(pixels: int, grid: Any) -> Any:
+    """The most cores that the pixels can be dealt out to evenly."""
+    most = max(count for count in range(1, grid.x * grid.y + 1) if pixels % count == 0)
+    return ttnn.num_cores_to_corerangeset(most, ttnn.CoreCoord(grid.x, grid.y), True)
