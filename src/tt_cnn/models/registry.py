@@ -148,8 +148,13 @@ def create_tt(
     if precision not in ("tuned", "bfloat16"):
         raise ValueError(f"precision is {precision!r}; it must be 'tuned' or 'bfloat16'")
     model = create_reference(name) if reference is None else reference
-    made_for = {"model": entry.name, "resolution": size, "batch_size": batch_size, "precision": precision}
-    settings = read_settings(config, **made_for) if isinstance(config, (str, Path)) else config
+    settings: Mapping[str, LayerSettings] | None
+    if isinstance(config, (str, Path)):
+        used_for = {"model": entry.name, "resolution": size, "batch_size": batch_size, "precision": precision}
+        parameters = sum(each.numel() for each in model.parameters())
+        settings = read_settings(config, **used_for, parameters=parameters)
+    else:
+        settings = config
     with overriding(settings) as building:
         made = entry.tt(model, device, resolution=size, batch_size=batch_size, precision=precision)
     if building.unused:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from tt_cnn import ttnn
@@ -92,27 +93,29 @@ def planned_model(
     l1_small_size: int | None = None,
     config: Mapping[str, LayerSettings] | None = None,
     chips: int | None = None,
+    reference: nn.Module | None = None,
 ) -> Iterator[PlannedModel]:
     """The model with weights that nobody looks at: what happens to be in their memory.
 
-    On all chips of a card, or as many as `chips` says.
+    On all chips of a card, or as many as `chips` says. `reference` is the model to plan where it is not the entry's
+    default one: shipped weights may be of a narrower network.
     """
     entry = model_entry(name)
     small = entry.l1_small_size if l1_small_size is None else l1_small_size
     device = PlanningCard(card, small, chips=chips or card_by_name(card).chips)
     try:
         with _NoValues():
-            reference = entry.reference().eval()
+            planned = entry.reference().eval() if reference is None else reference
             model = create_tt(
                 entry.name,
                 device,
-                reference,
+                planned,
                 resolution=resolution,
                 batch_size=batch_size,
                 precision=cast(Precision, precision),
                 config=config,
             )
-        yield PlannedModel(entry, device, model, sum(p.numel() for p in reference.parameters()))
+        yield PlannedModel(entry, device, model, sum(p.numel() for p in planned.parameters()))
     finally:
         device.close()
 
@@ -126,11 +129,13 @@ def profile_model(
     batch_size: int = 1,
     precision: str = "tuned",
     config: Mapping[str, LayerSettings] | None = None,
+    reference: nn.Module | None = None,
 ) -> Profile:
     """A model of the registry behind a pipeline executor, on a card that plans and computes nothing."""
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
-    with planned_model(name, card, resolution, batch_size, precision, config=config) as planned, no_collection():
+    made = planned_model(name, card, resolution, batch_size, precision, config=config, reference=reference)
+    with made as planned, no_collection():
         device = planned.device
         runs = {each: run_executor(planned, each) for each in EXECUTORS}
         results = tuple(_result(each, run.timeline, batch_size * device.chips) for each, run in runs.items())
