@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
@@ -20,6 +19,7 @@ from tt_cnn.builder.overrides import LayerSettings
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
 from tt_cnn.models.tt_model import Precision, TtModel
+from tt_cnn.models.without_values import WithoutValues
 from tt_cnn.reports.collection import no_collection
 from tt_cnn.reports.profile_rows import Reading, read_rows
 from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
@@ -68,21 +68,6 @@ class PlannedModel:
         )
 
 
-class _NoValues(TorchFunctionMode):
-    """Weights are made, copied and multiplied, and their memory is left as it is found: filling it takes a second."""
-
-    large = 1 << 14
-    """Elements. What is smaller may be looked at: anchors, sizes."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        named = kwargs or {}
-        if getattr(function, "__module__", "") == "torch.nn.init":
-            return named["tensor"] if "tensor" in named else args[0]
-        if function in (torch.Tensor.clone, torch.Tensor.mul) and args[0].numel() >= self.large:
-            return torch.empty_like(args[0], memory_format=torch.contiguous_format)
-        return function(*args, **named)
-
-
 @contextmanager
 def planned_model(
     name: str,
@@ -104,7 +89,7 @@ def planned_model(
     small = entry.l1_small_size if l1_small_size is None else l1_small_size
     device = PlanningCard(card, small, chips=chips or card_by_name(card).chips)
     try:
-        with _NoValues():
+        with WithoutValues():
             planned = entry.reference().eval() if reference is None else reference
             model = create_tt(
                 entry.name,
