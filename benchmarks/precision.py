@@ -50,11 +50,11 @@ def choose(name: str, batch_size: int, options: argparse.Namespace) -> None:
     with planned_network(name, **where) as network, PccGuard.for_model(name, **where) as guard:
         search = Search.starting_from(network, guard=guard, budget=Budget(seconds=options.budget))
         before = search.best.device_ns
-        start = guard.accepts(Assignment())[1]
+        start = guard.accepts(Assignment()).pcc
         PrecisionStep().run(search)
         seconds = time.process_time() - spent, time.perf_counter() - began
         verdict = verify(search, guard)
-        after = guard.accepts(search.best.assignment)[1]
+        after = guard.accepts(search.best.assignment).pcc
         unseen = guard.verify(Assignment()).pcc
         print(
             f"{name}:{batch_size} {before / 1e3:.0f} -> {search.best.device_ns / 1e3:.0f} us "
@@ -75,14 +75,14 @@ def compare_ranks(name: str, card: str, count: int) -> None:
             picked = ordered[:: max(1, len(ordered) // count)][:count]
             if len(picked) < 3:
                 continue
-            start = guard.accepts(Assignment())[1]
+            start = guard.accepts(Assignment()).pcc
             for output in start:
                 pairs = [(losses[move][output], start[output] - lowered(guard, move, output)) for move in picked]
                 print(f"{name} {value.name} {output}: rank correlation {ranks(pairs):.2f} of {len(pairs)} layers")
 
 
 def lowered(guard: PccGuard, move: Move, output: str) -> float:
-    return guard.accepts(Assignment({move.layer: move.settings}))[1][output]
+    return guard.accepts(Assignment({move.layer: move.settings})).pcc[output]
 
 
 def ranks(pairs: list[tuple[float, float]]) -> float:

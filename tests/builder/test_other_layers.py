@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.builder.placing import assert_rows
 from tt_cnn import ttnn
 from tt_cnn.builder import (
     AvgPool2dConfiguration,
@@ -219,3 +220,17 @@ def test_linear_with_random_weights_reaches_all_features(device: Any) -> None:
     rows = ttnn.from_torch(torch.zeros(1, 1, 32, 32), dtype=ttnn.bfloat16, device=device)
     bias = ttnn.to_torch(layer.configuration.bias).reshape(1, -1)
     assert torch.equal(ttnn.to_torch(layer(rows)).float().reshape(32, 10), bias.expand(32, -1))
+
+
+@pytest.mark.parametrize("activation", ["hardswish", "relu", ttnn.UnaryWithParam(ttnn.UnaryOpType.MISH)], ids=str)
+@pytest.mark.parametrize("grid", [None, ttnn.CoreGrid(x=8, y=8)], ids=str)
+def test_linear_runs_activations_behind_it_where_tt_nn_cannot(
+    activation: Any, grid: Any, where: str, place: Any, device: Any
+) -> None:
+    torch_layer = torch.nn.Linear(64, 96)
+    configuration = LinearConfiguration.from_torch(
+        torch_layer, activation=activation, core_grid=grid, math_fidelity=ttnn.MathFidelity.HiFi4
+    )
+    values = torch.randn(1, 1, 98, 64).bfloat16().float()
+    function = getattr(F, activation if isinstance(activation, str) else "mish")
+    assert_rows(function(torch_layer(values)), TtLinear(configuration, device)(place(values, where)))

@@ -46,35 +46,35 @@ def images(seed: int = 0) -> torch.Tensor:
 
 def test_an_output_over_the_minimum_is_accepted_though_it_is_worse_than_the_start() -> None:
     guard = PccGuard(Fake({"start": {"mask": 0.0}, "noisy": {"mask": 0.1}}), [images()])
-    accepted, pcc = guard.accepts(NOISY)
-    assert accepted
-    assert 0.99 < pcc["mask"] < 0.999
+    verdict = guard.accepts(NOISY)
+    assert verdict.accepted
+    assert 0.99 < verdict.pcc["mask"] < 0.999
 
 
 def test_each_output_is_judged_apart() -> None:
     guard = PccGuard(Fake({"start": {"boxes": 0.0, "scores": 0.0}, "noisy": {"boxes": 0.0, "scores": 0.8}}), [images()])
-    accepted, pcc = guard.accepts(NOISY)
-    assert not accepted
-    assert pcc["boxes"] == 1.0
-    assert pcc["scores"] < 0.99
-    assert "scores" in guard.judge(NOISY, guard.inputs).failed
+    verdict = guard.accepts(NOISY)
+    assert not verdict.accepted
+    assert verdict.pcc["boxes"] == 1.0
+    assert verdict.pcc["scores"] < 0.99
+    assert "scores" in verdict.failed
 
 
 @pytest.mark.parametrize(("noise", "accepted"), [(0.29, True), (0.3, True), (0.31, False)])
 def test_a_start_under_the_minimum_may_not_become_worse_and_may_stay(noise: float, accepted: bool) -> None:
     guard = PccGuard(Fake({"start": {"mask": 0.3}, "noisy": {"mask": noise}}), [images()])
-    assert guard.accepts(START)[0]
-    assert guard.accepts(START)[1]["mask"] < 0.99
-    assert guard.accepts(NOISY)[0] is accepted
+    assert guard.accepts(START).accepted
+    assert guard.accepts(START).pcc["mask"] < 0.99
+    assert guard.accepts(NOISY).accepted is accepted
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("start", [0.0, float("nan")])
 def test_what_is_not_finite_is_never_accepted(value: float, start: float) -> None:
     guard = PccGuard(Fake({"start": {"mask": start}, "noisy": {"mask": value}}), [images()], min_pcc=-1.0)
-    accepted, pcc = guard.accepts(NOISY)
-    assert not accepted
-    assert pcc == {"mask": NOT_FINITE}
+    verdict = guard.accepts(NOISY)
+    assert not verdict.accepted
+    assert verdict.pcc == {"mask": NOT_FINITE}
 
 
 def test_one_nan_is_enough() -> None:
@@ -84,7 +84,7 @@ def test_one_nan_is_enough() -> None:
             values["mask"][0, 0, 0, 0] = float("nan")
             return values
 
-    assert not PccGuard(OneNan({"start": {"mask": 0.0}}), [images()], min_pcc=0.5).accepts(START)[0]
+    assert not PccGuard(OneNan({"start": {"mask": 0.0}}), [images()], min_pcc=0.5).accepts(START).accepted
 
 
 def test_a_second_question_is_answered_from_memory() -> None:
@@ -100,7 +100,7 @@ def test_a_second_question_is_answered_from_memory() -> None:
 def test_inputs_of_another_kind_are_judged_by_their_own_floor() -> None:
     """On the calibration input the start is good; on the unseen one, a hundredth as large, all is noise."""
     guard = PccGuard(Fake({"start": {"mask": 0.001}, "noisy": {"mask": 0.002}}), [images()], unseen=[images(1) / 100])
-    assert guard.accepts(NOISY)[0]
+    assert guard.accepts(NOISY).accepted
     verdict = guard.verify(NOISY)
     assert not verdict.accepted
     assert "under" in verdict.failed
@@ -184,7 +184,7 @@ def test_rounding_in_other_places_may_cost_a_little_on_unseen_inputs(
     images = [torch.zeros(1)], [torch.ones(1)]
     guard = PccGuard(_Fixed(start, found), *images, 0.99, Assignment())
     other = Assignment({"layer": {"packer_l1_acc": True}})
-    assert guard.accepts(other)[0] is accepts
+    assert guard.accepts(other).accepted is accepts
     assert guard.verify(other).accepted is verifies
 
 

@@ -14,8 +14,8 @@ from tt_cnn import ttnn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.evaluation.pictures import Picture
 from tt_cnn.evaluation.preparation import prepare
-from tt_cnn.optimizer.guard import MeasuringGuard, PccGuard
-from tt_cnn.optimizer.metric_guard import MetricGuard, TaskMetric
+from tt_cnn.optimizer.guard import CHANCE, MeasuringGuard, PccGuard
+from tt_cnn.optimizer.metric_guard import MetricGuard, TaskMetric, metric_floor
 
 ENTRY = register_small_model()
 START = Assignment()
@@ -59,22 +59,33 @@ def test_the_figure_decides_where_the_pcc_allows_it(guard: PccGuard) -> None:
     assert metric.of_reference() == 100.0
     start, coarse = metric.of(START), metric.of(COARSE)
     assert 50.0 < coarse < start <= 100.0
-    assert guard.accepts(COARSE)[0]
+    assert guard.accepts(COARSE).accepted
     strict = MetricGuard(guard, metric, min_metric=(start + coarse) / 2)
-    assert not strict.accepts(COARSE)[0]
-    accepted, figures = strict.accepts(START)
-    assert accepted
-    assert figures["IoU"] == pytest.approx(start / 100)
-    assert {"left", "right"} < set(figures)
-    assert MetricGuard(guard, metric, min_metric=coarse).accepts(COARSE)[0]
+    assert not strict.accepts(COARSE).accepted
+    assert strict.accepts(START).accepted
+    assert set(strict.accepts(START).pcc) == {"left", "right"}, "a figure is no PCC"
+    assert strict.accepts(COARSE).failed == f"IoU {coarse:.2f} under {(start + coarse) / 2:.2f}"
+    assert MetricGuard(guard, metric, min_metric=coarse).accepts(COARSE).accepted
     assert isinstance(strict, MeasuringGuard)
 
 
 def test_a_start_under_the_figure_may_stay_and_not_become_worse(guard: PccGuard) -> None:
     model: Any = guard.model
     above = MetricGuard(guard, TaskMetric(model, Pictures(), count=2), min_metric=101.0)
-    assert above.accepts(START)[0]
-    assert not above.accepts(COARSE)[0]
+    assert above.accepts(START).accepted
+    assert not above.accepts(COARSE).accepted
+
+
+def test_the_verification_looks_at_other_pictures_and_allows_for_chance(guard: PccGuard) -> None:
+    model: Any = guard.model
+    metrics = TaskMetric(model, Pictures(), count=1), TaskMetric(model, Pictures(), count=3)
+    start, coarse = (metrics[1].of(each) for each in (START, COARSE))
+    assert MetricGuard(guard, metrics[0], coarse, metrics[1]).verify(COARSE).accepted
+    refused = MetricGuard(guard, metrics[0], (start + coarse) / 2, metrics[1]).verify(COARSE)
+    assert refused.failed == f"IoU {coarse:.2f} under {(start + coarse) / 2:.2f}"
+    assert metric_floor(90.0, 95.0, CHANCE) == 90.0
+    assert metric_floor(90.0, 80.0) == 80.0
+    assert metric_floor(90.0, 80.0, CHANCE) == 79.0
 
 
 def test_what_the_pcc_refuses_needs_no_pictures(guard: PccGuard) -> None:
@@ -83,9 +94,9 @@ def test_what_the_pcc_refuses_needs_no_pictures(guard: PccGuard) -> None:
     guard.min_pcc = 0.9999
     before = model.runs
     refused = MetricGuard(guard, metric, min_metric=0.0)
-    accepted, figures = refused.accepts(COARSE)
-    assert not accepted
-    assert "IoU" not in figures
+    verdict = refused.accepts(COARSE)
+    assert not verdict.accepted
+    assert verdict.failed.startswith("PCC of ")
     assert model.runs - before == 2  # the start and the candidate on the calibration input
 
 

@@ -70,9 +70,9 @@ class NumbersGuard:
         lowered = [name for name, own in assignment.items() if own.get("math_fidelity") == LOFI]
         return self.start_pcc - sum(self.costs[name] for name in lowered)
 
-    def accepts(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]:
+    def accepts(self, assignment: Assignment) -> Verdict:
         self.asked.append(assignment)
-        return self._pcc(assignment) >= min(0.99, self.start_pcc), {"mask": self._pcc(assignment)}
+        return Verdict(self._pcc(assignment) >= min(0.99, self.start_pcc), {"mask": self._pcc(assignment)})
 
     def slack(self, assignment: Assignment) -> Mapping[str, float]:
         return {"mask": self._pcc(assignment) - min(0.99, self.start_pcc)}
@@ -196,10 +196,10 @@ def test_estimates_order_layers_as_runs_do() -> None:
             if move.value == ttnn.bfloat4_b
         ]
         estimated = guard.losses(Assignment(), moves)
-        start = guard.accepts(Assignment())[1]
+        start = guard.accepts(Assignment()).pcc
         for output in ("left", "right"):
             measured = {
-                move: start[output] - guard.accepts(Assignment({move.layer: move.settings}))[1][output]
+                move: start[output] - guard.accepts(Assignment({move.layer: move.settings})).pcc[output]
                 for move in moves
             }
             for move in moves:

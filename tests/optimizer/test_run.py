@@ -16,7 +16,7 @@ from tt_cnn.optimizer.journal_file import JournalWriter, attempt_data, read_jour
 from tt_cnn.optimizer.networks import Networks, Rebuilt
 from tt_cnn.optimizer.prediction import Refusal, planned_network
 from tt_cnn.optimizer.run import optimize
-from tt_cnn.optimizer.search import Search
+from tt_cnn.optimizer.search import Search, Verdict
 from tt_cnn.optimizer.settings import settings_in_force
 
 MODEL = "vanilla_unet"
@@ -97,23 +97,15 @@ def test_without_a_guard_no_value_changes() -> None:
     assert "nobody compares" in refused.reason and not result.after.assignment and result.pcc is None
 
 
-class _Verdict:
-    def __init__(self, accepted: bool) -> None:
-        self.accepted, self.pcc, self.failed = (
-            accepted,
-            {"mask": 0.995 if accepted else 0.5},
-            "" if accepted else "mask",
-        )
-
-
 class _Strict:
     """Accepts all candidates, and of results only those with few changes."""
 
-    def accepts(self, assignment: Assignment) -> tuple[bool, dict[str, float]]:
-        return True, {"mask": 0.999}
+    def accepts(self, assignment: Assignment) -> Verdict:
+        return Verdict(True, {"mask": 0.999})
 
-    def verify(self, assignment: Assignment) -> _Verdict:
-        return _Verdict(len(assignment) <= 2)
+    def verify(self, assignment: Assignment) -> Verdict:
+        few = len(assignment) <= 2
+        return Verdict(few, {"mask": 0.995 if few else 0.5}, "" if few else "mask")
 
 
 def test_a_result_that_fails_the_last_look_is_taken_back() -> None:

@@ -207,6 +207,15 @@ def test_a_transfer_in_small_pages(card: PlanningCard, rows: int) -> None:
     assert finding.saves_ns == pytest.approx(fell, rel=0.01)
 
 
+def test_tiles_of_a_block_format_have_no_larger_pages(card: PlanningCard) -> None:
+    def program(x: Any) -> Any:
+        return ttnn.typecast(x, ttnn.bfloat8_b).cpu()
+
+    profile = profiled(card, lambda: image(card, 6300, 32), program)
+    (read,) = profile.transfers
+    assert read.page_bytes == 1088 and not [one for one in find(profile) if one.kind == "small pages"]
+
+
 # --- models ---------------------------------------------------------------------------------------------------------
 
 

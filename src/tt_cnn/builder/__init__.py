@@ -58,6 +58,8 @@ from tt_cnn.builder.slicing import (
     SliceStrategyConfiguration,
     WidthSliceStrategyConfiguration,
 )
+from tt_cnn.builder.squeeze_excite import TtSqueezeExcite
+from tt_cnn.builder.squeeze_excite_configuration import SqueezeExciteConfiguration
 from tt_cnn.builder.torch_activations import activation_from_torch
 from tt_cnn.builder.upsample import TtUpsample
 from tt_cnn.builder.upsample_configuration import UpsampleConfiguration
@@ -77,6 +79,7 @@ LayerConfiguration = (
     | MultiplyConfiguration
     | PReLUConfiguration
     | ActivationConfiguration
+    | SqueezeExciteConfiguration
 )
 
 __all__ = [
@@ -108,6 +111,7 @@ __all__ = [
     "ShardingStrategy",
     "SliceStrategy",
     "SliceStrategyConfiguration",
+    "SqueezeExciteConfiguration",
     "TtActivation",
     "TtAdd",
     "TtAvgPool2d",
@@ -121,6 +125,7 @@ __all__ = [
     "TtMultiply",
     "TtPReLU",
     "TtPlacement",
+    "TtSqueezeExcite",
     "TtUpsample",
     "UpsampleConfiguration",
     "WidthShardedStrategyConfiguration",

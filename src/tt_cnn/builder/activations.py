@@ -58,6 +58,11 @@ def fits_into_matmul(activation: Any) -> bool:
     return _op_type(activation) in FUSED_BY_MATMUL
 
 
+def activation_of_name(name: str) -> Any:
+    """An activation that `ttnn.linear` knows by its name."""
+    return ttnn.UnaryWithParam(getattr(ttnn.UnaryOpType, name.upper()))
+
+
 def activated(x: Any, activation: Any, **placement: Any) -> Any:
     """x through an activation, in its own place unless another is given."""
     own = placement or {"output_tensor": x}

@@ -47,7 +47,10 @@ class Configuration:
 
     @classmethod
     def from_dict(cls: type[Self], data: Mapping[str, Any], **tensors: Any) -> Self:
-        """The configuration that `to_dict` described; `weight` and `bias` are given beside it."""
+        """The configuration that `to_dict` described; `weight` and `bias` are given beside it.
+
+        Those of a configuration inside are given as a mapping under its name.
+        """
         settings = dict(data)
         kind = settings.pop(KIND, cls.__name__)
         if kind != cls.__name__:
@@ -64,16 +67,22 @@ class Configuration:
         missing = sorted(required - set(settings) - set(tensors))
         if missing:
             raise ValueError(f"{missing[0]} is missing; {cls.__name__} must be given {', '.join(sorted(required))}.")
-        return cls(**{name: rebuilt(value) for name, value in settings.items()}, **tensors)
+        inside = {name: tensors.pop(name) for name in list(tensors) if name in settings}
+        return cls(**{name: rebuilt(value, **inside.get(name, {})) for name, value in settings.items()}, **tensors)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
         same_tensors = all(getattr(self, n) is getattr(other, n) for n in self.tensors)
-        return same_tensors and self.to_dict() == other.to_dict()
+        return same_tensors and self._inside() == other._inside() and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
+
+    def _inside(self) -> list[Configuration]:
+        """Configurations that are fields of this one: they may have tensors of their own."""
+        values = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        return [value for value in values if isinstance(value, Configuration)]
 
 
 def configuration_from_dict(data: Mapping[str, Any], **tensors: Any) -> Any:
@@ -84,9 +93,9 @@ def configuration_from_dict(data: Mapping[str, Any], **tensors: Any) -> Any:
     return _KINDS[kind].from_dict(data, **tensors)
 
 
-def rebuilt(value: Any) -> Any:
+def rebuilt(value: Any, **tensors: Any) -> Any:
     """A nested configuration names its kind; all else is for the codec."""
-    return configuration_from_dict(value) if isinstance(value, dict) and KIND in value else decode(value)
+    return configuration_from_dict(value, **tensors) if isinstance(value, dict) and KIND in value else decode(value)
 
 
 def as_tuple(value: Any) -> Any:

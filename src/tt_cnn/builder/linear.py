@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tt_cnn import ttnn
+from tt_cnn.builder.activations import activated, activation_of_name, fits_into_matmul
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.lowering import to_compute_config
@@ -33,16 +34,30 @@ class TtLinear(Layer):
         config = self.configuration
         self.weight = self._on_device(self.weight)
         self.bias = None if self.bias is None else self._on_device(self.bias)
-        return ttnn.linear(
+        after = self.activation_after(x)
+        output = ttnn.linear(
             x if x.layout == ttnn.TILE_LAYOUT else ttnn.to_layout(x, ttnn.TILE_LAYOUT),
             self.weight,
             bias=self.bias,
             memory_config=config.memory_config,
             dtype=config.output_dtype,
-            activation=config.activation,
+            activation=None if after is not None else config.activation,
             compute_kernel_config=self.compute_config,
             core_grid=config.core_grid,
         )
+        return output if after is None else activated(output, after)
+
+    def activation_after(self, x: Any) -> Any:
+        """The activation that runs as an op of its own behind the product of this input; None where none does.
+
+        TT-NN puts it there itself, but for products on a grid that was given, and refuses one for shards.
+        """
+        activation = self.configuration.activation
+        if activation is None:
+            return None
+        given = activation_of_name(activation) if isinstance(activation, str) else activation
+        on_grid = self.configuration.core_grid is not None and not fits_into_matmul(given)
+        return given if on_grid or x.is_sharded() else None
 
     def _on_device(self, tensor: Any) -> Any:
         """In the layer's dtype and in tiles; a tensor that is on the device already is taken as prepared."""

@@ -4,83 +4,50 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 from rich.table import Table
 
 from tt_cnn.cli.console import errors, output
 from tt_cnn.cli.model_options import Card, Precision, Resolution, entry_of, precision_of, resolution_of
+from tt_cnn.cli.optimize_options import (
+    Apply,
+    BudgetOption,
+    CalibrationPath,
+    Candidates,
+    Count,
+    Data,
+    Exact,
+    Explain,
+    Folder,
+    Freeze,
+    GoalName,
+    MinMetric,
+    MinPcc,
+    NoRecord,
+    Only,
+    Resume,
+    Seed,
+    Steps,
+    Weights,
+)
 from tt_cnn.cli.profile import Batch, Model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from tt_cnn.models import ModelEntry
-    from tt_cnn.models.tt_model import Precision as PrecisionName
     from tt_cnn.optimizer.journal_file import StoredJournal
+    from tt_cnn.optimizer.judging import Judging
     from tt_cnn.optimizer.result import OptimizationResult
-    from tt_cnn.optimizer.search import Candidate, Goal, Guard
+    from tt_cnn.optimizer.search import Candidate, Goal
 
 INTERRUPTED = 130
 FAULTY_STEP = 1
 NOT_ACCURATE = 1
-
-GoalName = Annotated[
-    str,
-    typer.Option(
-        "--goal",
-        metavar="latency|throughput|memory",
-        help="What is made smaller: the kernels of one input, of one image in the best batch, or L1 at its fullest.",
-    ),
-]
-MinPcc = Annotated[
-    float, typer.Option("--min-pcc", min=0.0, max=1.0, help="What every output must keep against PyTorch.")
-]
-BudgetOption = Annotated[
-    str, typer.Option("--budget", metavar="TIME", help="How long to search: 120s, 2m or seconds as a number.")
-]
-Candidates = Annotated[
-    int | None,
-    typer.Option("--candidates", min=0, metavar="N", help="Try N candidates in place of a time: reproducible."),
-]
-Seed = Annotated[int, typer.Option("--random-seed", metavar="S", help="Of steps that choose at random.")]
-Steps = Annotated[
-    str | None, typer.Option("--steps", metavar="A,B", help="Only these steps; --explain lists them. [default: all]")
-]
-Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="LAYER", help="Change only these layers; * and ? are wildcards.")
-]
-Freeze = Annotated[list[str] | None, typer.Option("--freeze", metavar="LAYER", help="Leave these layers as they are.")]
-Resume = Annotated[
-    Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the search of a result folder.")
-]
-Explain = Annotated[
-    bool,
-    typer.Option("--explain", help="Say what would make the model faster, and what the steps may change; no search."),
-]
-Apply = Annotated[
-    Path | None,
-    typer.Option("--apply", metavar="FILE", help="Try the changes of findings or of a config.json, and nothing else."),
-]
-NoRecord = Annotated[
-    bool, typer.Option("--no-record", help="Neither start from what earlier searches found, nor add to it.")
-]
-Exact = Annotated[
-    bool, typer.Option("--exact", help="Compare the result's values in exact numerics, which takes minutes.")
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="DIR",
-        help="Where the result goes; DIR-2, -3, ... if it is taken. [default: out/optimize/MODEL-CARD]",
-    ),
-]
 
 
 def optimize(
@@ -88,7 +55,12 @@ def optimize(
     model: Model,
     card: Card = None,
     goal: GoalName = "latency",
-    min_pcc: MinPcc = 0.99,
+    min_pcc: MinPcc = None,
+    weights: Weights = None,
+    calibration: CalibrationPath = None,
+    min_metric: MinMetric = None,
+    data: Data = None,
+    count: Count = 16,
     budget: BudgetOption = "120s",
     candidates: Candidates = None,
     seed: Seed = 0,
@@ -112,6 +84,9 @@ def optimize(
     The folder gets config.json for create_tt(..., config=), the same as config.py, diff.txt, journal.json and
     report.html. Ctrl-C keeps the best so far. docs/optimizer.md says how far to trust it.
 
+    Accuracy is measured with random weights on generated images unless you give your own: --weights, --calibration,
+    and --min-metric with --data where mAP, IoU or top-1 is to decide.
+
     Examples:
 
     \b
@@ -120,10 +95,14 @@ def optimize(
     tt-cnn optimize yolov4 --only 'down1*' --budget 30s    only some layers
     tt-cnn optimize yolov4 --candidates 500 --random-seed 1   the same result every time
     tt-cnn optimize vanilla_unet --resume out/optimize/vanilla_unet-n150
+    tt-cnn optimize resnet50 --weights public --calibration my_images/
+    tt-cnn optimize vanilla_unet --weights shipped --min-metric 80   IoU decides
+    tt-cnn optimize yolov4 --weights yolov4.pt --data coco/ --min-metric 40
     tt-cnn optimize my_net:ENTRY --explain                 what could be done
     tt-cnn optimize vanilla_unet --apply out/profile/vanilla_unet-n150/profile.json
     """
     from tt_cnn import runtime
+    from tt_cnn.optimizer.judging import judging_of
     from tt_cnn.virtual.devices.opening import option
 
     entry = entry_of(model)
@@ -131,6 +110,7 @@ def optimize(
     if stored is not None:  # what is not said is as it was
         card = card or str(stored.task["card"])
         resolution = resolution or "x".join(map(str, stored.task["resolution"]))
+        weights = weights or str(stored.task["weights"])
         given = {name for name in ("goal", "batch", "precision") if _is_given(context, name)}
         goal = goal if "goal" in given else str(stored.task["goal"])
         batch = batch if "batch" in given else int(stored.task["batch_size"])
@@ -138,31 +118,39 @@ def optimize(
     if not runtime.is_virtual() and card is not None:
         raise ValueError(f"--card is {card}, but {runtime.describe()} is in use; TT_CNN_RUNTIME=virtual changes it")
     name = option("card", card)
-    size = resolution_of(entry, resolution)
-    if explain:
-        _explain(entry, name, size, batch, precision_of(precision))
-        return
-    seconds = seconds_of(budget)
-    where = folder or resume or Path("out/optimize") / f"{entry.name}-{name}"
-    result, made, files = _searched(
+    judging = judging_of(
         entry,
         card=name,
-        goal=cast("Goal", goal),
-        min_pcc=min_pcc,
-        seconds=seconds,
-        candidates=candidates,
-        seed=seed,
-        steps=_listed(steps) if apply is None or steps is not None else (),
-        only=tuple(only or ("*",)),
-        freeze=tuple(freeze or ()),
-        size=size,
-        batch=batch,
+        resolution=resolution_of(entry, resolution),
         precision=precision_of(precision),
+        batch_size=batch,
+        min_pcc=min_pcc,
+        seed=seed,
+        weights=weights,
+        calibration=calibration,
+        min_metric=min_metric,
+        data=data,
+        count=count,
+    )
+    if explain:
+        _explain(judging)
+        return
+    seconds = seconds_of(budget)
+    result, made, files = _searched(
+        judging,
+        Asked(
+            goal=cast("Goal", goal),
+            seconds=seconds,
+            candidates=candidates,
+            steps=_listed(steps) if apply is None or steps is not None else (),
+            only=tuple(only or ("*",)),
+            freeze=tuple(freeze or ()),
+            record=not no_record,
+            exact=exact,
+        ),
         stored=stored,
         apply=apply,
-        record=not no_record,
-        exact=exact,
-        where=where,
+        where=folder or resume or Path("out/optimize") / f"{entry.name}-{name}",
     )
     _show(result)
     _say("")
@@ -177,26 +165,22 @@ def optimize(
         raise typer.Exit(FAULTY_STEP)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What of the search itself was asked for."""
+
+    goal: Goal
+    seconds: float
+    candidates: int | None
+    steps: Sequence[str] | None
+    only: tuple[str, ...]
+    freeze: tuple[str, ...]
+    record: bool
+    exact: bool
+
+
 def _searched(
-    entry: ModelEntry,
-    *,
-    card: str,
-    goal: Goal,
-    min_pcc: float,
-    seconds: float,
-    candidates: int | None,
-    seed: int,
-    steps: Sequence[str] | None,
-    only: tuple[str, ...],
-    freeze: tuple[str, ...],
-    size: tuple[int, int],
-    batch: int,
-    precision: PrecisionName,
-    stored: StoredJournal | None,
-    apply: Path | None,
-    record: bool,
-    exact: bool,
-    where: Path,
+    judging: Judging, asked: Asked, *, stored: StoredJournal | None, apply: Path | None, where: Path
 ) -> tuple[OptimizationResult, Path, dict[str, str]]:
     """The result, its folder, and the files there."""
     from tt_cnn.cli.optimize_display import Display
@@ -210,121 +194,59 @@ def _searched(
     from tt_cnn.optimizer.run import optimize as search
     from tt_cnn.optimizer.steps.precision import PrecisionStep
 
-    suggestions = _suggestions(apply, entry, card, size, batch, precision) if apply is not None else []
-    changes_values = PrecisionStep.name in chosen_steps(steps) or any(not one.lossless for one in suggestions)
+    suggestions = _suggestions(apply, judging) if apply is not None else []
+    changes_values = PrecisionStep.name in chosen_steps(asked.steps) or any(not one.lossless for one in suggestions)
+    start = stored.start if stored is not None else None
     journal = JournalWriter(lambda: result_folder(where), ["tt-cnn", *sys.argv[1:]])
     with (
-        _guard(changes_values, entry, card, size, batch, precision, min_pcc, seed, stored) as guard,
+        judging.guard(start) if changes_values else nullcontext() as guard,
         Display(errors) as display,
     ):
         result = search(
-            entry.name,
-            card=card,
-            goal=goal,
-            min_pcc=min_pcc,
-            budget_seconds=seconds,
-            candidates=candidates,
-            seed=seed,
-            steps=steps,
-            only=only,
-            freeze=freeze,
-            resolution=size,
-            batch_size=batch,
-            precision=precision,
+            judging.entry.name,
+            card=judging.card,
+            goal=asked.goal,
+            min_pcc=judging.min_pcc,
+            budget_seconds=asked.seconds,
+            candidates=asked.candidates,
+            seed=judging.seed,
+            steps=asked.steps,
+            only=asked.only,
+            freeze=asked.freeze,
+            resolution=judging.resolution,
+            batch_size=judging.batch_size,
+            precision=judging.precision,
             guard=guard,
             watcher=Watchers(journal, display),
             resume=stored,
             suggestions=suggestions,
-            record=TuningRecord() if record else None,
+            record=TuningRecord() if asked.record else None,
+            reference=judging.given,
+            weights=judging.weights,
+            min_metric=judging.min_metric,
         )
-    result = _run_whole(result, entry, card, size, precision, min_pcc, seed, exact)
+    if result.end != "interrupted":
+        if judging.runs_whole(result):
+            how = ", in exact numerics: this takes minutes" if asked.exact else ""
+            errors.print(f"running the whole model with the result{how}", markup=False, highlight=False)
+        result = judging.whole(result, asked.exact)
     journal.finished(result)
     assert journal.folder is not None
-    files = write_files(result, journal.folder, optimization_page(result))
+    files = write_files(result, journal.folder, optimization_page(result, judging.given))
     return result, journal.folder, {**files, FILE: "every attempt; --resume goes on with it"}
 
 
-def _run_whole(
-    result: OptimizationResult,
-    entry: ModelEntry,
-    card: str,
-    size: tuple[int, int],
-    precision: PrecisionName,
-    min_pcc: float,
-    seed: int,
-    exact: bool,
-) -> OptimizationResult:
-    """The result after a run of the whole model with all its settings: layers in other places must give the values."""
-    from tt_cnn import runtime
-    from tt_cnn.optimizer.unseen import verify_whole
-
-    if result.after.assignment == result.before.assignment or result.end == "interrupted":
-        return result
-    how = ", in exact numerics: this takes minutes" if exact else ""
-    errors.print(f"running the whole model with the result{how}", markup=False, highlight=False)
-    verdict = verify_whole(
-        entry.name,
-        result.after.assignment,
-        "exact" if exact else "device",
-        card=card if runtime.is_virtual() else None,
-        resolution=size,
-        batch_size=result.after.deployment.batch_size,
-        precision=precision,
-        min_pcc=min_pcc,
-        seed=seed,
-    )
-    found = result.verification
-    if verdict.accepted:
-        said = f"{found.said}, and so are the values of the whole model"
-        return replace(result, pcc=verdict.pcc, verification=replace(found, said=said))
-    said = f"the values of the whole model are not accurate: {verdict.failed}"
-    return replace(result, pcc=verdict.pcc, verification=replace(found, holds=False, accurate=False, said=said))
-
-
-@contextmanager
-def _guard(
-    wanted: bool,
-    entry: ModelEntry,
-    card: str,
-    size: tuple[int, int],
-    batch: int,
-    precision: PrecisionName,
-    min_pcc: float,
-    seed: int,
-    stored: StoredJournal | None,
-) -> Iterator[Guard | None]:
-    """What compares values, where a step or a suggestion may change them; it makes weights, which takes seconds."""
-    from tt_cnn import runtime
-    from tt_cnn.optimizer.guard import PccGuard
-
-    if not wanted:
-        yield None
-        return
-    with PccGuard.for_model(
-        entry.name,
-        card=card if runtime.is_virtual() else None,
-        resolution=size,
-        batch_size=batch,
-        precision=precision,
-        min_pcc=min_pcc,
-        seed=seed,
-        start=stored.start if stored is not None else None,
-    ) as guard:
-        yield guard
-
-
-def _suggestions(
-    path: Path, entry: ModelEntry, card: str, size: tuple[int, int], batch: int, precision: str
-) -> list[Candidate]:
+def _suggestions(path: Path, judging: Judging) -> list[Candidate]:
     from tt_cnn.optimizer.prediction import planned_network
     from tt_cnn.optimizer.suggestions import read_suggestions
 
     if not path.is_file():
         raise ValueError(f"--apply is {path}, which is no file")
-    with planned_network(entry.name, card, size, batch, precision) as network:
+    where = (judging.entry.name, judging.card, judging.resolution, judging.batch_size, judging.precision)
+    with planned_network(*where, reference=judging.given) as network:
         found = read_suggestions(path, network.configurations)
     if not found:
-        raise ValueError(f"{path} changes nothing: {entry.name} has these settings already")
+        raise ValueError(f"{path} changes nothing: {judging.entry.name} has these settings already")
     return found
 
 
@@ -399,14 +321,21 @@ def _steps_table(result: OptimizationResult) -> Table:
     return table
 
 
-def _explain(entry: ModelEntry, card: str, size: tuple[int, int], batch: int, precision: str) -> None:
+def _explain(judging: Judging) -> None:
     """The findings of the model as it is, and the steps."""
     from tt_cnn.optimizer.steps.base import STEPS
     from tt_cnn.reports.findings import find
     from tt_cnn.reports.profiling import profile_model
     from tt_cnn.reports.records import microseconds
 
-    profile = profile_model(entry.name, card=card, resolution=size, batch_size=batch, precision=precision)
+    profile = profile_model(
+        judging.entry.name,
+        card=judging.card,
+        resolution=judging.resolution,
+        batch_size=judging.batch_size,
+        precision=judging.precision,
+        reference=judging.given,
+    )
     found = find(profile)
     saved = (
         f"the largest saves about {microseconds(found[0].saves_ns)}"
@@ -414,7 +343,7 @@ def _explain(entry: ModelEntry, card: str, size: tuple[int, int], batch: int, pr
         else "nothing that saves a noticeable time"
     )
     _say(
-        f"{entry.name} on {card}, predicted: {profile.device_ns / 1e3:.1f} µs on the device; "
+        f"{judging.entry.name} on {judging.card}, predicted: {profile.device_ns / 1e3:.1f} µs on the device; "
         f"{len(found)} findings, {saved}"
     )
     for finding in found:

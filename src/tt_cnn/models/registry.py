@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,14 +149,48 @@ def create_tt(
     if precision not in ("tuned", "bfloat16"):
         raise ValueError(f"precision is {precision!r}; it must be 'tuned' or 'bfloat16'")
     model = create_reference(name) if reference is None else reference
-    made_for = {"model": entry.name, "resolution": size, "batch_size": batch_size, "precision": precision}
-    settings = read_settings(config, **made_for) if isinstance(config, (str, Path)) else config
+    settings: Mapping[str, LayerSettings] | None
+    if isinstance(config, (str, Path)):
+        used_for = {"model": entry.name, "resolution": size, "batch_size": batch_size, "precision": precision}
+        settings = read_settings(config, **used_for, parameters=_parameters(model))
+    else:
+        settings = config
     with overriding(settings) as building:
         made = entry.tt(model, device, resolution=size, batch_size=batch_size, precision=precision)
     if building.unused:
         raise ValueError(f"config has settings of {building.unused[0]!r}; {entry.title} has no such layer")
     made.layers = {layer.name: layer for layer in building.layers}
+    made.again = _maker(entry, reference, model, size, batch_size, precision, settings)
     return made
+
+
+def _maker(
+    entry: ModelEntry,
+    given: nn.Module | None,
+    used: nn.Module,
+    resolution: Resolution,
+    batch_size: int,
+    precision: Precision,
+    settings: Mapping[str, LayerSettings] | None,
+) -> Callable[[Any], TtModel | None]:
+    """How the same model is made on another device, without keeping its reference alive."""
+    alive = weakref.ref(used) if given is not None else None
+    parameters = _parameters(used)
+
+    def again(device: Any) -> TtModel | None:
+        reference = alive() if alive is not None else None
+        if reference is None:
+            reference = entry.reference().eval()
+            if _parameters(reference) != parameters:  # the one that it was made from had other options
+                return None
+        options: dict[str, Any] = {"resolution": resolution, "batch_size": batch_size, "precision": precision}
+        return create_tt(entry.name, device, reference, **options, config=settings)
+
+    return again
+
+
+def _parameters(model: nn.Module) -> int:
+    return sum(each.numel() for each in model.parameters())
 
 
 def _with_shipped_weights(entry: ModelEntry, options: dict[str, Any]) -> nn.Module:

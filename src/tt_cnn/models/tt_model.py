@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 
 from tt_cnn import ttnn
 from tt_cnn.builder.layer import Layer
+from tt_cnn.models.all_misfits import telling_all_misfits
 
 Precision = Literal["tuned", "bfloat16"]
 """`tuned`: bfloat8_b weights, bfloat8_b activations where PCC allows. `bfloat16`: bfloat16 activations all through."""
@@ -35,6 +36,13 @@ class TtModel(ABC):
 
     layers: Mapping[str, Layer]
     """All layers by their names, in the order in which they were made; `create_tt` notes them."""
+    again: Callable[[Any], TtModel | None] | None = None
+    """Makes the same model on another device, where that is possible; `create_tt` notes it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__call__" in vars(cls):
+            cls.__call__ = telling_all_misfits(cls.__call__)  # type: ignore[method-assign]
 
     @abstractmethod
     def __call__(self, x: Any) -> Any:

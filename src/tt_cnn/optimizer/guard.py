@@ -123,13 +123,21 @@ class PccGuard:
             numerics=numerics,
             whole_batch=whole_batch,
         ) as model:
-            chosen = [model.example(seed + i) for i in range(count)] if inputs is None else inputs
-            apart = [model.example(seed + UNSEEN_SEEDS + i) for i in range(count)] if unseen is None else unseen
-            yield cls(model, chosen, apart, min_pcc, start)
+            made = cls.with_examples(model, min_pcc, start, seed, count)
+            made.inputs = made.inputs if inputs is None else list(inputs)
+            made.unseen = made.unseen if unseen is None else list(unseen)
+            yield made
 
-    def accepts(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]:
-        verdict = self.judge(assignment, self.inputs)
-        return verdict.accepted, verdict.pcc
+    @classmethod
+    def with_examples(
+        cls, model: ModelOnCard, min_pcc: float, start: Assignment | None, seed: int = 0, count: int = 1
+    ) -> PccGuard:
+        """On generated images, `count` inputs to choose by and as many others to verify."""
+        chosen, unseen = ([model.example(first + i) for i in range(count)] for first in (seed, seed + UNSEEN_SEEDS))
+        return cls(model, chosen, unseen, min_pcc, start)
+
+    def accepts(self, assignment: Assignment) -> Verdict:
+        return self.judge(assignment, self.inputs)
 
     def verify(self, assignment: Assignment) -> Verdict:
         """On the inputs that no choice was made on."""

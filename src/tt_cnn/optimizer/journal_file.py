@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.cache_folder import to_disk
+from tt_cnn.evaluation.weights import SEEDED
 from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Outcome, State
 from tt_cnn.optimizer.result import OptimizationResult, StepReport, Task
@@ -26,7 +27,7 @@ SCHEMA = 1
 EVERY_SECONDS = 1.0
 """At most so much is lost to a process that is killed, or what twenty times the writing takes."""
 
-_RESUMED = ("model", "card", "resolution", "batch_size", "precision", "goal")
+_RESUMED = ("model", "card", "resolution", "batch_size", "precision", "goal", "weights")
 """What a run must have in common with the one that it goes on with."""
 
 
@@ -118,6 +119,7 @@ def result_data(result: OptimizationResult) -> dict[str, Any]:
         "layers": result.after.assignment.to_dict(),
         "verified": asdict(result.verification),
         "pcc": dict(result.pcc) if result.pcc is not None else None,
+        "metric": asdict(result.metric) if result.metric is not None else None,
         "planned": result.planned,
         "seconds": result.seconds,
     }
@@ -162,7 +164,7 @@ def read_journal(where: Path) -> StoredJournal:
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}")
     try:
-        task = _object(data, "task")
+        task = {"weights": SEEDED, **_object(data, "task")}  # journals of before had no others
         missing = [name for name in _RESUMED if name not in task]
         if missing:
             raise ValueError(f"task.{missing[0]} is missing")

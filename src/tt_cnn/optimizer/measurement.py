@@ -201,12 +201,15 @@ class MeasuredNetworks:
 
 
 @contextmanager
-def measured_networks(name: str, resolution: Resolution, precision: str) -> Iterator[MeasuredNetworks]:
+def measured_networks(
+    name: str, resolution: Resolution, precision: str, reference: torch.nn.Module | None = None
+) -> Iterator[MeasuredNetworks]:
     """The card opened for a model, with two command queues, so that every executor can be measured."""
     if runtime.is_virtual():
         raise MeasurementUnavailable("the virtual card is in use: it has no kernels to measure, only predicted times")
     check_profiler()
     entry = model_entry(name)
     widest = max(EXECUTORS, key=lambda executor: EXECUTORS[executor].num_command_queues)
+    weights = create_reference(name) if reference is None else reference
     with opened_card(entry, executor=widest) as device:
-        yield MeasuredNetworks(entry, device, create_reference(name), resolution, precision)
+        yield MeasuredNetworks(entry, device, weights, resolution, precision)

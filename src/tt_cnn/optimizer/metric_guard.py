@@ -14,8 +14,9 @@ from tt_cnn.evaluation.side_by_side import classes_of
 from tt_cnn.evaluation.tasks import TASKS
 from tt_cnn.models.running import reference_outputs
 from tt_cnn.optimizer.accuracy import ModelOnCard
-from tt_cnn.optimizer.guard import PccGuard
+from tt_cnn.optimizer.guard import CHANCE, PccGuard
 from tt_cnn.optimizer.moves import Losses, Move
+from tt_cnn.optimizer.search import Verdict
 
 
 class TaskMetric:
@@ -70,6 +71,11 @@ class TaskMetric:
         return metric.results()[self.name]
 
 
+def metric_floor(min_metric: float, start: float, chance: float = 0.0) -> float:
+    """What the figure must reach: the minimum, or what the start has, less a share of what that lacks."""
+    return min_metric if start >= min_metric else start - chance * (100.0 - start)
+
+
 class MetricGuard:
     """Accepts what the PCC guard accepts, if the figure is at least `min_metric` or not lower than the start's.
 
@@ -77,22 +83,33 @@ class MetricGuard:
     they lose, and keeps away what is far off without a run over the data set.
     """
 
-    def __init__(self, guard: PccGuard, metric: TaskMetric, min_metric: float) -> None:
+    def __init__(
+        self, guard: PccGuard, metric: TaskMetric, min_metric: float, unseen: TaskMetric | None = None
+    ) -> None:
         self.guard = guard
         self.metric = metric
         self.min_metric = min_metric
+        self.unseen = unseen
+        """The figure on pictures that no choice is made on; None where there are no such pictures."""
 
-    @property
-    def floor(self) -> float:
-        return min(self.min_metric, self.metric.of(self.guard.start))
+    def accepts(self, assignment: Assignment) -> Verdict:
+        return self._judged(self.guard.accepts(assignment), self.metric, assignment)
 
-    def accepts(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]:
-        """The figure is among the PCCs by its name, as a fraction."""
-        accepted, pcc = self.guard.accepts(assignment)
-        if not accepted:
-            return False, pcc
-        figure = self.metric.of(assignment)
-        return figure >= self.floor, {**pcc, self.metric.name: figure / 100}
+    def verify(self, assignment: Assignment) -> Verdict:
+        """On inputs and pictures that no choice was made on, with the PCC guard's allowance for chance."""
+        return self._judged(self.guard.verify(assignment), self.unseen, assignment, CHANCE)
+
+    def _judged(
+        self, verdict: Verdict, metric: TaskMetric | None, assignment: Assignment, chance: float = 0.0
+    ) -> Verdict:
+        """What the PCC refuses needs no pictures."""
+        if not verdict.accepted or metric is None:
+            return verdict
+        start, figure = metric.of(self.guard.start), metric.of(assignment)
+        floor = metric_floor(self.min_metric, start, chance)
+        if figure >= floor:
+            return verdict
+        return Verdict(False, verdict.pcc, f"{metric.name} {figure:.2f} under {floor:.2f}")
 
     def slack(self, assignment: Assignment) -> Mapping[str, float]:
         return self.guard.slack(assignment)

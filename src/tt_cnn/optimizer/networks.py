@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
 
+from torch import nn
+
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import ModelEntry, Resolution, model_entry
 from tt_cnn.optimizer.deployment import Deployment
@@ -57,6 +59,8 @@ class Networks:
     card: str
     resolution: Resolution | None = None
     precision: str = "tuned"
+    reference: nn.Module | None = None
+    """The network that is planned where it is not the entry's default one."""
     tolerance: float = 1e-9
     _open: dict[tuple[int, int], PlannedNetwork] = field(default_factory=dict)
     _held: ExitStack = field(default_factory=ExitStack)
@@ -84,7 +88,13 @@ class Networks:
         key = (batch_size, chips or self.chips)
         if key not in self._open:
             opened = planned_network(
-                self.model, self.card, self.resolution, batch_size, self.precision, chips=chips or self.chips
+                self.model,
+                self.card,
+                self.resolution,
+                batch_size,
+                self.precision,
+                chips=chips or self.chips,
+                reference=self.reference,
             )
             self._open[key] = self._held.enter_context(opened)
         return self._open[key]
@@ -100,6 +110,7 @@ class Networks:
                 self.precision,
                 config=assignment,
                 chips=deployment.chips,
+                reference=self.reference,
             ) as network:
                 predicted = network.predict(Assignment())
                 if isinstance(predicted, Refusal):

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from torch import nn
+
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.layer import layer_that_failed
@@ -85,6 +87,7 @@ class PlannedNetwork:
         self.configurations: Mapping[str, Configuration] = {
             name: layer.configuration for name, layer in self.layers.items()
         }
+        self.parameters = planned.parameters
         self.predictions = 0
         """How many assignments were planned."""
         self._settings: dict[str, Mapping[str, Any]] = {}
@@ -198,11 +201,10 @@ def planned_network(
     *,
     config: Assignment | None = None,
     chips: int | None = None,
+    reference: nn.Module | None = None,
 ) -> Iterator[PlannedNetwork]:
     """A model of the registry, ready to be configured; built with `config`, and on all chips or as many as `chips`."""
-    with (
-        planned_model(name, card, resolution, batch_size, precision, config=config, chips=chips) as planned,
-        no_collection(),
-    ):
+    options: dict[str, Any] = {"config": config, "chips": chips, "reference": reference}
+    with planned_model(name, card, resolution, batch_size, precision, **options) as planned, no_collection():
         planned.device.advises = False  # nobody reads what a refused candidate could be changed to
         yield PlannedNetwork(planned)

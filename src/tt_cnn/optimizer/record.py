@@ -18,6 +18,7 @@ from tt_cnn import cache_folder
 from tt_cnn.builder.codec import encode
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
+from tt_cnn.evaluation.weights import SEEDED
 from tt_cnn.optimizer.journal_file import versions
 from tt_cnn.optimizer.settings import changed_settings, settings_in_force, signature, tunable
 
@@ -104,6 +105,7 @@ def _model_key(task: Task) -> str:
         [
             *("model", task.model, task.card, height, width, task.batch_size, task.precision, task.goal, task.min_pcc),
             *(measured, versions()),
+            *((task.weights, task.min_metric) if task.weights != SEEDED else ()),
         ]
     )
 

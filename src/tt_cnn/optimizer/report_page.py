@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from torch import nn
+
 from tt_cnn.optimizer.checklist import Item, checklist
 from tt_cnn.optimizer.journal import Attempt
 from tt_cnn.optimizer.journal_file import versions
@@ -19,10 +21,12 @@ _MOST_ROWS = 1000
 """Attempts in the table; journal.json has all."""
 
 
-def optimization_page(result: OptimizationResult) -> str:
+def optimization_page(result: OptimizationResult, reference: nn.Module | None = None) -> str:
     """The whole page. A measured search has no profile: nothing was planned."""
     before, after = (
-        (None, None) if result.task.measured else (profiled(result, s) for s in (result.before, result.after))
+        (None, None)
+        if result.task.measured
+        else (profiled(result, s, reference) for s in (result.before, result.after))
     )
     sections = optimization_sections(result, before, after)
     height, width = result.task.resolution
@@ -35,7 +39,7 @@ def optimization_page(result: OptimizationResult) -> str:
     return page_html(title, facts, sections, f"Measured with tt-cnn {versions()['tt-cnn']}.")
 
 
-def profiled(result: OptimizationResult, standing: Standing) -> Profile:
+def profiled(result: OptimizationResult, standing: Standing, reference: nn.Module | None = None) -> Profile:
     task = result.task
     return profile_model(
         task.model,
@@ -45,6 +49,7 @@ def profiled(result: OptimizationResult, standing: Standing) -> Profile:
         batch_size=standing.deployment.batch_size,
         precision=task.precision,
         config=standing.assignment,
+        reference=reference,
     )
 
 
@@ -75,9 +80,16 @@ def answer(result: OptimizationResult) -> str:
     return (
         f"{task.model} {height}x{width}, {batch}, on {task.card}, {how}: "
         f"{said_value(task.goal, result.value_before)} to {said_value(task.goal, result.value_after)}, {gained}; "
-        f"{before.fps:.0f} to {after.fps:.0f} fps end to end with {after.deployment.executor}; {pcc}; "
+        f"{before.fps:.0f} to {after.fps:.0f} fps end to end with {after.deployment.executor}; {pcc}; {_metric(result)}"
         f"{'verified' if result.verification.holds else 'NOT as the search saw it'}"
     )
+
+
+def _metric(result: OptimizationResult) -> str:
+    found = result.metric
+    if found is None:
+        return ""
+    return f"{found.name} {found.before:.2f} to {found.after:.2f} on {found.pictures} {found.data}; "
 
 
 def _checklist(items: list[Item]) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment
+from tt_cnn.evaluation.weights import SEEDED
 from tt_cnn.models.registry import Resolution
 from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Journal
@@ -42,6 +43,10 @@ class Task:
     freeze: tuple[str, ...] = ()
     measured: bool = False
     """On a card with the real TT-NN; else predicted."""
+    weights: str = SEEDED
+    """As the command takes them."""
+    min_metric: float | None = None
+    """Points that the task's figure must keep; None where only the PCC is looked at."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,20 @@ class Standing:
 
 
 @dataclass(frozen=True)
+class MeasuredMetric:
+    """The task's figure on pictures that no choice was made on, in points (0 to 100)."""
+
+    name: str
+    reference: float
+    """PyTorch's."""
+    before: float
+    after: float
+    pictures: int
+    data: str
+    """The data set, in words."""
+
+
+@dataclass(frozen=True)
 class OptimizationResult:
     """What a search found. Nothing in it depends on the cards and networks of the search."""
 
@@ -117,6 +136,10 @@ class OptimizationResult:
     """Attempts that a former run had made."""
     before_configurations: Mapping[str, Configuration] = field(default_factory=dict)
     """In the batch of the start."""
+    parameters: int | None = None
+    """Of the network; None where that is not known."""
+    metric: MeasuredMetric | None = None
+    """Where there was a data set."""
 
     @property
     def faults(self) -> tuple[StepReport, ...]:

@@ -43,6 +43,7 @@ def config_data(result: OptimizationResult) -> dict[str, Any]:
             "resolution": list(task.resolution),
             "batch_size": after.deployment.batch_size,
             "precision": task.precision,
+            **({} if result.parameters is None else {"parameters": result.parameters}),
         },
         "run_with": asdict(after.deployment),
         "predicted": {

@@ -9,9 +9,12 @@ from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
 from typing import Any
 
+from torch import nn
+
 from tt_cnn import runtime
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
+from tt_cnn.evaluation.weights import SEEDED
 from tt_cnn.models.registry import Resolution, model_entry
 from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Best, State, states
@@ -22,7 +25,7 @@ from tt_cnn.optimizer.prediction import Refusal
 from tt_cnn.optimizer.record import TuningRecord
 from tt_cnn.optimizer.result import OptimizationResult, Task
 from tt_cnn.optimizer.rounds import Rounds, Watcher
-from tt_cnn.optimizer.search import Budget, Candidate, Goal, Guard, Search
+from tt_cnn.optimizer.search import Budget, Candidate, Goal, Guard, Search, Verdict
 from tt_cnn.optimizer.settings import changed_settings
 from tt_cnn.optimizer.steps.base import STEPS, OptimizationStep
 from tt_cnn.optimizer.suggestions import Suggestions, recorded_candidates
@@ -34,8 +37,8 @@ GOALS: tuple[Goal, ...] = ("latency", "throughput", "memory")
 class NoGuard:
     """Where nobody compares values: only candidates that keep all of them are accepted."""
 
-    def accepts(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]:
-        return False, {}
+    def accepts(self, assignment: Assignment) -> Verdict:
+        return Verdict(False, {}, "it changes values, and nobody compares them")
 
 
 def optimize(
@@ -59,6 +62,9 @@ def optimize(
     resume: StoredJournal | None = None,
     suggestions: Sequence[Candidate] = (),
     record: TuningRecord | None = None,
+    reference: nn.Module | None = None,
+    weights: str = SEEDED,
+    min_metric: float | None = None,
 ) -> OptimizationResult:
     """Search for better settings of a model's layers, and for a better way to run it.
 
@@ -66,7 +72,9 @@ def optimize(
     whether values are good enough; without one, only changes that keep all values are made. `suggestions`: candidates
     to try before all steps. `record`: what earlier searches found is tried first, and what this one finds is added;
     with `candidates` nothing is read from it, so that the same call gives the same journal. `resume`: a former run to
-    go on with. Ctrl-C ends the search and keeps the best so far.
+    go on with. `reference`: the network that is optimised, where it is not the entry's default one; `weights` says
+    whose weights it has, and `min_metric` what the guard asks of the task's figure: both are only written down. Ctrl-C
+    ends the search and keeps the best so far.
     """
     entry = model_entry(model)
     task = Task(
@@ -84,11 +92,13 @@ def optimize(
         only=tuple(only) or ("*",),
         freeze=tuple(freeze),
         measured=not runtime.is_virtual(),
+        weights=weights,
+        min_metric=min_metric,
     )
     _check(task)
     if resume is not None:
         resume.must_fit(task)
-    with _networks(task) as networks:
+    with _networks(task, reference) as networks:
         return _Run(task, networks, guard, watcher or Watcher(), record).run(start, resume, suggestions)
 
 
@@ -113,10 +123,10 @@ def _check(task: Task) -> None:
         raise ValueError(f"budget_seconds is {task.budget_seconds}; it must be 0 or more")
 
 
-def _networks(task: Task) -> AbstractContextManager[NetworkSource]:
+def _networks(task: Task, reference: nn.Module | None) -> AbstractContextManager[NetworkSource]:
     if task.measured:
-        return measured_networks(task.model, task.resolution, task.precision)
-    return Networks(task.model, task.card, task.resolution, task.precision)
+        return measured_networks(task.model, task.resolution, task.precision, reference)
+    return Networks(task.model, task.card, task.resolution, task.precision, reference)
 
 
 class _Run:
@@ -184,6 +194,7 @@ class _Run:
             pcc=pcc or measured,
             resumed=resumed,
             before_configurations=own,
+            parameters=getattr(network, "parameters", None),
         )
         if self.record is not None:
             self.record.add(result)

@@ -49,9 +49,7 @@ class Candidate:
 class Guard(Protocol):
     """Says whether an assignment's values are good enough."""
 
-    def accepts(self, assignment: Assignment) -> tuple[bool, Mapping[str, float]]:
-        """With the PCC of every output."""
-        ...
+    def accepts(self, assignment: Assignment) -> Verdict: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Verdict:
     pcc: Mapping[str, float]
     """The lowest of any input that was run, for each output."""
     failed: str = ""
-    """The first output under its floor, with its PCC and the floor; what the card said where it refused."""
+    """Why not: the first output under its floor, with its PCC and the floor, or what the card said that refused it."""
 
 
 @dataclass
@@ -300,8 +298,5 @@ class Search:
             return "taken back", f"{value / self.best.value - 1:+.1%} of the best", None
         if candidate.lossless or self.guard is None:
             return "kept", "", None
-        accepted, pcc = self.guard.accepts(assignment)
-        if not accepted and not pcc:
-            return "not accurate", "it changes values, and nobody compares them", None
-        lowest = min(pcc.items(), key=lambda item: item[1], default=("", 1.0))
-        return ("kept", "", pcc) if accepted else ("not accurate", f"PCC of {lowest[0]} {lowest[1]:.5f}", pcc)
+        verdict = self.guard.accepts(assignment)
+        return ("kept" if verdict.accepted else "not accurate"), verdict.failed, verdict.pcc or None

@@ -208,13 +208,16 @@ class _Looker(Neighbours):
 
 
 def _small_pages(profile: Profile, transfer: Transfer) -> Iterator[Finding]:
-    """A transfer in small pages that the card waits for. Tiles, or rows along the longest side, have larger ones."""
+    """A transfer in small pages that the card waits for. Tiles, or rows along the longest side, have larger ones.
+
+    Block formats have no other pages than their tiles.
+    """
     hidden = transfer.queue != 0 and transfer.ns < profile.device_ns + profile.gaps_ns
-    if transfer.page_bytes >= _SMALL_PAGE or hidden or len(transfer.shape) < 2:
-        return
     dtype = DataType[transfer.dtype]
+    if transfer.page_bytes >= _SMALL_PAGE or hidden or len(transfer.shape) < 2 or dtype.is_block_float:
+        return
     rows = transfer.bytes // max(1, transfer.page_bytes)
-    columns = transfer.page_bytes // dtype.element_bytes if not dtype.is_block_float else TILE_SIZE
+    columns = transfer.page_bytes // dtype.element_bytes
     tiles = round_up(rows, TILE_SIZE) // TILE_SIZE * (round_up(columns, TILE_SIZE) // TILE_SIZE)
     choices = {
         "as tiles": (tiles * dtype.tile_bytes, dtype.tile_bytes),

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
@@ -19,6 +19,7 @@ from tt_cnn.builder.overrides import LayerSettings
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
 from tt_cnn.models.registry import ModelEntry, Resolution, create_tt, model_entry
 from tt_cnn.models.tt_model import Precision, TtModel
+from tt_cnn.models.without_values import WithoutValues
 from tt_cnn.reports.collection import no_collection
 from tt_cnn.reports.profile_rows import Reading, read_rows
 from tt_cnn.reports.queue_timeline import Timeline, timeline_of, transfers_of
@@ -67,21 +68,6 @@ class PlannedModel:
         )
 
 
-class _NoValues(TorchFunctionMode):
-    """Weights are made, copied and multiplied, and their memory is left as it is found: filling it takes a second."""
-
-    large = 1 << 14
-    """Elements. What is smaller may be looked at: anchors, sizes."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        named = kwargs or {}
-        if getattr(function, "__module__", "") == "torch.nn.init":
-            return named["tensor"] if "tensor" in named else args[0]
-        if function in (torch.Tensor.clone, torch.Tensor.mul) and args[0].numel() >= self.large:
-            return torch.empty_like(args[0], memory_format=torch.contiguous_format)
-        return function(*args, **named)
-
-
 @contextmanager
 def planned_model(
     name: str,
@@ -92,27 +78,29 @@ def planned_model(
     l1_small_size: int | None = None,
     config: Mapping[str, LayerSettings] | None = None,
     chips: int | None = None,
+    reference: nn.Module | None = None,
 ) -> Iterator[PlannedModel]:
     """The model with weights that nobody looks at: what happens to be in their memory.
 
-    On all chips of a card, or as many as `chips` says.
+    On all chips of a card, or as many as `chips` says. `reference` is the model to plan where it is not the entry's
+    default one: shipped weights may be of a narrower network.
     """
     entry = model_entry(name)
     small = entry.l1_small_size if l1_small_size is None else l1_small_size
     device = PlanningCard(card, small, chips=chips or card_by_name(card).chips)
     try:
-        with _NoValues():
-            reference = entry.reference().eval()
+        with WithoutValues():
+            planned = entry.reference().eval() if reference is None else reference
             model = create_tt(
                 entry.name,
                 device,
-                reference,
+                planned,
                 resolution=resolution,
                 batch_size=batch_size,
                 precision=cast(Precision, precision),
                 config=config,
             )
-        yield PlannedModel(entry, device, model, sum(p.numel() for p in reference.parameters()))
+        yield PlannedModel(entry, device, model, sum(p.numel() for p in planned.parameters()))
     finally:
         device.close()
 
@@ -126,11 +114,13 @@ def profile_model(
     batch_size: int = 1,
     precision: str = "tuned",
     config: Mapping[str, LayerSettings] | None = None,
+    reference: nn.Module | None = None,
 ) -> Profile:
     """A model of the registry behind a pipeline executor, on a card that plans and computes nothing."""
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
-    with planned_model(name, card, resolution, batch_size, precision, config=config) as planned, no_collection():
+    made = planned_model(name, card, resolution, batch_size, precision, config=config, reference=reference)
+    with made as planned, no_collection():
         device = planned.device
         runs = {each: run_executor(planned, each) for each in EXECUTORS}
         results = tuple(_result(each, run.timeline, batch_size * device.chips) for each, run in runs.items())

@@ -1,4 +1,4 @@
-"""Commands as they were enqueued, each with the memory that was in use then; and a card to record them on quickly."""
+"""Commands as they were enqueued, each with the memory that was in use then; `PlanningCard` records them quickly."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.devices.opening import recorded_devices
-from tt_cnn.virtual.queues.queue import Command, InlineQueue
+from tt_cnn.virtual.devices.planning_card import PlanningCard
+from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.storage import LiveBuffer
-from tt_cnn.virtual.types.geometry import MeshShape
 
 
 @dataclass(frozen=True)
@@ -43,27 +42,8 @@ def recorded(device: MeshDevice) -> Iterator[list[Recorded]]:
         device.listeners.remove(note)
 
 
-class PlanningCard(MeshDevice):
-    """Plans, allocates, traces and checks as any card does, and computes nothing: reads give zeros."""
-
-    def __init__(self, name: str, l1_small_size: int = 0, trace_region_size: int = 0, chips: int = 1) -> None:
-        super().__init__(
-            card_by_name(name),
-            shape=MeshShape(1, chips),
-            device_ids=list(range(chips)),
-            num_command_queues=2,
-            l1_small_size=l1_small_size,
-            trace_region_size=trace_region_size,
-            engine="torch",
-            hazards="off",
-        )
-        self.queues = [InlineQueue(queue.index, self.engine) for queue in self.queues]
-
-    def enqueue(self, command: Command, wait: bool = False) -> int:
-        if command.plan is not None or any(access.write for access in command.accesses):
-            command.run = _nothing
-        return super().enqueue(command, wait)
-
-
 def _nothing() -> None:
     """What a command without data does."""
+
+
+__all__ = ["PlanningCard", "Recorded", "recorded"]

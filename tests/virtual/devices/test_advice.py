@@ -254,3 +254,57 @@ def test_a_fault_of_ours_is_told_with_the_refusal(card: ttnn.MeshDevice, monkeyp
     lines = error_of(card, 56, (64, 64), shard_layout=ttnn.TensorMemoryLayout.WIDTH_SHARDED).splitlines()
     assert "Statically allocated" in lines[0] or "Out of Memory" in lines[0]
     assert lines[2] == "  a fault of tt-cnn, please report it: KeyError of a change: 'ours'"
+
+
+def shards_on_few_cores(rows: int, cores: int) -> Any:
+    grid = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(cores - 1, 0))])
+    spec = ttnn.ShardSpec(grid, (rows // cores, 64), ttnn.ShardOrientation.ROW_MAJOR)
+    return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, spec)
+
+
+@pytest.mark.parametrize("way", ["to_device", "from_torch", "allocate", "empty"])
+def test_a_tensor_that_does_not_fit_is_told_its_other_forms(card: ttnn.MeshDevice, way: str) -> None:
+    """2 MB a core on two cores; over all cores, interleaved and in DRAM there is room, and each of them is true."""
+    rows, tiles = 32768, ttnn.TILE_LAYOUT
+    config, host = shards_on_few_cores(rows, 2), torch.zeros(1, 1, rows, 64)
+
+    def put(memory_config: Any, dtype: Any = BF16) -> Any:
+        if way == "to_device":
+            made = ttnn.from_torch(host, dtype=dtype, layout=tiles)
+            return ttnn.to_device(made, card, memory_config=memory_config)
+        if way == "from_torch":
+            return ttnn.from_torch(host, dtype=dtype, layout=tiles, device=card, memory_config=memory_config)
+        make = ttnn.allocate_tensor_on_device if way == "allocate" else ttnn.empty
+        return make(ttnn.Shape(host.shape), dtype, tiles, card, memory_config)
+
+    before = card.memory.snapshot()
+    with pytest.raises(RuntimeError) as caught, layer("stem"):
+        put(config)
+    assert card.memory.snapshot() == before
+    lines = str(caught.value).splitlines()
+    name = {"allocate": "allocate_tensor_on_device", "from_torch": "to_device"}.get(way, way)
+    assert lines[0].startswith("Out of Memory: Not enough space to allocate 4194304 B L1 buffer across 2 banks")
+    assert lines[1] == f"  ttnn.{name}(1x1x32768x64 bfloat16) of 'stem'"
+    told = [line.removeprefix("  fits:").split(" needs ")[0].strip() for line in lines[2:]]
+    assert told == [
+        "memory_config with shards of (512, 64) on 8x8 cores",
+        "memory_config=ttnn.L1_MEMORY_CONFIG",
+        "memory_config=ttnn.DRAM_MEMORY_CONFIG",
+    ]
+    for remedy in caught.value.remedies():
+        ttnn.deallocate(put(remedy.change["memory_config"]))
+
+
+def test_a_tensor_fits_in_a_smaller_format_where_nothing_else_helps(card: ttnn.MeshDevice) -> None:
+    """DRAM that is nearly full: bfloat8_b is the only form that is left."""
+    bank = card.memory.regions[ttnn.BufferType.DRAM]
+    banks = card.card.dram_banks
+    rows = (bank.size // 2048 - 100) * 32 * banks
+    held = ttnn.allocate_tensor_on_device(ttnn.Shape([rows, 32]), BF16, ttnn.TILE_LAYOUT, card)
+    asked = ttnn.Shape([150 * 32 * banks, 32])
+    with pytest.raises(RuntimeError, match="Out of Memory") as caught:
+        ttnn.allocate_tensor_on_device(asked, BF16, ttnn.TILE_LAYOUT, card)
+    text = str(caught.value)
+    assert "fits: dtype=ttnn.bfloat8_b of the tensor" in text and "memory_config" not in text
+    ttnn.allocate_tensor_on_device(asked, ttnn.bfloat8_b, ttnn.TILE_LAYOUT, card)
+    del held

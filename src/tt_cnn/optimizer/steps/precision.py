@@ -56,7 +56,7 @@ class _Choice:
         self.search, self.guard, self.step = search, guard, step
         self.base = search.best.assignment
         self.slack = dict(guard.slack(self.base))
-        self.pcc = dict(guard.accepts(self.base)[1])
+        self.pcc = dict(guard.accepts(self.base).pcc)
         self.configurations = {
             name: search.configuration(name) for name in search.layers(ConvolutionConfiguration, LinearConfiguration)
         }

@@ -28,10 +28,14 @@ def load_checkpoint(path: Path | str) -> State:
     A pickle that wants anything but tensors and plain values is refused with a ValueError before it does anything.
     """
     path = Path(path)
+    return _tensors(read_tensors(path), path)
+
+
+def read_tensors(path: Path) -> Any:
+    """What a safetensors file or a PyTorch file holds, in the form that it has there."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file")
-    content = _safetensors(path) if _is_safetensors(path) else _unpickled(path)
-    return _tensors(content, path)
+    return _safetensors(path) if _is_safetensors(path) else _unpickled(path)
 
 
 def load_into(

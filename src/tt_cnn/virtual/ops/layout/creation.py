@@ -13,6 +13,7 @@ import torch
 
 from tt_cnn.virtual.devices.device import MeshDevice
 from tt_cnn.virtual.errors.card_error import fatal
+from tt_cnn.virtual.ops.layout.allocation import allocate
 from tt_cnn.virtual.ops.layout.transfers import copy_host_to_device_tensor, to_device
 from tt_cnn.virtual.ops.operation import OPERATIONS, Call, Operation, op
 from tt_cnn.virtual.tensors.conversion import as_stored, constant_host_tensor, host_tensor
@@ -132,7 +133,7 @@ class Empty(_Created):
 def _allocated(spec: Spec, device: MeshDevice | None) -> Tensor:
     fatal(device is not None, "ttnn.empty needs a device, given or that of the tensor")
     assert device is not None
-    return Tensor.on_device(spec, device.allocate(spec, "empty"))
+    return Tensor.on_device(spec, allocate(device, spec, "empty"))
 
 
 class _Like(_Created):

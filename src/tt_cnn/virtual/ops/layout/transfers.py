@@ -10,6 +10,7 @@ import torch
 from tt_cnn.virtual.arguments.typed import typed
 from tt_cnn.virtual.devices.device import MeshDevice, device_of, values_on
 from tt_cnn.virtual.errors.card_error import CardError, fatal
+from tt_cnn.virtual.ops.layout.allocation import allocate
 from tt_cnn.virtual.queues.accesses import accesses_of
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.tensors.conversion import pad_to, unpad
@@ -46,7 +47,7 @@ def to_device(
     fatal(not config.is_sharded() or config.shard_spec is not None, "bad optional access")
     spec = Spec(tensor.shape, tensor.dtype, tensor.layout, config, tensor.spec.alignment)
     device.no_capture(device.queue(queue_id), _NO_WRITES)
-    result = Tensor.on_device(spec, device.allocate(spec, "to_device"))
+    result = Tensor.on_device(spec, allocate(device, spec, "to_device"))
     _write(tensor, result, device, queue_id, "to_device")
     return result
 
@@ -183,7 +184,7 @@ def allocate_tensor_on_device(*args: Any, **kwargs: Any) -> Tensor:
     spec, device = _spec_of(_arguments(args, kwargs, "allocate_tensor_on_device"))
     if not isinstance(device, MeshDevice):
         raise TypeError(f"allocate_tensor_on_device takes a device; it was given a {type(device).__name__}")
-    return Tensor.on_device(spec, device.allocate(spec, "allocate_tensor_on_device"))
+    return Tensor.on_device(spec, allocate(device, spec, "allocate_tensor_on_device"))
 
 
 def allocate_tensor_on_host(*args: Any, **kwargs: Any) -> Tensor:

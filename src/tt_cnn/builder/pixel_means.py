@@ -1,0 +1,63 @@
+"""Means over the pixels of each image of flattened pixels, by the quickest of three ways."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+
+from tt_cnn import ttnn
+from tt_cnn.builder.constants import matrix_on_device
+from tt_cnn.builder.flow import TILE, Flow
+
+_FEW_ROWS = 32
+"""Rows of tiles up to which a column of them is summed as quickly by one core as by several, counting what has to be
+moved for these."""
+
+
+class PixelMeans:
+    """(1, 1, N*H*W, C) in tiles to (1, 1, N, C), in L1."""
+
+    def __init__(self, device: Any, images: int) -> None:
+        self._device = device
+        self._images = images
+        self._averaging: dict[int, Any] = {}
+        """By the number of rows: a matrix with 1/(H*W) where a pixel belongs to an image."""
+
+    def __call__(self, x: Any) -> Any:
+        rows, channels = prod(x.shape) // x.shape[-1], x.shape[-1]
+        if self._images == 1:
+            return self._of_one(x, rows)
+        flow = Flow(x).interleaved()
+        if rows // self._images % TILE and rows <= _FEW_ROWS * TILE:
+            return flow.become(self._product(flow.value, rows)).value
+        flow.then(ttnn.reshape, (self._images, 1, rows // self._images, channels))
+        flow.then(ttnn.mean, 2, keepdim=True, memory_config=ttnn.L1_MEMORY_CONFIG)
+        return flow.then(ttnn.reshape, (1, 1, self._images, channels)).value
+
+    def _of_one(self, x: Any, rows: int) -> Any:
+        """Block shards with few rows are summed where they are; else all cores help."""
+        flow = Flow(x)
+        blocks = x.memory_config().memory_layout == ttnn.TensorMemoryLayout.BLOCK_SHARDED
+        if not blocks or rows > _FEW_ROWS * TILE:
+            flow.interleaved()
+        if tuple(x.shape)[:-1] != (1, 1, rows):
+            flow.then(ttnn.reshape, (1, 1, rows, x.shape[-1]))
+        return flow.then(ttnn.mean, 2, keepdim=True, memory_config=ttnn.L1_MEMORY_CONFIG).value
+
+    def _product(self, x: Any, rows: int) -> Any:
+        """Images do not end where tiles do: to cut few pixels into images takes longer than to multiply them."""
+        if rows not in self._averaging:
+            pixels = rows // self._images
+            weights = torch.repeat_interleave(torch.eye(self._images), pixels, dim=1) / pixels
+            self._averaging[rows] = matrix_on_device(weights, self._device)
+        return ttnn.matmul(
+            self._averaging[rows],
+            x,
+            dtype=ttnn.bfloat16,
+            memory_config=ttnn.L1_MEMORY_CONFIG,
+            compute_kernel_config=ttnn.init_device_compute_kernel_config(
+                self._device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=False
+            ),
+        )
