@@ -118,10 +118,24 @@ def test_global_avg_pool2d_as_a_mean_of_tiles(device: Any, images: Any, side: in
     assert given.is_allocated()
 
 
-def test_a_mean_of_tiles_is_of_one_image_in_its_own_dtype() -> None:
-    for options in ({"batch_size": 2}, {"batch_size": 1, "dtype": ttnn.bfloat8_b}):
-        with pytest.raises(ValueError, match="as_mean is True; it must be False"):
-            GlobalAvgPool2dConfiguration(7, 7, 64, as_mean=True, **options)
+@pytest.mark.parametrize("side, channels", [(7, 40), (14, 116), (8, 64), (28, 96)])
+def test_means_of_several_images(
+    side: int, channels: int, where: str, place: Any, device: Any, images: Any, l1_in_use: Any
+) -> None:
+    x = images.random(3, channels, side, side)
+    given = place(x.permute(0, 2, 3, 1).reshape(1, 1, -1, channels), where)
+    before = l1_in_use()
+    configuration = GlobalAvgPool2dConfiguration(
+        side, side, channels, 3, as_mean=True, memory_config=ttnn.DRAM_MEMORY_CONFIG
+    )
+    output = TtGlobalAvgPool2d(configuration, device)(given)
+    assert output.shape == (3, 1, 1, channels) and given.is_allocated() and l1_in_use() == before
+    images.assert_close(x.mean((2, 3), keepdim=True), output)
+
+
+def test_a_mean_of_tiles_keeps_its_dtype() -> None:
+    with pytest.raises(ValueError, match="as_mean is True; it must be False with a dtype"):
+        GlobalAvgPool2dConfiguration(7, 7, 64, 1, as_mean=True, dtype=ttnn.bfloat8_b)
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,10 @@ REFUSED = {
         upsample, scale_factor=1.5
     ),
     "scale_factor is None; it must be (height, width)": of(upsample, scale_factor=None),
-    "channels is 16; it must be a multiple of 32 in each of 1 slice(s) with mode 'bilinear'.": of(
-        upsample, mode="bilinear"
+    "scale_factor is (0.5, 2); it must be (height, width), whole numbers of at least 1. TT-NN enlarges images by whole "
+    "factors alone; pools make them smaller.": of(upsample, scale_factor=(0.5, 2)),
+    "output_dtype is DataType.BFLOAT8_B; it must be None or ttnn.bfloat16 with an output in rows.": of(
+        upsample, output_dtype=ttnn.bfloat8_b
     ),
     "input_height is 0; it must be a whole number, at least 1.": lambda: GlobalAvgPool2dConfiguration(0, 1, 1, 1),
     "memory_config is 'L1'; it must be None or a ttnn.MemoryConfig.": lambda: GlobalAvgPool2dConfiguration(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from tt_cnn.cli import app, bring_up
+from tt_cnn.cli import app, demo_stages
 from tt_cnn.evaluation.drawing import GAP
 from tt_cnn.evaluation.pictures import read_picture, write_picture
 from tt_cnn.evaluation.video import VideoWriter, opened_video
@@ -79,8 +79,8 @@ def test_pictures_are_drawn_where_none_are_given(tmp_path: Path, model: str, pan
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_the_bring_up_shows_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bring_up, "MODELS", ("brightness", "cells"))
+def test_every_stage_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_stages, "MODELS", ("brightness", "cells"))
     text = fine("--card", "p150", "--count", "1", "-o", str(tmp_path / "out"))
     for word in ("weights", "reference", "layers", "first run", "L1", "comparison", "pipeline", "pictures"):
         assert text.count(f"  {word}") >= 2
@@ -89,10 +89,10 @@ def test_the_bring_up_shows_every_stage(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_the_bring_up_fails_under_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_fails_under_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = registry.model_entry("brightness")
     monkeypatch.setitem(registry._ENTRIES, "brightness", ModelEntry(**{**vars(entry), "gates": {"mask": 1.1}}))
-    monkeypatch.setattr(bring_up, "MODELS", ("brightness",))
+    monkeypatch.setattr(demo_stages, "MODELS", ("brightness",))
     result = run("--count", "1", "-o", str(tmp_path))
     assert result.exit_code != 0 and "it must be at least 1.1" in str(result.exception)
     assert open_devices() == []

@@ -156,7 +156,7 @@ def test_a_model_of_two_inputs() -> None:
     report = compare_layers(model, OnTheCard(model), arguments, names={"sum": "add"})
     assert report.passed and report.layers[0].name == "sum"
     assert model.training, "the mode is as before"
-    with pytest.raises(ValueError, match=r"names has parts\.0"):  # a tuple's members cannot be listened to
+    with pytest.raises(ValueError, match=r"names has parts\.0"):  # a function in a tuple cannot be listened to
         compare_layers(model, OnTheCard(model), arguments, names={"parts.0": "add"})
 
 
@@ -189,6 +189,81 @@ def test_a_model_on_the_card_from_its_torch_model_alone(card: Any) -> None:
     assert report.passed and [each.torch_name for each in report.layers] == ["2", "3"], str(report)
     without_relu = compare_layers(model, OnTheCard(), image, given, threshold=0.99, names={**names, "layers.0": "1"})
     assert without_relu.first_below is not None and without_relu.first_below.name == "layers.0"
+
+
+class Blocks(nn.Module):
+    """Stages whose names say nothing of where the TT model keeps them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.ModuleDict({f"s{i}": nn.ModuleDict({"a": _conv(), "b": _conv()}) for i in range(3)})
+        self.last = _conv()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for stage in self.stages.values():
+            x = stage["b"](stage["a"](x)) + x  # type: ignore[index]
+        return self.last(x)
+
+
+def _conv() -> nn.Conv2d:
+    return nn.Conv2d(16, 16, 1)
+
+
+class TtBlock:
+    def __init__(self, stage: Any, card: Any, name: str) -> None:
+        self.parts = tuple(
+            TtConv2d(Conv2dConfiguration.from_torch(stage[key], 16, 16, 1), card, name=f"{name}.{key}") for key in "ab"
+        )
+
+    def __call__(self, x: Any) -> Any:
+        y = x
+        for part in self.parts:
+            y = part(y)
+        return ttnn.add(ttnn.to_memory_config(x, ttnn.DRAM_MEMORY_CONFIG), y, memory_config=ttnn.DRAM_MEMORY_CONFIG)
+
+
+class TtBlocks:
+    """Blocks in a list and in a dictionary in it, layers in tuples: no attribute has torch's names."""
+
+    def __init__(self, reference: Blocks, card: Any) -> None:
+        made = [TtBlock(stage, card, f"stages.{name}") for name, stage in reference.stages.items()]
+        self.steps: list[Any] = [made[0], {"others": (made[1], [made[2]])}]
+        self.reference = reference
+        self.end = TtConv2d(Conv2dConfiguration.from_torch(reference.last, 16, 16, 1), card, name="last")
+        self.again = self  # a cycle
+
+    def __call__(self, x: Any) -> Any:
+        first, rest = self.steps
+        second, (third,) = rest["others"]
+        return self.end(third(second(first(x))))
+
+
+def test_layers_are_found_by_their_own_names(card: Any) -> None:
+    torch.manual_seed(0)
+    reference = Blocks().eval()
+    image = torch.randn(1, 16, 16, 16).bfloat16().float()
+    model = TtBlocks(reference, card)
+
+    def given() -> Any:
+        rows = image.permute(0, 2, 3, 1).reshape(1, 1, 256, 16)
+        return ttnn.from_torch(rows, dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=card)
+
+    report = compare_layers(reference, model, image, given())
+    expected = [*(f"stages.s{i}.{key}" for i in range(3) for key in "ab"), "last"]
+    assert [each.name for each in report.layers] == expected and report.passed, str(report)
+    assert all(type(part) is TtConv2d for part in model.steps[0].parts) and type(model.end) is TtConv2d
+    with torch.no_grad():
+        reference.stages["s1"]["b"].weight.add_(1.0)  # type: ignore[index, union-attr, operator]
+    wrong = compare_layers(reference, model, image, given())
+    assert wrong.first_below is not None and wrong.first_below.name == "stages.s1.b"
+
+
+def test_the_layers_are_as_before_when_the_model_fails(card: Any) -> None:
+    reference = Blocks().eval()
+    model = TtBlocks(reference, card)
+    with pytest.raises(ValueError, match=r"must be a ttnn\.Tensor"):
+        compare_layers(reference, model, torch.zeros(1, 16, 16, 16), "no tensor")
+    assert type(model.end) is TtConv2d and type(model.steps[0].parts[0]) is TtConv2d
 
 
 def test_wrong_use_is_said(reference: Reference, image: torch.Tensor) -> None:

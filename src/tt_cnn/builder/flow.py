@@ -32,13 +32,14 @@ class Flow:
         self.value = made
         return self
 
-    def in_tiles(self) -> Flow:
-        """Shards that no whole tiles fit into are given up for it."""
+    def in_tiles(self, dtype: Any = None) -> Flow:
+        """Shards that no whole tiles fit into are given up for it. None as dtype: as it is."""
         if self.value.layout == ttnn.TILE_LAYOUT:
-            return self
+            cast = dtype is not None and self.value.dtype != dtype
+            return self.then(ttnn.typecast, dtype) if cast else self
         if self.value.is_sharded() and any(size % TILE for size in self.value.memory_config().shard_spec.shape):
             self.interleaved()
-        return self.then(ttnn.to_layout, ttnn.TILE_LAYOUT)
+        return self.then(ttnn.to_layout, ttnn.TILE_LAYOUT, dtype=dtype)
 
     def in_rows(self) -> Flow:
         return self if self.value.layout == ttnn.ROW_MAJOR_LAYOUT else self.then(ttnn.to_layout, ttnn.ROW_MAJOR_LAYOUT)

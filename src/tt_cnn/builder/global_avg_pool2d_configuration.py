@@ -19,14 +19,13 @@ class GlobalAvgPool2dConfiguration(ImageConfiguration):
     """None keeps the input's."""
     memory_config: Any = None
     as_mean: bool = False
-    """Average the flattened tiles of one image with `ttnn.mean`: nothing is brought to rows for it."""
+    """Average the flattened tiles with `ttnn.mean` or a product: nothing is brought to rows for it."""
 
     rules = (
         *wholes("input_height", "input_width", "channels", "batch_size"),
         instance("dtype", None, ttnn.DataType),
         instance("memory_config", None, ttnn.MemoryConfig),
         *flags("as_mean"),
-        Rule("as_mean", lambda c: not c.as_mean or c.batch_size == 1, "False for more images than one"),
         Rule("as_mean", lambda c: not c.as_mean or c.dtype is None, "False with a dtype: ttnn.mean keeps the input's"),
     )
 

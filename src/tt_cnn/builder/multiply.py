@@ -5,32 +5,25 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import torch
-
 from tt_cnn import ttnn
-from tt_cnn.builder.constants import matrix_on_device
 from tt_cnn.builder.flow import Flow
 from tt_cnn.builder.layer import Layer, telling
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
 from tt_cnn.builder.naming import named
+from tt_cnn.builder.pixels import PixelSpread
 from tt_cnn.builder.rules import shown
 
 
 class TtMultiply(Layer):
     """x * y. y has x's shape or one that TT-NN spreads over it, or is a gate (N, 1, 1, C) or (1, 1, N, C) of pixels
-    (1, 1, N*H*W, C).
-
-    The gates of several images are brought to the pixels by a product with a matrix of zeros and ones: images do not
-    end where tiles do, and to cut the pixels into images takes several times longer.
-    """
+    (1, 1, N*H*W, C)."""
 
     configuration: MultiplyConfiguration
     configured_by = MultiplyConfiguration
 
     def configure(self, configuration: Any) -> None:
         super().configure(configuration)
-        self._spreading: dict[int, Any] = {}
-        """By the number of rows of x: the matrix that brings a gate to the pixels of its image."""
+        self._spread = PixelSpread(self.device, configuration.batch_size)
 
     def __call__(self, x: Any, y: Any) -> Any:  # type: ignore[override]
         self._check_input(x)
@@ -63,28 +56,10 @@ class TtMultiply(Layer):
                 f"the second factor is {shown(gate.value)}; it must have the shape of the first, "
                 f"{tuple(pixels.shape)}, or one row for each of {images} image(s)."
             )
-        gate.then(ttnn.reshape, (1, 1, images, channels))
-        if rows not in self._spreading:
-            ones = torch.repeat_interleave(torch.eye(images), rows // images, dim=0)
-            self._spreading[rows] = matrix_on_device(ones, self.device, ttnn.bfloat8_b)
-        spread = ttnn.matmul(
-            self._spreading[rows],
-            gate.value,
-            dtype=gate.value.dtype,
-            memory_config=ttnn.L1_MEMORY_CONFIG,
-            compute_kernel_config=_whole_values(self.device),
-        )
-        gate.become(spread)
+        gate.then(ttnn.reshape, (1, 1, images, channels)).then(self._spread, rows)
 
 
 def _spreads(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
     """Whether TT-NN's own rules take y to the shape of x."""
     longer = (1,) * (len(x) - len(y)) + y
     return len(y) <= len(x) and all(b in (a, 1) for a, b in zip(x, longer, strict=True))
-
-
-def _whole_values(device: Any) -> Any:
-    """Nothing of a gate is cut off on its way."""
-    return ttnn.init_device_compute_kernel_config(
-        device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=False
-    )

@@ -9,7 +9,7 @@ from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.linear import TtLinear
 from tt_cnn.builder.multiply import TtMultiply
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
-from tt_cnn.builder.pixel_means import PixelMeans
+from tt_cnn.builder.pixels import PixelMeans
 from tt_cnn.builder.squeeze_excite_configuration import SqueezeExciteConfiguration
 
 

@@ -68,11 +68,11 @@ class SqueezeExciteConfiguration(Configuration):
         The products are on a grid of cores, with their activations in them, and leave few values in L1.
         """
         own = {"memory_config": ttnn.L1_MEMORY_CONFIG, "core_grid": ttnn.CoreGrid(x=8, y=8), **(linear_settings or {})}
-        products = (
+        first, second = (
             _linear(layer, mesh_mapper, activation=activation_from_torch(after), **own)
             for layer, after in ((reduce, activation), (expand, gate))
         )
-        return cls(*products, batch_size=batch_size, **settings)
+        return cls(first, second, batch_size, **settings)
 
 
 def _linear(layer: Any, mesh_mapper: Any, **settings: Any) -> LinearConfiguration:

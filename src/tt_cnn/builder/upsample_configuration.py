@@ -7,19 +7,12 @@ from typing import Any
 
 import torch
 
+from tt_cnn import ttnn
 from tt_cnn.builder.image_configuration import ImageConfiguration
-from tt_cnn.builder.rules import Rule, one_of, pair, wholes
-from tt_cnn.builder.slicing import (
-    SliceStrategyConfiguration,
-    any_slicing,
-    channel_slices,
-    divided_channels,
-    only_channel_slicing,
-)
+from tt_cnn.builder.rules import Rule, flags, instance, one_of, pair, wholes
+from tt_cnn.builder.slicing import SliceStrategyConfiguration, any_slicing, divided_channels, only_channel_slicing
 
 MODES = ("nearest", "bilinear")
-BILINEAR_CHANNELS = 32
-"""TT-NN's bilinear kernel works on whole tiles of channels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,21 +22,35 @@ class UpsampleConfiguration(ImageConfiguration):
 
     slice_strategy: SliceStrategyConfiguration | None = None
 
+    output_layout: Any = ttnn.ROW_MAJOR_LAYOUT
+    """Rows come as images (N, H, W, C), tiles as flattened pixels (1, 1, N*H*W, C)."""
+    output_dtype: Any = None
+    """Of tiles; None: bfloat16, which rows always are."""
+    memory_config: Any = None
+    """None: where TT-NN leaves them."""
+    deallocate_input: bool = False
+
     rules = (
         *wholes("input_height", "input_width", "channels", "batch_size"),
         any_slicing(),
         only_channel_slicing("Upsample"),
         divided_channels("channels"),
-        pair("scale_factor"),
-        one_of("mode", MODES, f"Mode must be one of {', '.join(MODES)}."),
         Rule(
-            "channels",
-            lambda c: c.mode != "bilinear" or c.channels % (BILINEAR_CHANNELS * channel_slices(c.slice_strategy)) == 0,
-            lambda c: (
-                f"a multiple of {BILINEAR_CHANNELS} in each of {channel_slices(c.slice_strategy)} slice(s) "
-                "with mode 'bilinear'"
-            ),
+            "scale_factor",
+            lambda c: pair("scale_factor").holds(c),
+            "(height, width), whole numbers of at least 1",
+            "TT-NN enlarges images by whole factors alone; pools make them smaller.",
         ),
+        one_of("mode", MODES, f"Mode must be one of {', '.join(MODES)}."),
+        instance("output_layout", ttnn.Layout),
+        instance("output_dtype", None, ttnn.DataType),
+        Rule(
+            "output_dtype",
+            lambda c: c.output_dtype in (None, ttnn.bfloat16) or c.output_layout == ttnn.TILE_LAYOUT,
+            "None or ttnn.bfloat16 with an output in rows",
+        ),
+        instance("memory_config", None, ttnn.MemoryConfig),
+        *flags("deallocate_input"),
     )
 
     def __post_init__(self) -> None:

@@ -74,7 +74,7 @@ def demo(
     tt-cnn demo vanilla_unet --image slides/ -o out/slides
     tt-cnn demo yolov4 --weights public --video street.mp4 --pipeline trace+2cq+io
     """
-    from tt_cnn.cli import bring_up, demo_pictures
+    from tt_cnn.cli import demo_pictures, demo_stages
     from tt_cnn.evaluation.output_folder import result_folder
 
     if image is not None and video is not None:
@@ -82,7 +82,9 @@ def demo(
     if model is None:
         if any(each is not None for each in (image, video, weights, resolution, threshold)):
             raise typer.BadParameter("name the model that this is for: tt-cnn demo MODEL ...")
-        bring_up.bring_up(card=card, executor=executor, folder=result_folder(folder, force=force), pictures=count or 2)
+        demo_stages.show_stages(
+            card=card, executor=executor, folder=result_folder(folder, force=force), pictures=count or 2
+        )
         return
     entry = entry_of(model)
     show = demo_pictures.Show(

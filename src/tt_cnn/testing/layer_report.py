@@ -4,8 +4,9 @@ The torch model is run with a hook on every module. The TT model is any of
 
 - a dictionary of outputs by torch's module names;
 - an object with `named_outputs(input)`, which runs it and gives such a dictionary;
-- a callable whose layers are attributes (or members of lists and dictionaries) under the names of torch's modules,
-  `encoder1.0` for `tt_model.encoder1[0]`. They are listened to while `tt_model(input)` runs.
+- a callable whose layers are attributes (or members of lists, tuples and dictionaries) under the names of torch's
+  modules, `encoder1.0` for `tt_model.encoder1[0]`, or have torch's names themselves, wherever in the model they are
+  kept: `TtConv2d(..., name="encoder1.0")`. They are listened to while `tt_model(input)` runs.
 
 Names that differ are matched with `names`, TT's name to torch's: a TT convolution that a batch norm and an activation
 were fused into is compared with `{"encoder1.conv1": "encoder1.2"}`. A convolution whose batch norm `torch.fx` finds is
@@ -14,16 +15,15 @@ compared with the batch norm's output without being told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from tt_cnn import ttnn
 from tt_cnn.preprocessing import find_conv_batch_norm_pairs
+from tt_cnn.testing.listening import listening
 from tt_cnn.testing.pcc import as_torch, comp_pcc, max_error
 
 
@@ -150,69 +150,9 @@ def _tt_outputs(model: Any, given: Any, wanted: list[str]) -> dict[str, torch.Te
     if not callable(model):
         raise TypeError(f"tt_model is a {type(model).__name__}; it must be a dictionary of outputs or a callable model")
     outputs: dict[str, torch.Tensor] = {}
-    with _listening(model, wanted, outputs):
+    with listening(model, wanted, outputs):
         model(*given) if isinstance(given, tuple) else model(given)
     return outputs
-
-
-class _Listener:
-    """Stands in for a layer: the same in all, but its output is noted at once, since it may be deallocated later."""
-
-    def __init__(self, layer: Any, name: str, outputs: dict[str, torch.Tensor]) -> None:
-        self._layer = layer
-        self._name = name
-        self._outputs = outputs
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        result = self._layer(*arguments, **named)
-        output = result[0] if isinstance(result, (tuple, list)) and result else result
-        if isinstance(output, (ttnn.Tensor, torch.Tensor)):
-            self._outputs[self._name] = as_torch(output).float().clone()
-        return result
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._layer, name)
-
-
-@contextmanager
-def _listening(model: Any, wanted: list[str], outputs: dict[str, torch.Tensor]) -> Iterator[None]:
-    """Put listeners in the places of the layers, the innermost first, and the layers back after it."""
-    undo: list[Callable[[], None]] = []
-    try:
-        for name in sorted(wanted, key=lambda each: -each.count(".")):
-            parent, key = _place(model, name)
-            layer = None if parent is None else _member(parent, key)
-            if callable(layer):
-                _put(parent, key, _Listener(layer, name, outputs))
-                undo.append(lambda parent=parent, key=key, layer=layer: _put(parent, key, layer))  # type: ignore[misc]
-        yield
-    finally:
-        for each in reversed(undo):
-            each()
-
-
-def _place(model: Any, name: str) -> tuple[Any, str]:
-    *path, last = name.split(".")
-    for part in path:
-        model = _member(model, part)
-    return model, last
-
-
-def _member(parent: Any, key: str) -> Any:
-    if isinstance(parent, Mapping):
-        return parent.get(key, parent.get(int(key)) if key.isdigit() else None)
-    if isinstance(parent, (list, tuple)):
-        return parent[int(key)] if key.isdigit() and int(key) < len(parent) else None
-    return getattr(parent, key, None)
-
-
-def _put(parent: Any, key: str, value: Any) -> None:
-    if isinstance(parent, MutableMapping):
-        parent[key if key in parent else int(key)] = value
-    elif isinstance(parent, MutableSequence):
-        parent[int(key)] = value
-    elif not isinstance(parent, tuple):
-        setattr(parent, key, value)
 
 
 def _compare(

@@ -28,15 +28,15 @@ FULLEST = 6
 """Steps whose L1 is shown."""
 
 
-def bring_up(*, card: str | None, executor: str, folder: Path, pictures: int) -> None:
+def show_stages(*, card: str | None, executor: str, folder: Path, pictures: int) -> None:
     """All stages of each model; any that fails ends it with what went wrong."""
     start = time.perf_counter()
     for name in MODELS:
-        _bring_up(model_entry(name), card, executor, folder, pictures)
+        _show_model(model_entry(name), card, executor, folder, pictures)
     output.print(f"\nall done in {time.perf_counter() - start:.0f} s; look at {folder}", markup=False, highlight=False)
 
 
-def _bring_up(entry: ModelEntry, card: str | None, executor: str, folder: Path, count: int) -> None:
+def _show_model(entry: ModelEntry, card: str | None, executor: str, folder: Path, count: int) -> None:
     output.print(f"\n{entry.title}", style="bold", markup=False, highlight=False)
     with _stage("weights") as done:
         reference, whose = reference_with(entry, None)

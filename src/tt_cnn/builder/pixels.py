@@ -1,4 +1,4 @@
-"""Means over the pixels of each image of flattened pixels, by the quickest of three ways."""
+"""From flattened pixels to one row for each image, and back: means over all pixels, and rows spread over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ moved for these."""
 
 
 class PixelMeans:
-    """(1, 1, N*H*W, C) in tiles to (1, 1, N, C), in L1."""
+    """(1, 1, N*H*W, C) in tiles to (1, 1, N, C), in L1, by the quickest of three ways."""
 
     def __init__(self, device: Any, images: int) -> None:
         self._device = device
@@ -52,12 +52,37 @@ class PixelMeans:
             pixels = rows // self._images
             weights = torch.repeat_interleave(torch.eye(self._images), pixels, dim=1) / pixels
             self._averaging[rows] = matrix_on_device(weights, self._device)
-        return ttnn.matmul(
-            self._averaging[rows],
-            x,
-            dtype=ttnn.bfloat16,
-            memory_config=ttnn.L1_MEMORY_CONFIG,
-            compute_kernel_config=ttnn.init_device_compute_kernel_config(
-                self._device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=False
-            ),
-        )
+        return _product(self._averaging[rows], x, self._device, ttnn.bfloat16)
+
+
+class PixelSpread:
+    """(1, 1, N, C) in tiles to (1, 1, N*H*W, C): each row as often as its image has pixels, in L1.
+
+    It is a product with a matrix of zeros and ones: images do not end where tiles do, and to cut pixels into images
+    takes several times longer.
+    """
+
+    def __init__(self, device: Any, images: int) -> None:
+        self._device = device
+        self._images = images
+        self._spreading: dict[int, Any] = {}
+        """By the number of rows."""
+
+    def __call__(self, x: Any, rows: int) -> Any:
+        if rows not in self._spreading:
+            ones = torch.repeat_interleave(torch.eye(self._images), rows // self._images, dim=0)
+            self._spreading[rows] = matrix_on_device(ones, self._device, ttnn.bfloat8_b)
+        return _product(self._spreading[rows], x, self._device, x.dtype)
+
+
+def _product(left: Any, right: Any, device: Any, dtype: Any) -> Any:
+    """Nothing of the values is cut off on their way."""
+    return ttnn.matmul(
+        left,
+        right,
+        dtype=dtype,
+        memory_config=ttnn.L1_MEMORY_CONFIG,
+        compute_kernel_config=ttnn.init_device_compute_kernel_config(
+            device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=False
+        ),
+    )
