@@ -7,7 +7,7 @@ from typing import Any
 from tt_cnn import ttnn
 from tt_cnn.builder.activations import activated
 from tt_cnn.builder.add_configuration import AddConfiguration
-from tt_cnn.builder.channel_slices import free
+from tt_cnn.builder.flow import Flow
 from tt_cnn.builder.layer import Layer, telling
 from tt_cnn.builder.naming import named
 
@@ -28,10 +28,13 @@ class TtAdd(Layer):
         held = tuple(kept) if isinstance(kept, (list, tuple)) else (kept,)
         keeps = [any(one is summand for one in held) for summand in (x, y)]
         with named(self.name), telling(self.name):
-            total = self._sum(x, y, model=y if keeps == [True, False] else x, in_place=not all(keeps))
-        for summand, keep in zip((x, y), keeps, strict=True):
-            if summand is not total and not keep:
-                free(summand)
+            summands = [Flow(each, not keep) for each, keep in zip((x, y), keeps, strict=True)]
+            a, b = (summand.in_tiles().value for summand in summands)
+            own = [keep and tiles is given for keep, tiles, given in zip(keeps, (a, b), (x, y), strict=True)]
+            total = self._sum(a, b, model=b if own == [True, False] else a, in_place=not all(own))
+            for summand in summands:
+                if summand.value is not total:
+                    summand.end()
         return total
 
     def _sum(self, x: Any, y: Any, model: Any, in_place: bool) -> Any:

@@ -52,9 +52,12 @@ from tt_cnn.builder.rearrange import RearrangeConfiguration, TtRearrange
 from tt_cnn.builder.slice import SliceConfiguration, TtSlice
 from tt_cnn.builder.torch_activations import activation_from_torch
 from tt_cnn.builder.weights import to_host_tensors
-from tt_cnn.models.picture import PictureConfiguration, TtPicture
+from tt_cnn.models.picture import PICTURE_CHANNELS, PictureConfiguration, TtPicture
 from tt_cnn.models.tt_model import weights_mapper
 from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d
+
+
+TILE = 32
 
 
 class LayerFactory:
@@ -71,8 +74,10 @@ class LayerFactory:
         """The model's input: images in planes to pixels."""
         size, settings = self._sized(name)
         grid = self.device.compute_with_storage_grid_size()
-        settings.setdefault("form", "hwc")
-        settings.setdefault("cores", _even_cores(self.batch_size * size[0] * size[1], grid))
+        pixels = self.batch_size * size[0] * size[1]
+        settings.setdefault("form", "pad" if pixels % TILE else "hwc")
+        lines = pixels // TILE if settings["form"] == "hwc" else self.batch_size * PICTURE_CHANNELS * size[0]
+        settings.setdefault("cores", _even_cores(lines, grid))
         return TtPicture(PictureConfiguration(*size, self.batch_size, **settings), self.device, name)
 
     def conv2d(
@@ -231,7 +236,7 @@ def _with(module: Any, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
     return module
 
 
-def _even_cores(pixels: int, grid: Any) -> Any:
-    """The most cores that the pixels can be dealt out to evenly."""
-    most = max(count for count in range(1, grid.x * grid.y + 1) if pixels % count == 0)
+def _even_cores(parts: int, grid: Any) -> Any:
+    """The most cores that so many parts can be dealt out to evenly."""
+    most = max(count for count in range(1, grid.x * grid.y + 1) if parts % count == 0)
     return ttnn.num_cores_to_corerangeset(most, ttnn.CoreCoord(grid.x, grid.y), True)

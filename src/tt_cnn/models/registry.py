@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -60,6 +61,10 @@ class ModelEntry:
     darknet: bool = False
     """Whether the reference defines its layers in the order of darknet's weights file."""
     aliases: tuple[str, ...] = ()
+    own_weights: bool = False
+    """Whether `reference()` comes with its weights; else seeded ones are put into it where no others are given."""
+    input_shape: tuple[int, ...] | None = None
+    """Of one batch, where the model takes something else than pictures of three channels."""
 
     @property
     def resolution(self) -> Resolution:
@@ -68,7 +73,9 @@ class ModelEntry:
     def example_input(
         self, *, batch_size: int = 1, resolution: Resolution | None = None, seed: int = 0
     ) -> torch.Tensor:
-        """Seeded pictures, (batch, 3, height, width), as the reference takes them."""
+        """Seeded pictures, (batch, 3, height, width), as the reference takes them; noise where it takes no pictures."""
+        if self.input_shape is not None:
+            return torch.randn(batch_size, *self.input_shape[1:], generator=torch.Generator().manual_seed(seed))
         return self.normalize(natural_images(batch_size, resolution or self.resolution, seed))
 
     def normalize(self, images: torch.Tensor) -> torch.Tensor:
@@ -87,6 +94,19 @@ def register(entry: ModelEntry) -> None:
             raise ValueError(f"there is a model {name!r} already ({_ENTRIES[name].title}); choose another name")
     for name in (entry.name, *entry.aliases):
         _ENTRIES[name] = entry
+
+
+@contextmanager
+def registered(entry: ModelEntry) -> Iterator[ModelEntry]:
+    """Known by its name for a while, in the place of a former one of that name."""
+    former = _ENTRIES.get(entry.name)
+    _ENTRIES[entry.name] = entry
+    try:
+        yield entry
+    finally:
+        _ENTRIES.pop(entry.name)
+        if former is not None:
+            _ENTRIES[entry.name] = former
 
 
 def list_models(task: Task | None = None) -> list[str]:
@@ -120,6 +140,8 @@ def create_reference(
     model = entry.reference(**options)
     if weights is not None:
         load_into(model, weights, entry.load_public, darknet=entry.darknet)
+        return model.eval()
+    if entry.own_weights and seed is None:
         return model.eval()
     initialize(model, entry.resolution, seed or 0, entry.normalize)
     return model.eval()

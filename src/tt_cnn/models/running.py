@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from tt_cnn import runtime, ttnn
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline
@@ -114,7 +115,7 @@ def running_model(
 
 
 def reference_outputs(reference: nn.Module, images: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What PyTorch gives for a batch, always as a tuple."""
+    """What PyTorch gives for a batch, always as a tuple: the tensors of lists and dictionaries in their order."""
     with torch.no_grad():
         outputs = reference(images)
-    return (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
+    return tuple(tree_leaves(outputs))

@@ -204,7 +204,7 @@ def global_average(low: Lowering, node: TorchNode, source: TorchNode) -> Value:
 @lowers("upsample_nearest2d", "upsample_bilinear2d")
 def upsample(low: Lowering, node: TorchNode) -> Value:
     source = node.arguments.get("input", node.arguments.get("self"))
-    batch, channels, height, width = source.shape
+    _, channels, height, width = source.shape
     *_, out_height, out_width = node.shape
     if node.arguments.get("align_corners"):
         raise Unsupported("align_corners=True, of which TT-NN has no form")
@@ -218,14 +218,14 @@ def upsample(low: Lowering, node: TorchNode) -> Value:
         raise Unsupported("a scale factor that is not the quotient of the sizes")
     keyword = "" if mode == "nearest" else ', mode="bilinear"'
     module = Code(f"nn.Upsample(scale_factor={_short(scale)}{keyword})")
-    made = Value(image_form(node.shape), (batch, out_height, out_width, channels), tiles=False, node=node)  # type: ignore[arg-type]
     return low.emit(
         node,
         "upsample",
         [low.image(node, low.value(source))],
-        made,
+        _image(node),
         (low.module(node, nn.Upsample) or module,),
-        settings={"input_size": (height, width), "channels": channels},
+        settings={"input_size": (height, width), "channels": channels, "output_layout": Code("ttnn.TILE_LAYOUT")},
+        frees="deallocate_input",
     )
 
 

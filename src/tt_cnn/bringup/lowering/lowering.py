@@ -172,6 +172,7 @@ class Lowering:
             if not isinstance(value, Value):
                 raise Unsupported(f"the output {node.name} does not depend on the input")
             self.program.outputs.append(value)
+        choose_layouts(self.program)
         free_inputs(self.program)
         return self.program
 
@@ -255,3 +256,22 @@ def free_inputs(program: Program) -> None:
                 shared = any(output.owner is first.owner for output in statement.outputs)
                 if not shared:
                     statement.layer.settings[statement.frees] = True
+
+
+TAKE_ROWS = frozenset("conv2d conv_transpose2d max_pool2d avg_pool2d upsample rearrange slice concat".split())
+"""Layers that read rows as well as tiles."""
+
+
+def choose_layouts(program: Program) -> None:
+    """Pools and upsamplings give tiles where somebody reads them who needs tiles."""
+    readers: dict[Value, list[Statement]] = {}
+    for statement in program.statements:
+        for value in statement.inputs:
+            readers.setdefault(value.owner, []).append(statement)
+    for statement in program.statements:
+        if statement.layer.method in ("max_pool2d", "avg_pool2d"):
+            read_by = [reader.layer.method for value in statement.outputs for reader in readers.get(value.owner, [])]
+            if any(method not in TAKE_ROWS for method in read_by):
+                statement.layer.settings["output_layout"] = Code("ttnn.TILE_LAYOUT")
+                for value in statement.outputs:
+                    value.tiles = True

@@ -1,0 +1,40 @@
+"""`tt/config.py`: the table of settings by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tt_cnn import ttnn
+from tt_cnn.bringup.lowering.program import Code, Program
+from tt_cnn.builder.overrides import LayerSettings
+from tt_cnn.optimizer.python_form import python_module
+
+_NAMES = {"ttnn.L1_MEMORY_CONFIG": ttnn.L1_MEMORY_CONFIG, "ttnn.TILE_LAYOUT": ttnn.TILE_LAYOUT}
+
+
+def settings_of(program: Program) -> dict[str, dict[str, Any]]:
+    """What the lowering decided, by layer."""
+    return {
+        layer.name: {key: _value(value) for key, value in layer.settings.items()}
+        for layer in program.layers()
+        if layer.settings
+    }
+
+
+def _value(value: Any) -> Any:
+    return _NAMES[value.text] if isinstance(value, Code) else value
+
+
+def with_changes(
+    table: Mapping[str, LayerSettings], changes: Mapping[str, LayerSettings]
+) -> dict[str, dict[str, Any]]:
+    """The table with settings of some layers changed."""
+    merged = {name: dict(own) for name, own in table.items()}
+    for name, own in changes.items():
+        merged.setdefault(name, {}).update(own)
+    return merged
+
+
+def config_code(table: Mapping[str, LayerSettings], title: str) -> str:
+    return python_module(table, title, {})

@@ -1,0 +1,169 @@
+"""Making a model fit: for each call that the card refuses, room is made by the remedy that costs least.
+
+All is planned and nothing computed. Every change is kept with the refusal that it answers, so that the user sees all
+misfits of the model at once, with what was done about each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tt_cnn import ttnn
+from tt_cnn.bringup.lowering.program import Program, Statement, Value
+from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.overrides import Assignment, LayerSettings
+from tt_cnn.builder.sharding import (
+    BlockShardedStrategyConfiguration,
+    HeightShardedStrategyConfiguration,
+    WidthShardedStrategyConfiguration,
+)
+from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
+
+DRAM = ttnn.DRAM_MEMORY_CONFIG
+MOST_TRIES = 400
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A refusal, and what was done about it."""
+
+    layer: str
+    reason: str
+    changes: Mapping[str, LayerSettings]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    assignment: Assignment
+    prediction: Prediction | Refusal
+    misfits: tuple[Misfit, ...]
+
+
+def fit(predictor: Predictor, program: Program, start: Assignment | None = None) -> Fitted:
+    """Settings that the card takes, found refusal by refusal."""
+    assignment = start or Assignment()
+    misfits: list[Misfit] = []
+    remedies: dict[str, Iterator[dict[str, LayerSettings]]] = {}
+    lives = _Lives(program)
+    prediction = predictor.predict(assignment)
+    for _ in range(MOST_TRIES):
+        if not isinstance(prediction, Refusal) or prediction.layer not in predictor.configurations:
+            break
+        layer = prediction.layer
+        if layer not in remedies:
+            remedies[layer] = _remedies(layer, prediction.reason, predictor.configurations, lives)
+        changes = next(remedies[layer], None)
+        if changes is None:
+            break
+        if not _new(changes, assignment, predictor.configurations):
+            continue
+        tried = assignment.with_all(changes)
+        found = predictor.predict(tried)
+        if isinstance(found, Refusal) and found.layer == layer and _alone(changes):
+            continue  # did not help by itself: the next remedy is tried in its place
+        misfits.append(Misfit(layer, prediction.reason, changes))
+        assignment, prediction = tried, found
+    return Fitted(assignment, prediction, tuple(misfits))
+
+
+def _alone(changes: Mapping[str, LayerSettings]) -> bool:
+    """Changes of the layer's own shards replace each other; memory that is freed stays free."""
+    return all("sharding_strategy" in own for own in changes.values())
+
+
+class _Lives:
+    """When tensors are alive, by the layers that make and read them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.place = {statement.layer.name: index for index, statement in enumerate(program.statements)}
+        self.maker: dict[Value, Statement] = {}
+        for statement in program.statements:
+            for value in statement.outputs:
+                self.maker[value.owner] = statement
+        self.last = program.uses()
+
+    def inputs(self, layer: str) -> list[str]:
+        """The layers that made what the layer reads."""
+        statement = self.program.statements[self.place[layer]]
+        found = [self.maker.get(value.owner) for value in statement.inputs]
+        return [each.layer.name for each in found if each is not None]
+
+    def waiting(self, layer: str) -> list[str]:
+        """The layers whose outputs lie in memory while this one runs, and that it does not read; longest first."""
+        here = self.place[layer]
+        own = set(self.inputs(layer))
+        found = []
+        for value, statement in self.maker.items():
+            made = self.place[statement.layer.name]
+            until = self.last.get(value, made)
+            if made < here < until and statement.layer.name not in own:
+                found.append((until - made, statement.layer.name))
+        return [name for _, name in sorted(found, reverse=True)]
+
+
+def _remedies(
+    layer: str, reason: str, configurations: Mapping[str, Configuration], lives: _Lives
+) -> Iterator[dict[str, LayerSettings]]:
+    """What makes room for a layer, or lets it run otherwise; the cheap ones first."""
+    configuration = configurations[layer]
+    if "L1_SMALL" in reason:
+        for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
+            if _has(configuration, name):
+                yield {layer: {name: True}}
+    for waiting in lives.waiting(layer):
+        yield from _out(waiting, configurations)
+    if isinstance(configuration, ConvolutionConfiguration):
+        for strategy in _strategies(configuration):
+            yield {layer: {"sharding_strategy": strategy}}
+    for before in lives.inputs(layer):
+        yield from _out(before, configurations)
+    yield from _out(layer, configurations)
+    if isinstance(configuration, ConvolutionConfiguration):
+        yield {layer: {"enable_weights_double_buffer": False, "output_dtype": ttnn.bfloat8_b}}
+        yield {layer: {"weights_dtype": ttnn.bfloat8_b}}
+    for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
+        if _has(configuration, name):
+            yield {layer: {name: True}}
+
+
+def _strategies(configuration: ConvolutionConfiguration) -> Iterator[Any]:
+    small = configuration.batch_size * configuration.output_size[0] * configuration.output_size[1]
+    for kind in (HeightShardedStrategyConfiguration, BlockShardedStrategyConfiguration):
+        for block in (0, 256, 64, 32):
+            if block < small:
+                yield kind(reshard_if_not_optimal=True, act_block_h_override=block)
+    yield WidthShardedStrategyConfiguration(reshard_if_not_optimal=True)
+
+
+def _out(layer: str, configurations: Mapping[str, Configuration]) -> Iterator[dict[str, LayerSettings]]:
+    """The layer's output in DRAM."""
+    configuration = configurations.get(layer)
+    if configuration is None:
+        return
+    if isinstance(configuration, ConvolutionConfiguration):
+        yield {layer: {"output_memory_config": DRAM}}
+    elif _has(configuration, "place"):
+        yield {layer: {"place": "dram"}}
+    elif _has(configuration, "memory_config"):
+        changes: dict[str, Any] = {"memory_config": DRAM}
+        if _has(configuration, "in_place"):
+            changes["in_place"] = False
+        yield {layer: changes}
+
+
+def _has(configuration: Configuration, name: str) -> bool:
+    return any(each.name == name for each in fields(configuration))  # type: ignore[arg-type]
+
+
+def _new(
+    changes: Mapping[str, LayerSettings], assignment: Assignment, configurations: Mapping[str, Configuration]
+) -> bool:
+    def current(name: str, field: str) -> Any:
+        own = assignment.get(name, {})
+        return own[field] if field in own else getattr(configurations[name], field)
+
+    return any(current(name, key) != value for name, own in changes.items() for key, value in own.items())
