@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,24 +17,36 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from tt_cnn.bringup.accuracy import RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
+from tt_cnn.bringup.accuracy import MIN_PCC, RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
 from tt_cnn.bringup.codegen.config_file import config_code, settings_of, with_changes
 from tt_cnn.bringup.codegen.files import Facts, common_code, demo_code, entry_code, readme, reference_code, test_code
 from tt_cnn.bringup.codegen.model_file import model_class, model_code, takes_pictures
 from tt_cnn.bringup.codegen.points import points_code, points_of
+from tt_cnn.bringup.comparison import Point, compare_points
 from tt_cnn.bringup.fitting import Fitted, fit
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
 from tt_cnn.bringup.torch_graph import TorchGraph, export_graph
-from tt_cnn.builder.overrides import Assignment, LayerSettings
-from tt_cnn.models.registry import ModelEntry, registered
+from tt_cnn.builder.overrides import Assignment
+from tt_cnn.models.registry import ModelEntry, create_tt, registered
+from tt_cnn.models.running import opened_card
+from tt_cnn.optimizer.findings import find_in_model
+from tt_cnn.optimizer.judging import Judging
 from tt_cnn.optimizer.prediction import Prediction, Refusal, planned_network
+from tt_cnn.optimizer.result import OptimizationResult
+from tt_cnn.optimizer.rounds import Watcher
+from tt_cnn.optimizer.run import optimize
+from tt_cnn.optimizer.steps.base import STEPS
+from tt_cnn.reports.profile import profile_model
+from tt_cnn.reports.profile_folder import write_folder
+from tt_cnn.reports.records import Profile
+from tt_cnn.testing.layer_report import LayerReport
 
 L1_SMALL_SIZE = 32768
 CONFIG = "tt/config.py"
-
-Say = Callable[[str], None]
+OPTIMIZER_STEPS = tuple(name for name in STEPS if name not in ("batch", "devices", "pipeline"))
+"""Those that change settings of layers; how the model is run is chosen by whoever runs it."""
 
 
 class DoesNotComeUp(ValueError):
@@ -94,6 +106,9 @@ class BringUp:
         self.table = settings_of(self.program)
         return self.program
 
+    def describe(self) -> None:
+        """The model's card, its graph and the inventory of its ops, as files and as parts of the README."""
+
     def fit(self) -> Fitted:
         """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
         assert self.model is not None and self.program is not None
@@ -115,10 +130,66 @@ class BringUp:
 
     def _fitted(self, entry: ModelEntry, rung: Arithmetic) -> Fitted:
         assert self.program is not None
-        with planned_network(
-            entry.name, self.card, batch_size=entry.batch_sizes[0], reference=self.model
-        ) as network:
+        with planned_network(entry.name, self.card, batch_size=entry.batch_sizes[0], reference=self.model) as network:
             return fit(network, self.program, arithmetic_settings(rung, network.configurations))
+
+    def compare(self) -> tuple[LayerReport, dict[str, Point]]:
+        """Every layer beside torch, in a run of the whole model."""
+        assert self.model is not None and self.program is not None
+        points = points_of(self.program)
+        with self.entry() as entry, opened_card(entry, card=self.card, executor="plain") as device:
+            model = create_tt(entry.name, device, self.model, batch_size=entry.batch_sizes[0])
+            return compare_points(self.model, model, example(self.input_shape, seed=7), points), points
+
+    def optimize(self, seconds: float, watcher: Watcher | None = None) -> OptimizationResult:
+        """The optimiser's settings, under its guard; what was found becomes the model's."""
+        assert self.model is not None
+        with self.entry() as entry:
+            judging = Judging(
+                entry,
+                self.card,
+                entry.resolution,
+                "tuned",
+                entry.batch_sizes[0],
+                MIN_PCC,
+                given=self.model,
+            )
+            with judging.guard(None) as guard:
+                result = optimize(
+                    entry.name,
+                    card=self.card,
+                    budget_seconds=seconds,
+                    steps=OPTIMIZER_STEPS,
+                    batch_size=entry.batch_sizes[0],
+                    guard=guard,
+                    watcher=watcher,
+                    reference=self.model,
+                )
+        if result.verification.accurate:
+            self.table = with_changes(self.table, result.after.assignment)
+            self.prediction = result.after.prediction
+            self._measure_again()
+        return result
+
+    def _measure_again(self) -> None:
+        assert self.model is not None and self.accuracy is not None
+        with self.entry() as entry:
+            images = example(self.input_shape, seed=7)
+            self.accuracy = measure(entry, self.model, images, self.card, Assignment(), self.accuracy.bfloat16)
+
+    def profile(self) -> Profile:
+        """Predicted times of the whole model; its files go into the folder."""
+        with self.entry() as entry:
+            batch = entry.batch_sizes[0]
+            executor = "plain" if self.facts.fallbacks else "trace+2cq"
+            made = profile_model(entry.name, card=self.card, executor=executor, batch_size=batch)
+            with planned_network(entry.name, self.card, batch_size=batch, reference=self.model) as network:
+                made = find_in_model(network, made)
+        with tempfile.TemporaryDirectory() as place:
+            write_folder(made, Path(place))
+            for file in sorted(Path(place).iterdir()):
+                self.extra_files[f"profile/{file.name}"] = file.read_bytes()
+        return made
 
     # -- files
 
@@ -215,10 +286,6 @@ class BringUp:
                     yield made
         finally:
             shutil.rmtree(place, ignore_errors=True)
-
-    def change(self, changes: Mapping[str, LayerSettings]) -> None:
-        """Settings that the optimiser found."""
-        self.table = with_changes(self.table, Assignment(changes))
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

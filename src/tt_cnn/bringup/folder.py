@@ -59,6 +59,25 @@ class GeneratedFolder:
                 found.append(name)
         return found
 
+    def check_untouched(self, names: list[str] | None = None, overwrite: bool = False) -> None:
+        """Before the work begins: whether what will be written over is as bringup wrote it.
+
+        Without a record of what was written, anything in the folder is the user's.
+        """
+        if overwrite or not self.path.is_dir():
+            return
+        known = self.record
+        present = {
+            str(file.relative_to(self.path)): file
+            for file in self.path.rglob("*")
+            if file.is_file() and "__pycache__" not in file.parts and file.name != RECORD
+        }
+        if names is None:
+            names = list(known) or list(present)
+        edited = [name for name in names if name in present and known.get(name) != _digest(present[name].read_bytes())]
+        if edited:
+            raise Edited(self.path, sorted(edited))
+
     def check(self, files: Mapping[str, bytes], overwrite: bool = False) -> None:
         edited = [] if overwrite else self.edited(files)
         if edited:

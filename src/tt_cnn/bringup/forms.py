@@ -78,7 +78,10 @@ class Form:
     def merged(self) -> Form:
         """Neighbours in memory that are neighbours in the same torch dimension as one run."""
         follows = {
-            first: second for dim in self.dims for first, second in zip(dim, dim[1:], strict=False) if second == first + 1
+            first: second
+            for dim in self.dims
+            for first, second in zip(dim, dim[1:], strict=False)
+            if second == first + 1
         }
         joined: list[list[int]] = []
         for run in range(len(self.runs)):

@@ -15,9 +15,9 @@ from tt_cnn.bringup.activations import activation_of
 from tt_cnn.bringup.torch_graph import Parameter, TorchGraph, TorchNode
 
 _NOTHING = frozenset(
-    "dropout feature_dropout alpha_dropout contiguous clone alias detach lift_fresh_copy lift_fresh".split()
+    ["dropout", "feature_dropout", "alpha_dropout", "contiguous", "clone", "alias", "detach", "lift_fresh_copy", "lift_fresh"]
 )
-_SAME_IF_EQUAL = frozenset("to _to_copy type_as expand expand_as slice view reshape permute flatten float".split())
+_SAME_IF_EQUAL = frozenset(["to", "_to_copy", "type_as", "expand", "expand_as", "slice", "view", "reshape", "permute", "flatten", "float"])
 
 
 def prepare(graph: TorchGraph) -> TorchGraph:
@@ -111,7 +111,7 @@ def _scores(node: Any) -> tuple[TorchNode, TorchNode, float, list[Any]] | None:
         if node.op == "add":
             one, other = node.arguments["self"], node.arguments["other"]
             inner = next((x for x in (one, other) if isinstance(x, TorchNode) and _leads_to_product(x)), None)
-            if inner is None or biases and node.op != "add":
+            if inner is None or (biases and node.op != "add"):
                 return None
             biases.append(other if inner is one else one)
             node = inner
@@ -183,7 +183,9 @@ def fold_batch_norms(graph: TorchGraph) -> None:
 def _is_module(node: TorchNode, graph: TorchGraph, kind: str) -> bool:
     """Whether the op is a torch module's own, and not a call of the functional form."""
     module = dict(graph.model.named_modules()).get(node.call.path)
-    return module is not None and kind in type(module).__mro__[0].__name__ + "".join(c.__name__ for c in type(module).__mro__)
+    return module is not None and kind in type(module).__mro__[0].__name__ + "".join(
+        c.__name__ for c in type(module).__mro__
+    )
 
 
 def fold_padding(graph: TorchGraph) -> None:
@@ -208,7 +210,7 @@ def fold_padding(graph: TorchGraph) -> None:
         graph.drop(node)
 
 
-_WITH_ACTIVATION = frozenset("conv2d conv_transpose2d linear add batch_norm".split())
+_WITH_ACTIVATION = frozenset(["conv2d", "conv_transpose2d", "linear", "add", "batch_norm"])
 
 
 def fuse_activations(graph: TorchGraph) -> None:

@@ -250,8 +250,7 @@ class _Reader:
 
 
 VIEWS = frozenset(
-    "view reshape flatten unflatten squeeze unsqueeze permute transpose t select slice expand chunk split "
-    "unbind narrow getitem".split()
+    ["view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "select", "slice", "expand", "chunk", "split", "unbind", "narrow", "getitem"]
 )
 """Ops whose result shares the memory of their input, in torch."""
 

@@ -26,7 +26,9 @@ class RearrangeConfiguration(Configuration):
 
     pairs = ("shape", "order", "output_shape")
     rules = (
-        Rule("order", lambda c: sorted(c.order) == list(range(len(c.shape))), "a permutation of the shape's dimensions"),
+        Rule(
+            "order", lambda c: sorted(c.order) == list(range(len(c.shape))), "a permutation of the shape's dimensions"
+        ),
         Rule("output_shape", lambda c: prod(c.output_shape) == prod(c.shape), "a view of as many values as the shape"),
         instance("memory_config", None, ttnn.MemoryConfig),
         *flags("deallocate_input"),

@@ -10,6 +10,7 @@ import typer
 
 from tt_cnn.cli import (
     bench,
+    bringup,
     conformance,
     demo,
     devices,
@@ -43,6 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("bench")(bench.bench)
+app.command("bringup")(bringup.bringup)
 app.command("conformance")(conformance.conformance)
 app.command("demo")(demo.demo)
 app.command("devices")(devices.devices)

@@ -101,9 +101,7 @@ class BroughtUpTensorModel(BroughtUpModel):
         return self.input_shape.to_host(images, self.input_mapper)
 
 
-def settings_for(
-    layers: Mapping[str, Mapping[str, Any]], precision: Precision
-) -> Mapping[str, Mapping[str, Any]]:
+def settings_for(layers: Mapping[str, Mapping[str, Any]], precision: Precision) -> Mapping[str, Mapping[str, Any]]:
     """The table as it is, or without its data formats."""
     if precision == "tuned":
         return layers

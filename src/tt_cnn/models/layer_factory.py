@@ -56,7 +56,6 @@ from tt_cnn.models.picture import PICTURE_CHANNELS, PictureConfiguration, TtPict
 from tt_cnn.models.tt_model import weights_mapper
 from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d
 
-
 TILE = 32
 
 

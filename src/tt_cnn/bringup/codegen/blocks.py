@@ -118,9 +118,7 @@ class Flow:
         owner = value.owner
         if any(owner is each.owner for each in self.program.inputs):
             return True
-        return any(
-            max(places) > place for tensor, places in self.read.items() if tensor.owner is owner
-        )
+        return any(max(places) > place for tensor, places in self.read.items() if tensor.owner is owner)
 
 
 def _statements(item: Block | Statement) -> Sequence[Statement]:

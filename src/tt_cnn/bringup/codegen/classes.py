@@ -59,9 +59,7 @@ class ClassWriter:
             alike = [each for each in self.classes if each.torch_class == block.call.qualified]
             found = next((each for each in alike if each.body == (*init, "--", *call)), None)
             if found is None:
-                found = GeneratedClass(
-                    self._free_name(f"Tt{kind}"), block.call.qualified, init, call, parameters
-                )
+                found = GeneratedClass(self._free_name(f"Tt{kind}"), block.call.qualified, init, call, parameters)
                 self.classes.append(found)
             self.made[block] = found
         return self.made[block]
@@ -174,7 +172,11 @@ class BlockWriter:
         groups: list[list[Item]] = []
         for item in run:
             same = groups and isinstance(item, Block) and isinstance(groups[-1][-1], Block)
-            if same and self._class(groups[-1][-1]) == self._class(item) and _follow(self._index(groups[-1][-1]), self._index(item)):
+            if (
+                same
+                and self._class(groups[-1][-1]) == self._class(item)
+                and _follow(self._index(groups[-1][-1]), self._index(item))
+            ):
                 groups[-1].append(item)
             else:
                 groups.append([item])

@@ -26,9 +26,7 @@ def _value(value: Any) -> Any:
     return _NAMES[value.text] if isinstance(value, Code) else value
 
 
-def with_changes(
-    table: Mapping[str, LayerSettings], changes: Mapping[str, LayerSettings]
-) -> dict[str, dict[str, Any]]:
+def with_changes(table: Mapping[str, LayerSettings], changes: Mapping[str, LayerSettings]) -> dict[str, dict[str, Any]]:
     """The table with settings of some layers changed."""
     merged = {name: dict(own) for name, own in table.items()}
     for name, own in changes.items():

@@ -14,11 +14,10 @@ from tt_cnn.bringup.lowering.program import Code, OnCard, Ref
 from tt_cnn.bringup.torch_graph import Parameter, TorchNode
 
 _METHODS = frozenset(
-    "view reshape permute transpose unsqueeze squeeze flatten expand contiguous mul add sub div select softmax "
-    "sigmoid exp chunk".split()
+    ["view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "flatten", "expand", "contiguous", "mul", "add", "sub", "div", "select", "softmax", "sigmoid", "exp", "chunk"]
 )
 """Ops that torch has as methods with the same arguments."""
-_NOT_SAID = frozenset("device layout pin_memory memory_format requires_grad implicit".split())
+_NOT_SAID = frozenset(["device", "layout", "pin_memory", "memory_format", "requires_grad", "implicit"])
 MOST_NUMBERS = 64
 """Of a constant that is written into the code."""
 
@@ -119,7 +118,7 @@ class Expressions:
             for a in schema.arguments
             if a.kwarg_only and a.name not in _NOT_SAID and arguments.get(a.name) is not None
         ]
-        return f"torch.ops.{str(overload)}({', '.join([*positional, *named])})"
+        return f"torch.ops.{overload!s}({', '.join([*positional, *named])})"
 
     def host_function(self, node: TorchNode, inputs: tuple[TorchNode, ...]) -> str:
         """A lambda from tensors as the card has them to the result as the card is to have it."""

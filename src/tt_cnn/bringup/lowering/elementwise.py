@@ -32,7 +32,14 @@ UNARY = {
     "atan": "atan",
 }
 """torch's name and TT-NN's."""
-BINARY = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "maximum": "maximum", "minimum": "minimum"}
+BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "maximum": "maximum",
+    "minimum": "minimum",
+}
 
 
 @lowers(*UNARY)
@@ -57,11 +64,15 @@ def activation(low: Lowering, node: TorchNode) -> Value:
 def _clamp(low: Lowering, node: TorchNode, x: Value) -> Value:
     least = node.arguments.get("min_val", node.arguments.get("min"))
     most = node.arguments.get("max_val", node.arguments.get("max"))
-    if node.op not in ("clamp", "hardtanh", "clamp_min") or not all(isinstance(b, (int, float, type(None))) for b in (least, most)):
+    if node.op not in ("clamp", "hardtanh", "clamp_min") or not all(
+        isinstance(b, (int, float, type(None))) for b in (least, most)
+    ):
         raise Unsupported(f"{node.op} of these arguments")
     made = Value(x.form, x.shape, node=node)
     bounds = {key: bound for key, bound in (("min", least), ("max", most)) if bound is not None}
-    return low.emit(node, "function", [x], made, ("clamp",), {k: float(v) for k, v in bounds.items()}, frees="deallocate_input")
+    return low.emit(
+        node, "function", [x], made, ("clamp",), {k: float(v) for k, v in bounds.items()}, frees="deallocate_input"
+    )
 
 
 @lowers("pow")
@@ -220,5 +231,11 @@ def reduction(low: Lowering, node: TorchNode) -> Value:
     made = Value(form, result, node=node)
     axis: Any = axes[0] if len(axes) == 1 else axes
     return low.emit(
-        node, "function", [seen], made, (names.get(node.op, node.op),), {"dim": axis, "keepdim": True}, frees="deallocate_input"
+        node,
+        "function",
+        [seen],
+        made,
+        (names.get(node.op, node.op),),
+        {"dim": axis, "keepdim": True},
+        frees="deallocate_input",
     )

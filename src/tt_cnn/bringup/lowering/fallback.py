@@ -14,7 +14,9 @@ from tt_cnn.bringup.torch_graph import TorchNode
 def fallback(low: Lowering, node: TorchNode) -> Value:
     """One output; inputs in torch's own order or as images."""
     if node.shape and isinstance(node.shape[0], tuple):
-        raise Unsupported(f"{node.target} at {node.line or node.name}: several outputs, and {node.fused.get('fallback')}")
+        raise Unsupported(
+            f"{node.target} at {node.line or node.name}: several outputs, and {node.fused.get('fallback')}"
+        )
     inputs = list(dict.fromkeys(source for source in node.inputs() if isinstance(low.values[source], Value)))
     values = []
     for source in inputs:

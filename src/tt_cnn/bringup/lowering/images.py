@@ -124,7 +124,11 @@ def _window(node: TorchNode, kind: str) -> str:
     kernel = _short(own["kernel_size"])
     stride = _short(own["stride"]) if own.get("stride") else kernel
     padding = _short(own["padding"])
-    parts = [kernel, *([f"stride={stride}"] if stride != kernel else []), *([f"padding={padding}"] if padding != "0" else [])]
+    parts = [
+        kernel,
+        *([f"stride={stride}"] if stride != kernel else []),
+        *([f"padding={padding}"] if padding != "0" else []),
+    ]
     if own.get("dilation", [1, 1]) not in ([1, 1], [1]):
         parts.append(f"dilation={_short(own['dilation'])}")
     if own.get("ceil_mode"):
@@ -248,9 +252,7 @@ def group_norm(low: Lowering, node: TorchNode) -> Value:
     if norm is None or len(node.shape) != 4:
         raise Unsupported("F.group_norm outside of nn.GroupNorm, or of what is no image")
     x = low.image(node, low.value(node.arguments["input"]))
-    return low.emit(
-        node, "group_norm", [x], _image(node), (norm,), settings={"input_size": tuple(node.shape[-2:])}
-    )
+    return low.emit(node, "group_norm", [x], _image(node), (norm,), settings={"input_size": tuple(node.shape[-2:])})
 
 
 @lowers("prelu")

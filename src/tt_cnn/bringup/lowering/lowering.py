@@ -133,7 +133,13 @@ class Lowering:
         rows = flat(form)
         made = Value(form, rows, tiles=False)
         return self.emit(
-            node, "rearrange", [value], made, (shape, places, rows), name=f"{plain(node)}_input", frees="deallocate_input"
+            node,
+            "rearrange",
+            [value],
+            made,
+            (shape, places, rows),
+            name=f"{plain(node)}_input",
+            frees="deallocate_input",
         )
 
     def seen(self, node: TorchNode, value: Value, shape: Shape) -> Value:
@@ -258,7 +264,7 @@ def free_inputs(program: Program) -> None:
                     statement.layer.settings[statement.frees] = True
 
 
-TAKE_ROWS = frozenset("conv2d conv_transpose2d max_pool2d avg_pool2d upsample rearrange slice concat".split())
+TAKE_ROWS = frozenset(["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "upsample", "rearrange", "slice", "concat"])
 """Layers that read rows as well as tiles."""
 
 

@@ -60,9 +60,7 @@ def layer_norm(low: Lowering, node: TorchNode) -> Value:
         raise Unsupported("a layer norm over more than the last dimension")
     rows = low.rows(node, x, _row_order(x.form))
     made = Value(rows.form, rows.shape, node=node)
-    return low.emit(
-        node, "layer_norm", [rows], made, (module or _functional_norm(node),), frees="deallocate_input"
-    )
+    return low.emit(node, "layer_norm", [rows], made, (module or _functional_norm(node),), frees="deallocate_input")
 
 
 def _functional_norm(node: TorchNode) -> Any:

@@ -19,7 +19,18 @@ def _with_form(value: Value, form: Form) -> Value:
     return Value(form, value.shape, value.tiles, memory=value)
 
 
-@lowers("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "_unsafe_view", "unflatten", "view_as", "reshape_as")
+@lowers(
+    "view",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "squeeze",
+    "unsqueeze",
+    "_unsafe_view",
+    "unflatten",
+    "view_as",
+    "reshape_as",
+)
 def view(low: Lowering, node: TorchNode) -> Value:
     value = low.value(node.arguments["self"])
     shape: Shape = node.shape  # type: ignore[assignment]
@@ -303,7 +314,14 @@ def roll(low: Lowering, node: TorchNode) -> Value:
         axis = order.index(dim % len(order)) + extra
         made = Value(value.form, shape, tiles=False)
         x = low.emit(
-            node, "function", [x], made, ("roll",), settings={"in_rows": True}, call=f"{{0}}, {amount}, {axis}", name="roll"
+            node,
+            "function",
+            [x],
+            made,
+            ("roll",),
+            settings={"in_rows": True},
+            call=f"{{0}}, {amount}, {axis}",
+            name="roll",
         )
     return x
 

@@ -1,0 +1,232 @@
+"""`tt-cnn bringup`: from somebody's nn.Module to a folder of TT-CNN code that is tuned and tested."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.model_options import Card
+
+if TYPE_CHECKING:
+    from tt_cnn.bringup.bring_up import BringUp
+    from tt_cnn.bringup.folder import GeneratedFolder
+    from tt_cnn.reports.records import Profile
+
+TESTS_FAILED = 1
+_MOST_MISFITS = 12
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="What makes the model: path/to/file.py:factory or package.module:factory, without arguments.",
+    ),
+]
+Input = Annotated[
+    list[str], typer.Option("--input", metavar="NxCxHxW", help="The shape of the model's input, the batch first.")
+]
+WeightsFile = Annotated[
+    Path | None,
+    typer.Option("--weights", metavar="FILE", help="A checkpoint: .safetensors, .pt or .pth. [default: the factory's]"),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="DIR", help="[default: out/bringup/NAME, a package of that name]"),
+]
+BudgetOption = Annotated[
+    str, typer.Option("--budget", metavar="TIME", help="How long the optimiser searches: 20s, 2m; 0 leaves it out.")
+]
+Update = Annotated[
+    bool, typer.Option("--update", help="Write tt/config.py anew and leave all other files as they are.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that were edited, too.")]
+NoTests = Annotated[bool, typer.Option("--no-tests", help="Do not run the tests of the folder at the end.")]
+
+
+def bringup(
+    model: Model,
+    inputs: Input,
+    weights: WeightsFile = None,
+    card: Card = None,
+    folder: Folder = None,
+    budget: BudgetOption = "20s",
+    update: Update = False,
+    overwrite: Overwrite = False,
+    no_tests: NoTests = False,
+) -> None:
+    """Bring a PyTorch model up on a card: lowered, fitted, compared, tuned, and written as code that you can go on with.
+
+    \b
+    tt-cnn bringup net.py:Net --input 1x3x224x224
+    tt-cnn bringup net.py:create --input 1x3x480x640 --weights net.safetensors --budget 2m
+    tt-cnn bringup torchvision.models:resnet50 --input 16x3x224x224 --card p150 -o brought_up/resnet50
+    tt-cnn bringup net.py:Net --input 1x3x224x224 --update      only tt/config.py, after you edited the rest
+
+    The folder has the model's card, its graph, an inventory of its ops, the code, tests that pass, a demo and a profile.
+    Nothing that you edited is written over. Times are predicted.
+    """
+    from tt_cnn.bringup.bring_up import CONFIG, BringUp
+    from tt_cnn.bringup.folder import GeneratedFolder
+    from tt_cnn.bringup.source import input_shape, model_source
+    from tt_cnn.cli.optimize import seconds_of
+    from tt_cnn.virtual.devices.opening import option
+
+    shapes = [input_shape(each) for each in inputs]
+    if len(shapes) != 1:
+        raise ValueError(f"--input was given {len(shapes)} times; models of one input are brought up so far")
+    seconds = seconds_of(budget)
+    work = BringUp(model_source(model), shapes[0], option("card", card))
+    target = GeneratedFolder(folder or Path("out/bringup") / work.name)
+    target.check_untouched([CONFIG] if update else None, overwrite)
+    work.name = target.path.name
+    _run(work, weights, seconds)
+    profile = _profiled(work)
+    figures = _figures(work, profile)
+    if update:
+        target.write({CONFIG: work.config_text().encode()}, overwrite)
+    else:
+        work.write(target, figures, overwrite)
+    _show(work, target, profile, figures)
+    if not no_tests and not _tests_pass(target):
+        raise typer.Exit(TESTS_FAILED)
+
+
+def _run(work: BringUp, weights: Path | None, seconds: float) -> None:
+    from tt_cnn.bringup.comparison import explain
+
+    with _stage(work, "load", "loading the model"):
+        work.load(weights)
+    with _stage(work, "export", "exporting its graph"):
+        work.export()
+    with _stage(work, "lower", "lowering it to layers"):
+        work.lower()
+        work.describe()
+    with _stage(work, "fit", f"fitting it into {work.card}, and comparing outputs with PyTorch"):
+        work.fit()
+    with _stage(work, "compare", "comparing each layer with PyTorch"):
+        report, points = work.compare()
+        work.sections["Layers beside PyTorch"] = f"```\n{report}\n```\n\n{explain(report, points)}"
+    if seconds > 0:
+        with _stage(work, "optimize", f"optimising for {seconds:g} s"):
+            _optimize(work, seconds)
+
+
+def _optimize(work: BringUp, seconds: float) -> None:
+    from tt_cnn.cli.optimize_display import Display
+
+    with Display(errors) as display:
+        result = work.optimize(seconds, display)
+    before, after = result.before.prediction.device_ns, result.after.prediction.device_ns
+    work.sections["Tuning"] = (
+        f"`tt-cnn optimize` for {seconds:g} s: {before / 1e3:.0f} µs to {after / 1e3:.0f} µs on the device (predicted), "
+        f"{len(result.journal.attempts)} attempts, {len(result.journal.kept)} kept."
+    )
+
+
+def _profiled(work: BringUp) -> Profile | None:
+    """None where parts of the model run in torch: a plan knows nothing of them."""
+    if work.facts.fallbacks:
+        work.sections["Profile"] = "Parts of the model run in torch on the host; no profile was made."
+        return None
+    with _stage(work, "profile", "profiling it"):
+        return work.profile()
+
+
+@contextmanager
+def _stage(work: BringUp, name: str, words: str) -> Iterator[None]:
+    """A line when it begins, and how long it took when it ends."""
+    errors.print(f"{words} ...", markup=False, highlight=False)
+    with work.timed(name):
+        yield
+    errors.print(f"  {work.seconds[name]:.1f} s", markup=False, highlight=False)
+
+
+def _figures(work: BringUp, profile: Profile | None) -> dict[str, Any]:
+    from tt_cnn.reports.records import between
+
+    assert work.accuracy is not None and work.arithmetic is not None and work.program is not None
+    figures: dict[str, Any] = {}
+    for name, value in work.accuracy.pcc.items():
+        figures[f"PCC of {name}"] = f"{value:.5f} (PyTorch in bfloat16: {work.accuracy.bfloat16[name]:.5f})"
+    figures["arithmetic to begin with"] = work.arithmetic.name
+    if profile is not None:
+        figures["on the device, predicted"] = (
+            f"{profile.device_ns / 1e3:.0f} µs, {profile.device_fps:.0f} fps{between(profile.device_fps_band)}"
+        )
+        figures["end to end, predicted"] = f"{profile.fps:.0f} fps{between(profile.fps_band)} with {profile.executor}"
+        figures["steps"] = len(profile.rows)
+        figures["L1 peak per core"] = f"{profile.l1_peak / 1024:.0f} of {profile.l1_size / 1024:.0f} KB"
+        figures["needs"] = f"l1_small_size >= {profile.l1_small_needed}, trace_region_size >= {profile.trace_bytes}"
+    elif work.prediction is not None:
+        figures["kernels on the device, predicted"] = f"{work.prediction.device_ns / 1e3:.0f} µs"
+    fallbacks = [note for note in work.program.notes if note.kind == "fallback"]
+    figures["ops in torch on the host"] = len(fallbacks)
+    figures["misfits that were mended"] = len(work.fitted.misfits) if work.fitted is not None else 0
+    return figures
+
+
+def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figures: dict[str, Any]) -> None:
+    assert work.accuracy is not None and work.fitted is not None and work.program is not None
+    lowest = min(work.accuracy.pcc, key=lambda name: work.accuracy.pcc[name])  # type: ignore[union-attr]
+    state = "comes up" if work.accuracy.passed else "comes up, but NOT as accurately as it should"
+    speed = (
+        f", {profile.device_fps:.0f} fps on the device and {profile.fps:.0f} end to end, predicted" if profile else ""
+    )
+    _say(
+        f"{work.title} {'x'.join(map(str, work.input_shape))} {state} on {work.card}: "
+        f"PCC at least {work.accuracy.pcc[lowest]:.5f} ({lowest}){speed}"
+    )
+    for key, value in figures.items():
+        _say(f"  {key}: {value}")
+    for note in work.program.notes:
+        if note.kind == "fallback":
+            _say(f"  in torch: {note.node.target} at {note.node.line or note.node.name}: {note.text}")
+    for misfit in work.fitted.misfits[:_MOST_MISFITS]:
+        _say(f"  did not fit: {misfit.layer}: {misfit.reason}")
+        for layer, settings in misfit.changes.items():
+            _say(f"    mended: {layer}: {', '.join(f'{k}={_short(v)}' for k, v in settings.items())}")
+    _say(
+        f"written to {target.path}/ in {sum(work.seconds.values()):.0f} s: README.md, reference/, tt/, tests/, demo/, profile/"
+    )
+
+
+def _short(value: Any) -> str:
+    return str(getattr(value, "name", value)).split("\n")[0][:80]
+
+
+def _tests_pass(target: GeneratedFolder) -> bool:
+    """The folder's own tests, as its owner runs them."""
+    errors.print("running the folder's tests ...", markup=False, highlight=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        ".",
+        f"{target.path.name}/tests",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=target.path.parent,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    last = done.stdout.strip().split("\n")[-1]
+    _say(f"tests: {last}" if done.returncode == 0 else f"tests FAILED:\n{done.stdout}{done.stderr}")
+    return done.returncode == 0
+
+
+def _say(text: str) -> None:
+    output.print(text, markup=False, highlight=False, soft_wrap=True)
