@@ -13,6 +13,8 @@ from tt_cnn.builder.avg_pool2d import TtAvgPool2d
 from tt_cnn.builder.avg_pool2d_configuration import AvgPool2dConfiguration
 from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
 from tt_cnn.builder.batch_norm2d_configuration import BatchNorm2dConfiguration
+from tt_cnn.builder.channel_shuffle import TtChannelShuffle
+from tt_cnn.builder.channel_shuffle_configuration import ChannelShuffleConfiguration
 from tt_cnn.builder.channel_slices import free
 from tt_cnn.builder.concat import TtConcat
 from tt_cnn.builder.concat_configuration import ConcatConfiguration
@@ -37,6 +39,8 @@ from tt_cnn.builder.max_pool2d_configuration import MaxPool2dConfiguration
 from tt_cnn.builder.multiply import TtMultiply
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
 from tt_cnn.builder.overrides import Assignment, overriding
+from tt_cnn.builder.pixel_shuffle import TtPixelShuffle, TtPixelUnshuffle
+from tt_cnn.builder.pixel_shuffle_configuration import PixelShuffleConfiguration, PixelUnshuffleConfiguration
 from tt_cnn.builder.placement import TtPlacement
 from tt_cnn.builder.placement_configuration import PlacementConfiguration
 from tt_cnn.builder.prelu import TtPReLU
@@ -80,6 +84,9 @@ LayerConfiguration = (
     | PReLUConfiguration
     | ActivationConfiguration
     | SqueezeExciteConfiguration
+    | ChannelShuffleConfiguration
+    | PixelShuffleConfiguration
+    | PixelUnshuffleConfiguration
 )
 
 __all__ = [
@@ -91,6 +98,7 @@ __all__ = [
     "AvgPool2dConfiguration",
     "BatchNorm2dConfiguration",
     "BlockShardedStrategyConfiguration",
+    "ChannelShuffleConfiguration",
     "ChannelSliceStrategyConfiguration",
     "ConcatConfiguration",
     "Configuration",
@@ -106,6 +114,8 @@ __all__ = [
     "MaxPool2dConfiguration",
     "MultiplyConfiguration",
     "PReLUConfiguration",
+    "PixelShuffleConfiguration",
+    "PixelUnshuffleConfiguration",
     "PlacementConfiguration",
     "ShardedStrategyConfiguration",
     "ShardingStrategy",
@@ -116,6 +126,7 @@ __all__ = [
     "TtAdd",
     "TtAvgPool2d",
     "TtBatchNorm2d",
+    "TtChannelShuffle",
     "TtConcat",
     "TtConv2d",
     "TtConvTranspose2d",
@@ -124,6 +135,8 @@ __all__ = [
     "TtMaxPool2d",
     "TtMultiply",
     "TtPReLU",
+    "TtPixelShuffle",
+    "TtPixelUnshuffle",
     "TtPlacement",
     "TtSqueezeExcite",
     "TtUpsample",
