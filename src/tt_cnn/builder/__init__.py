@@ -26,6 +26,8 @@ from tt_cnn.builder.conv_transpose2d_configuration import ConvTranspose2dConfigu
 from tt_cnn.builder.global_avg_pool2d import TtGlobalAvgPool2d
 from tt_cnn.builder.global_avg_pool2d_configuration import GlobalAvgPool2dConfiguration
 from tt_cnn.builder.layer import Layer
+from tt_cnn.builder.layer_norm import TtLayerNorm, TtRMSNorm
+from tt_cnn.builder.layer_norm_configuration import LayerNormConfiguration, RMSNormConfiguration
 from tt_cnn.builder.linear import TtLinear
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.lowering import (
@@ -87,6 +89,8 @@ LayerConfiguration = (
     | ChannelShuffleConfiguration
     | PixelShuffleConfiguration
     | PixelUnshuffleConfiguration
+    | LayerNormConfiguration
+    | RMSNormConfiguration
 )
 
 __all__ = [
@@ -110,6 +114,7 @@ __all__ = [
     "L1FullSliceStrategyConfiguration",
     "Layer",
     "LayerConfiguration",
+    "LayerNormConfiguration",
     "LinearConfiguration",
     "MaxPool2dConfiguration",
     "MultiplyConfiguration",
@@ -117,6 +122,7 @@ __all__ = [
     "PixelShuffleConfiguration",
     "PixelUnshuffleConfiguration",
     "PlacementConfiguration",
+    "RMSNormConfiguration",
     "ShardedStrategyConfiguration",
     "ShardingStrategy",
     "SliceStrategy",
@@ -131,6 +137,7 @@ __all__ = [
     "TtConv2d",
     "TtConvTranspose2d",
     "TtGlobalAvgPool2d",
+    "TtLayerNorm",
     "TtLinear",
     "TtMaxPool2d",
     "TtMultiply",
@@ -138,6 +145,7 @@ __all__ = [
     "TtPixelShuffle",
     "TtPixelUnshuffle",
     "TtPlacement",
+    "TtRMSNorm",
     "TtSqueezeExcite",
     "TtUpsample",
     "UpsampleConfiguration",
