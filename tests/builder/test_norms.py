@@ -12,8 +12,10 @@ from torch import nn
 from tests.builder.placing import assert_rows
 from tt_cnn import ttnn
 from tt_cnn.builder import (
+    GroupNormConfiguration,
     LayerNormConfiguration,
     RMSNormConfiguration,
+    TtGroupNorm,
     TtLayerNorm,
     TtRMSNorm,
 )
@@ -73,3 +75,51 @@ def test_norms_without_weights(options: dict[str, bool], place: Callable[..., An
 def test_a_norm_over_several_dimensions_is_refused() -> None:
     with pytest.raises(ValueError, match=r"normalized_shape is \(7, 64\); it must be the last dimension alone"):
         LayerNormConfiguration.from_torch(nn.LayerNorm((7, 64)))
+
+
+@pytest.mark.parametrize(
+    "batch, side, channels, groups",
+    [
+        (1, 56, 96, 32),
+        (1, 56, 64, 1),
+        (2, 16, 64, 4),
+        (1, 32, 96, 3),
+        (1, 14, 256, 32),
+        (2, 7, 40, 5),
+        (2, 14, 24, 1),
+        (1, 7, 116, 116),
+        (1, 16, 48, 16),
+        (3, 8, 320, 32),
+    ],
+)
+def test_group_norms(
+    batch: int,
+    side: int,
+    channels: int,
+    groups: int,
+    where: str,
+    place: Callable[..., Any],
+    device: Any,
+    l1_in_use: Callable[[], int],
+) -> None:
+    torch_layer = randomized(nn.GroupNorm(groups, channels))
+    spread, middle = torch.rand(1, channels, 1, 1) + 0.5, 2 * torch.randn(1, channels, 1, 1)
+    x = (torch.randn(batch, channels, side, side) * spread + middle).bfloat16().float()
+    given = place(x.permute(0, 2, 3, 1).reshape(1, 1, -1, channels), where)
+    before, memory = l1_in_use(), given.memory_config()
+    silu = ttnn.UnaryWithParam(ttnn.UnaryOpType.SILU)
+    configuration = GroupNormConfiguration.from_torch(torch_layer, batch, activation=silu, deallocate_input=True)
+    output = TtGroupNorm(configuration, device)(given)
+    assert tuple(output.shape) == (1, 1, batch * side * side, channels) and output.memory_config() == memory
+    assert not given.is_allocated() and l1_in_use() == before
+    assert_rows(nn.functional.silu(torch_layer(x)).permute(0, 2, 3, 1), output, 0.9995)
+
+
+@pytest.mark.parametrize("groups", [4, 12])
+def test_group_norms_keep_what_is_far_from_zero(groups: int, place: Callable[..., Any], device: Any) -> None:
+    """A mean of many deviations is taken out before anything is squared."""
+    torch_layer = nn.GroupNorm(groups, 48, affine=False)
+    x = (torch.randn(1, 48, 14, 14) + 8).bfloat16().float()
+    given = place(x.permute(0, 2, 3, 1).reshape(1, 1, -1, 48), "l1")
+    output = TtGroupNorm(GroupNormConfiguration.from_torch(torch_layer), device)(given)
+    assert_rows(torch_layer(x).permute(0, 2, 3, 1), output, 0.999)

@@ -25,6 +25,8 @@ from tt_cnn.builder.conv_transpose2d import TtConvTranspose2d
 from tt_cnn.builder.conv_transpose2d_configuration import ConvTranspose2dConfiguration
 from tt_cnn.builder.global_avg_pool2d import TtGlobalAvgPool2d
 from tt_cnn.builder.global_avg_pool2d_configuration import GlobalAvgPool2dConfiguration
+from tt_cnn.builder.group_norm import TtGroupNorm
+from tt_cnn.builder.group_norm_configuration import GroupNormConfiguration
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.layer_norm import TtLayerNorm, TtRMSNorm
 from tt_cnn.builder.layer_norm_configuration import LayerNormConfiguration, RMSNormConfiguration
@@ -91,6 +93,7 @@ LayerConfiguration = (
     | PixelUnshuffleConfiguration
     | LayerNormConfiguration
     | RMSNormConfiguration
+    | GroupNormConfiguration
 )
 
 __all__ = [
@@ -109,6 +112,7 @@ __all__ = [
     "Conv2dConfiguration",
     "ConvTranspose2dConfiguration",
     "GlobalAvgPool2dConfiguration",
+    "GroupNormConfiguration",
     "HeightShardedStrategyConfiguration",
     "HeightSliceStrategyConfiguration",
     "L1FullSliceStrategyConfiguration",
@@ -137,6 +141,7 @@ __all__ = [
     "TtConv2d",
     "TtConvTranspose2d",
     "TtGlobalAvgPool2d",
+    "TtGroupNorm",
     "TtLayerNorm",
     "TtLinear",
     "TtMaxPool2d",

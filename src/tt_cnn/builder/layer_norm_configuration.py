@@ -53,8 +53,8 @@ class RowNormConfiguration(Configuration):
             raise ValueError(f"torch_layer.normalized_shape is {shape}; it must be the last dimension alone.")
         epsilon = torch.finfo(torch.float32).eps if torch_layer.eps is None else torch_layer.eps
         weights = (getattr(torch_layer, name, None) for name in ("weight", "bias"))
-        rows = (None if values is None else host_row(values, mesh_mapper) for values in weights)
-        return cls(shape[0], *rows, epsilon=float(epsilon), **settings)
+        weight, bias = (None if values is None else host_row(values, mesh_mapper) for values in weights)
+        return cls(shape[0], weight, bias, float(epsilon), **settings)
 
 
 @dataclass(frozen=True, eq=False)
