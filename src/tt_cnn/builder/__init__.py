@@ -13,6 +13,8 @@ from tt_cnn.builder.avg_pool2d import TtAvgPool2d
 from tt_cnn.builder.avg_pool2d_configuration import AvgPool2dConfiguration
 from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
 from tt_cnn.builder.batch_norm2d_configuration import BatchNorm2dConfiguration
+from tt_cnn.builder.channel_shuffle import TtChannelShuffle
+from tt_cnn.builder.channel_shuffle_configuration import ChannelShuffleConfiguration
 from tt_cnn.builder.channel_slices import free
 from tt_cnn.builder.concat import TtConcat
 from tt_cnn.builder.concat_configuration import ConcatConfiguration
@@ -23,7 +25,11 @@ from tt_cnn.builder.conv_transpose2d import TtConvTranspose2d
 from tt_cnn.builder.conv_transpose2d_configuration import ConvTranspose2dConfiguration
 from tt_cnn.builder.global_avg_pool2d import TtGlobalAvgPool2d
 from tt_cnn.builder.global_avg_pool2d_configuration import GlobalAvgPool2dConfiguration
+from tt_cnn.builder.group_norm import TtGroupNorm
+from tt_cnn.builder.group_norm_configuration import GroupNormConfiguration
 from tt_cnn.builder.layer import Layer
+from tt_cnn.builder.layer_norm import TtLayerNorm, TtRMSNorm
+from tt_cnn.builder.layer_norm_configuration import LayerNormConfiguration, RMSNormConfiguration
 from tt_cnn.builder.linear import TtLinear
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.lowering import (
@@ -37,6 +43,8 @@ from tt_cnn.builder.max_pool2d_configuration import MaxPool2dConfiguration
 from tt_cnn.builder.multiply import TtMultiply
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
 from tt_cnn.builder.overrides import Assignment, overriding
+from tt_cnn.builder.pixel_shuffle import TtPixelShuffle, TtPixelUnshuffle
+from tt_cnn.builder.pixel_shuffle_configuration import PixelShuffleConfiguration, PixelUnshuffleConfiguration
 from tt_cnn.builder.placement import TtPlacement
 from tt_cnn.builder.placement_configuration import PlacementConfiguration
 from tt_cnn.builder.prelu import TtPReLU
@@ -80,6 +88,12 @@ LayerConfiguration = (
     | PReLUConfiguration
     | ActivationConfiguration
     | SqueezeExciteConfiguration
+    | ChannelShuffleConfiguration
+    | PixelShuffleConfiguration
+    | PixelUnshuffleConfiguration
+    | LayerNormConfiguration
+    | RMSNormConfiguration
+    | GroupNormConfiguration
 )
 
 __all__ = [
@@ -91,22 +105,28 @@ __all__ = [
     "AvgPool2dConfiguration",
     "BatchNorm2dConfiguration",
     "BlockShardedStrategyConfiguration",
+    "ChannelShuffleConfiguration",
     "ChannelSliceStrategyConfiguration",
     "ConcatConfiguration",
     "Configuration",
     "Conv2dConfiguration",
     "ConvTranspose2dConfiguration",
     "GlobalAvgPool2dConfiguration",
+    "GroupNormConfiguration",
     "HeightShardedStrategyConfiguration",
     "HeightSliceStrategyConfiguration",
     "L1FullSliceStrategyConfiguration",
     "Layer",
     "LayerConfiguration",
+    "LayerNormConfiguration",
     "LinearConfiguration",
     "MaxPool2dConfiguration",
     "MultiplyConfiguration",
     "PReLUConfiguration",
+    "PixelShuffleConfiguration",
+    "PixelUnshuffleConfiguration",
     "PlacementConfiguration",
+    "RMSNormConfiguration",
     "ShardedStrategyConfiguration",
     "ShardingStrategy",
     "SliceStrategy",
@@ -116,15 +136,21 @@ __all__ = [
     "TtAdd",
     "TtAvgPool2d",
     "TtBatchNorm2d",
+    "TtChannelShuffle",
     "TtConcat",
     "TtConv2d",
     "TtConvTranspose2d",
     "TtGlobalAvgPool2d",
+    "TtGroupNorm",
+    "TtLayerNorm",
     "TtLinear",
     "TtMaxPool2d",
     "TtMultiply",
     "TtPReLU",
+    "TtPixelShuffle",
+    "TtPixelUnshuffle",
     "TtPlacement",
+    "TtRMSNorm",
     "TtSqueezeExcite",
     "TtUpsample",
     "UpsampleConfiguration",

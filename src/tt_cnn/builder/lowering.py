@@ -58,6 +58,13 @@ def to_compute_config(configuration: Any, device: Any) -> Any:
     )
 
 
+def whole_values(device: Any) -> Any:
+    """For products that only move values: nothing is cut off on the way."""
+    return ttnn.init_device_compute_kernel_config(
+        device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=False
+    )
+
+
 def to_slice_config(slice_strategy: SliceStrategyConfiguration | None) -> Any:
     """None leaves it to TT-NN: an input in L1 is not cut, any other is as often as it must be."""
     if slice_strategy is None:

@@ -10,6 +10,7 @@ import torch
 from tt_cnn import ttnn
 from tt_cnn.builder.constants import matrix_on_device
 from tt_cnn.builder.flow import TILE, Flow
+from tt_cnn.builder.lowering import whole_values
 
 _FEW_ROWS = 32
 """Rows of tiles up to which a column of them is summed as quickly by one core as by several, counting what has to be
@@ -76,13 +77,10 @@ class PixelSpread:
 
 
 def _product(left: Any, right: Any, device: Any, dtype: Any) -> Any:
-    """Nothing of the values is cut off on their way."""
     return ttnn.matmul(
         left,
         right,
         dtype=dtype,
         memory_config=ttnn.L1_MEMORY_CONFIG,
-        compute_kernel_config=ttnn.init_device_compute_kernel_config(
-            device.arch(), math_fidelity=ttnn.MathFidelity.HiFi4, fp32_dest_acc_en=True, packer_l1_acc=False
-        ),
+        compute_kernel_config=whole_values(device),
     )
