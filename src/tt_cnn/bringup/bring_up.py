@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import save
@@ -20,14 +20,14 @@ from torch import nn
 from tt_cnn.bringup.accuracy import MIN_PCC, RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
 from tt_cnn.bringup.codegen.config_file import config_code, settings_of, with_changes
 from tt_cnn.bringup.codegen.files import Facts, common_code, demo_code, entry_code, readme, reference_code, test_code
-from tt_cnn.bringup.codegen.model_file import model_class, model_code, takes_pictures
+from tt_cnn.bringup.codegen.model_file import ModelFile, model_class, model_file, takes_pictures
 from tt_cnn.bringup.codegen.points import points_code, points_of
 from tt_cnn.bringup.comparison import Point, compare_points
 from tt_cnn.bringup.fitting import Fitted, fit
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
-from tt_cnn.bringup.torch_graph import TorchGraph, export_graph
+from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import ModelEntry, create_tt, registered
 from tt_cnn.models.running import opened_card
@@ -65,6 +65,7 @@ class BringUp:
     weights: Weights | None = None
     graph: TorchGraph | None = None
     program: Program | None = None
+    code: ModelFile | None = None
     table: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Settings by layer: what `tt/config.py` says."""
     fitted: Fitted | None = None
@@ -103,7 +104,8 @@ class BringUp:
         """Statements and settings; the exported graph is read again, since the passes change it."""
         assert self.model is not None
         self.program = lower(export_graph(self.model, self.inputs))
-        self.table = settings_of(self.program)
+        self.code = model_file(self.program, f"{self.title} on the card.")
+        self.table = settings_of(self.program, self.code.optional)
         return self.program
 
     def describe(self) -> None:
@@ -201,7 +203,7 @@ class BringUp:
         return Facts(
             name=self.name,
             title=self.title,
-            task=guess_task(self.input_shape, [tuple(node.shape) for node in self.program.graph.outputs]),
+            task=guess_task(self.input_shape, [cast(Shape, node.shape) for node in self.program.graph.outputs]),
             tt_class=model_class(self.program),
             card=self.card,
             input_shape=self.input_shape,
@@ -214,7 +216,7 @@ class BringUp:
 
     def code_files(self) -> dict[str, bytes]:
         """All that is Python."""
-        assert self.program is not None
+        assert self.program is not None and self.code is not None
         facts = self.facts
         copied = self.source.file is not None
         texts = {
@@ -224,7 +226,7 @@ class BringUp:
             "tt/__init__.py": "",
             "tt/common.py": common_code(facts),
             CONFIG: self.config_text(),
-            "tt/model.py": model_code(self.program, f"{self.title} on the card."),
+            "tt/model.py": self.code.code,
             "tests/__init__.py": "",
             "tests/points.py": points_code(points_of(self.program)),
             "tests/test_model.py": test_code(facts),

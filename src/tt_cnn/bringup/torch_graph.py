@@ -250,7 +250,25 @@ class _Reader:
 
 
 VIEWS = frozenset(
-    ["view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "select", "slice", "expand", "chunk", "split", "unbind", "narrow", "getitem"]
+    [
+        "view",
+        "reshape",
+        "flatten",
+        "unflatten",
+        "squeeze",
+        "unsqueeze",
+        "permute",
+        "transpose",
+        "t",
+        "select",
+        "slice",
+        "expand",
+        "chunk",
+        "split",
+        "unbind",
+        "narrow",
+        "getitem",
+    ]
 )
 """Ops whose result shares the memory of their input, in torch."""
 
