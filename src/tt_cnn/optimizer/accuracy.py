@@ -150,8 +150,8 @@ class ModelOnCard:
             self.forget_programs()
 
     def _prepare_again(self, names: Iterable[str]) -> None:
-        """Weights are prepared for the shards and the padded channels of the input that a layer was first called with,
-        which other settings of a layer before it may have changed."""
+        """Layers keep weights for each form of their input that they were called with, which other settings of a layer
+        before them may have changed; here only the last is needed."""
         for name in names:
             layer = self.layers[name]
             if layer.configuration.tensors:
