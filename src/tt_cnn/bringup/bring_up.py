@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 from safetensors.torch import save
@@ -25,11 +26,16 @@ from tt_cnn.bringup.codegen.points import points_code, points_of
 from tt_cnn.bringup.comparison import Point, compare_points
 from tt_cnn.bringup.fitting import Fitted, fit
 from tt_cnn.bringup.folder import GeneratedFolder
+from tt_cnn.bringup.graph_copy import copy_graph
+from tt_cnn.bringup.inventory import inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
+from tt_cnn.bringup.model_card import model_card
 from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
+from tt_cnn.bringup.summary import summary
+from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
 from tt_cnn.builder.overrides import Assignment
-from tt_cnn.models.registry import ModelEntry, create_tt, registered
+from tt_cnn.models.registry import ModelEntry, Task, create_tt, registered
 from tt_cnn.models.running import opened_card
 from tt_cnn.optimizer.findings import find_in_model
 from tt_cnn.optimizer.judging import Judging
@@ -63,6 +69,11 @@ class BringUp:
     name: str = ""
     model: nn.Module | None = None
     weights: Weights | None = None
+    task: str | None = None
+    """As the user says; guessed where None."""
+    licence: str = ""
+    origin: str = ""
+    """Where the model is from, as the user says."""
     graph: TorchGraph | None = None
     program: Program | None = None
     code: ModelFile | None = None
@@ -101,15 +112,28 @@ class BringUp:
         return self.graph
 
     def lower(self) -> Program:
-        """Statements and settings; the exported graph is read again, since the passes change it."""
-        assert self.model is not None
-        self.program = lower(export_graph(self.model, self.inputs))
+        """Statements and settings; the exported graph stays as it is."""
+        self.program = lower(copy_graph(self.graph or self.export()))
         self.code = model_file(self.program, f"{self.title} on the card.")
         self.table = settings_of(self.program, self.code.optional)
         return self.program
 
     def describe(self) -> None:
-        """The model's card, its graph and the inventory of its ops, as files and as parts of the README."""
+        """The model's card, the summary of its ops and their inventory, as files and as parts of the README."""
+        assert self.model is not None and self.graph is not None and self.program is not None
+        card = model_card(
+            self.model, self.inputs, self.graph, name=self.name, task=self.task, licence=self.licence, source=self.origin
+        )
+        ops = inventory(self.graph, self.program, title=self.title)
+        files = {
+            "docs/model_card.md": card.to_markdown(),
+            "docs/model_card.json": json.dumps(card.to_dict(), indent=1),
+            "docs/summary.md": summary(self.graph, title=self.title).to_markdown(),
+            "docs/inventory.md": ops.to_markdown(),
+        }
+        for number, fallback in enumerate(ops.fallbacks, 1):
+            files[f"docs/issues/{number}-{fallback.op}.md"] = issue_text(fallback)
+        self.extra_files |= {name: text.encode() for name, text in files.items()}
 
     def fit(self) -> Fitted:
         """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
@@ -203,7 +227,7 @@ class BringUp:
         return Facts(
             name=self.name,
             title=self.title,
-            task=guess_task(self.input_shape, [cast(Shape, node.shape) for node in self.program.graph.outputs]),
+            task=self._registry_task(),
             tt_class=model_class(self.program),
             card=self.card,
             input_shape=self.input_shape,
@@ -213,6 +237,13 @@ class BringUp:
             l1_small_size=L1_SMALL_SIZE,
             fallbacks=any(note.kind == "fallback" for note in self.program.notes),
         )
+
+    def _registry_task(self) -> str:
+        """One of those that the registry has; a model that is none of them is run and compared all the same."""
+        assert self.program is not None
+        guessed, _ = guess_task([self.input_shape], [cast(Shape, node.shape) for node in self.program.graph.outputs])
+        task = self.task or guessed
+        return task if task in get_args(Task) else "detection"
 
     def code_files(self) -> dict[str, bytes]:
         """All that is Python."""
@@ -316,12 +347,3 @@ def _refused(fitted: Fitted) -> str:
     done = "\n".join(f"  {each.layer}: {each.reason}" for each in fitted.misfits)
     tried = f"\n  misfits that were mended before:\n{done}" if done else ""
     return f"no settings were found that the card takes for {refusal.layer or 'the model'}: {refusal.reason}{tried}"
-
-
-def guess_task(inputs: tuple[int, ...], outputs: list[tuple[int, ...]]) -> str:
-    """By the shapes: one row of scores, a map of the input's size, or something else."""
-    if len(outputs) == 1 and len(outputs[0]) == 2:
-        return "classification"
-    if len(outputs) == 1 and len(outputs[0]) == 4 and len(inputs) == 4 and outputs[0][2] * 8 >= inputs[2]:
-        return "segmentation"
-    return "detection"

@@ -10,7 +10,7 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx, nn
@@ -240,7 +240,7 @@ class _Reader:
         return tuple(calls)
 
     def _outputs(self, node: fx.Node, graph: TorchGraph) -> None:
-        returned = [self.known[each] for each in node.args[0]]
+        returned = [self.known[each] for each in cast(Sequence[fx.Node], node.args[0])]
         if any(not isinstance(each, TorchNode) for each in returned):
             raise ExportFailed("the model returns a parameter or a constant; it must return tensors that it computes")
         graph.outputs = returned

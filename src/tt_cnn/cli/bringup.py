@@ -155,7 +155,8 @@ def _figures(work: BringUp, profile: Profile | None) -> dict[str, Any]:
     assert work.accuracy is not None and work.arithmetic is not None and work.program is not None
     figures: dict[str, Any] = {}
     for name, value in work.accuracy.pcc.items():
-        figures[f"PCC of {name}"] = f"{value:.5f} (PyTorch in bfloat16: {work.accuracy.bfloat16[name]:.5f})"
+        own = work.accuracy.bfloat16.get(name)
+        figures[f"PCC of {name}"] = f"{value:.5f}" + ("" if own is None else f" (PyTorch in bfloat16: {own:.5f})")
     figures["arithmetic to begin with"] = work.arithmetic.name
     if profile is not None:
         figures["on the device, predicted"] = (

@@ -132,7 +132,10 @@ class BlockWriter:
                 self._loop(run)
             else:
                 self._one(run[0])
-        results = [self.names[value] for value in self.flow.outputs(self.block)]
+        values = self.flow.outputs(self.block)
+        if not self.named:  # the model itself: as torch returns them, not as they are made
+            values = [self.flow.tensor(value) for value in self.writer.program.outputs]
+        results = [self.names[value] for value in values]
         self._finish(results)
         return self.init, self.call, parameters
 
