@@ -80,6 +80,11 @@ class BroughtUpTensorModel(BroughtUpModel):
     input_shape: ClassVar[TorchShape]
 
     @property
+    def input_shape_in_torch(self) -> tuple[int, ...]:
+        batch, *rest = self.input_shape.shape
+        return (batch * self.chips, *rest)
+
+    @property
     def l1_input_memory_config(self) -> Any:
         return ttnn.L1_MEMORY_CONFIG
 

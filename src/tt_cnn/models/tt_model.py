@@ -61,6 +61,11 @@ class TtModel(ABC):
         return int(self.device.get_num_devices())
 
     @property
+    def input_shape_in_torch(self) -> tuple[int, ...]:
+        """Of the reference's input, the batches of all chips together."""
+        return (self.batch_size * self.chips, 3, *self.resolution)
+
+    @property
     def input_mapper(self) -> Any:
         """The images dealt out over the chips of a mesh; None on one chip."""
         return ttnn.ShardTensorToMesh(self.device, dim=0) if self.chips > 1 else None

@@ -51,8 +51,7 @@ class PlannedModel:
 
     def host_input(self) -> Any:
         """Zeros: nothing is computed with them."""
-        height, width = self.model.resolution
-        return self.model.to_host_input(torch.zeros(self.model.batch_size * self.model.chips, 3, height, width))
+        return self.model.to_host_input(torch.zeros(self.model.input_shape_in_torch))
 
     @property
     def facts(self) -> ModelFacts:

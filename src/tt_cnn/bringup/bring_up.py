@@ -1,0 +1,258 @@
+"""The stages of a bring-up, one function each, and all of them in their order."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import nn
+
+from tt_cnn.bringup.accuracy import RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
+from tt_cnn.bringup.codegen.config_file import config_code, settings_of, with_changes
+from tt_cnn.bringup.codegen.files import Facts, common_code, demo_code, entry_code, readme, reference_code, test_code
+from tt_cnn.bringup.codegen.model_file import model_class, model_code, takes_pictures
+from tt_cnn.bringup.codegen.points import points_code, points_of
+from tt_cnn.bringup.fitting import Fitted, fit
+from tt_cnn.bringup.folder import GeneratedFolder
+from tt_cnn.bringup.lowering import Program, lower
+from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
+from tt_cnn.bringup.torch_graph import TorchGraph, export_graph
+from tt_cnn.builder.overrides import Assignment, LayerSettings
+from tt_cnn.models.registry import ModelEntry, registered
+from tt_cnn.optimizer.prediction import Prediction, Refusal, planned_network
+
+L1_SMALL_SIZE = 32768
+CONFIG = "tt/config.py"
+
+Say = Callable[[str], None]
+
+
+class DoesNotComeUp(ValueError):
+    """The model was lowered, but no settings were found that the card takes."""
+
+
+@dataclass
+class BringUp:
+    """One model on its way; a stage fills what the next ones read."""
+
+    source: ModelSource
+    input_shape: tuple[int, ...]
+    card: str = "n150"
+    name: str = ""
+    model: nn.Module | None = None
+    weights: Weights | None = None
+    graph: TorchGraph | None = None
+    program: Program | None = None
+    table: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Settings by layer: what `tt/config.py` says."""
+    fitted: Fitted | None = None
+    arithmetic: Arithmetic | None = None
+    accuracy: Accuracy | None = None
+    prediction: Prediction | None = None
+    sections: dict[str, str] = field(default_factory=dict)
+    """Parts of the README that stages have written."""
+    extra_files: dict[str, bytes] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.source.name
+
+    @property
+    def title(self) -> str:
+        return type(self.model).__name__
+
+    @property
+    def inputs(self) -> list[torch.Tensor]:
+        return [example(self.input_shape)]
+
+    # -- stages
+
+    def load(self, weights: Path | None = None) -> None:
+        """The model and its weights."""
+        self.model = self.source.create()
+        self.weights = give_weights(self.model, weights, self.input_shape)
+
+    def export(self) -> TorchGraph:
+        assert self.model is not None
+        self.graph = export_graph(self.model, self.inputs)
+        return self.graph
+
+    def lower(self) -> Program:
+        """Statements and settings; the exported graph is read again, since the passes change it."""
+        assert self.model is not None
+        self.program = lower(export_graph(self.model, self.inputs))
+        self.table = settings_of(self.program)
+        return self.program
+
+    def fit(self) -> Fitted:
+        """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
+        assert self.model is not None and self.program is not None
+        images = example(self.input_shape, seed=7)
+        bfloat16 = bfloat16_pcc(self.model, images, self.program.graph.output_names)
+        with self.entry() as entry:
+            for rung in RUNGS:
+                fitted = self._fitted(entry, rung)
+                if isinstance(fitted.prediction, Refusal):
+                    raise DoesNotComeUp(_refused(fitted))
+                accuracy = measure(entry, self.model, images, self.card, fitted.assignment, bfloat16)
+                self.fitted, self.arithmetic, self.accuracy = fitted, rung, accuracy
+                self.prediction = fitted.prediction
+                if accuracy.passed:
+                    break
+        assert self.fitted is not None
+        self.table = with_changes(self.table, self.fitted.assignment)
+        return self.fitted
+
+    def _fitted(self, entry: ModelEntry, rung: Arithmetic) -> Fitted:
+        assert self.program is not None
+        with planned_network(
+            entry.name, self.card, batch_size=entry.batch_sizes[0], reference=self.model
+        ) as network:
+            return fit(network, self.program, arithmetic_settings(rung, network.configurations))
+
+    # -- files
+
+    @property
+    def facts(self) -> Facts:
+        assert self.program is not None
+        outputs = self.program.graph.output_names
+        gates = self.accuracy.gates if self.accuracy is not None else dict.fromkeys(outputs, 0.99)
+        return Facts(
+            name=self.name,
+            title=self.title,
+            task=guess_task(self.input_shape, [tuple(node.shape) for node in self.program.graph.outputs]),
+            tt_class=model_class(self.program),
+            card=self.card,
+            input_shape=self.input_shape,
+            pictures=takes_pictures(self.program),
+            outputs=outputs,
+            gates=gates,
+            l1_small_size=L1_SMALL_SIZE,
+            fallbacks=any(note.kind == "fallback" for note in self.program.notes),
+        )
+
+    def code_files(self) -> dict[str, bytes]:
+        """All that is Python."""
+        assert self.program is not None
+        facts = self.facts
+        copied = self.source.file is not None
+        texts = {
+            "__init__.py": entry_code(facts),
+            "reference/__init__.py": "",
+            "reference/model.py": reference_code(self.source, copied),
+            "tt/__init__.py": "",
+            "tt/common.py": common_code(facts),
+            CONFIG: self.config_text(),
+            "tt/model.py": model_code(self.program, f"{self.title} on the card."),
+            "tests/__init__.py": "",
+            "tests/points.py": points_code(points_of(self.program)),
+            "tests/test_model.py": test_code(facts),
+            "demo/__init__.py": "",
+            "demo/demo.py": demo_code(facts),
+        }
+        files = {name: text.encode() for name, text in texts.items()}
+        if self.source.file is not None:
+            files[f"reference/{self.source.file.name}"] = self.source.file.read_bytes()
+        return files
+
+    def config_text(self) -> str:
+        return config_code(self.table, f"How every layer of {self.title} runs on {self.card}.")
+
+    def all_files(self, figures: Mapping[str, Any]) -> dict[str, bytes]:
+        assert self.model is not None
+        state = {name: value.detach().clone().contiguous() for name, value in self.model.state_dict().items()}
+        page = readme(self.facts, self.source, self.sections, figures)
+        return {
+            **self.code_files(),
+            "reference/weights.safetensors": save(state),
+            "README.md": page.encode(),
+            **self.extra_files,
+        }
+
+    def write(self, folder: GeneratedFolder, figures: Mapping[str, Any], overwrite: bool = False) -> None:
+        folder.write(self.all_files(figures), overwrite)
+
+    @contextmanager
+    def entry(self) -> Iterator[ModelEntry]:
+        """The generated code, imported from a folder of its own and known to the registry for a while."""
+        assert self.model is not None
+        place = Path(tempfile.mkdtemp(prefix="tt-cnn-bringup-"))
+        package = f"_bringup_{self.name}"
+        try:
+            GeneratedFolder(place / package).write(
+                {name: content for name, content in self.code_files().items() if name.startswith("tt/")}
+                | {"__init__.py": b""}
+            )
+            with _importable(place, package):
+                module = importlib.import_module(f"{package}.tt.model")
+                facts = self.facts
+                made = ModelEntry(
+                    name=facts.name,
+                    title=facts.title,
+                    task=facts.task,  # type: ignore[arg-type]
+                    reference=lambda: self.model,  # type: ignore[arg-type, return-value]
+                    tt=getattr(module, facts.tt_class),
+                    gates=facts.gates,
+                    resolutions=(facts.resolution,),
+                    batch_sizes=(self.input_shape[0],),
+                    l1_small_size=facts.l1_small_size,
+                    own_weights=True,
+                    input_shape=None if facts.pictures else self.input_shape,
+                )
+                if facts.pictures:
+                    made = replace(made, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+                with registered(made):
+                    yield made
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def change(self, changes: Mapping[str, LayerSettings]) -> None:
+        """Settings that the optimiser found."""
+        self.table = with_changes(self.table, Assignment(changes))
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - began
+
+
+@contextmanager
+def _importable(place: Path, package: str) -> Iterator[None]:
+    sys.path.insert(0, str(place))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(place))
+        for name in [each for each in sys.modules if each == package or each.startswith(package + ".")]:
+            del sys.modules[name]
+
+
+def _refused(fitted: Fitted) -> str:
+    refusal = fitted.prediction
+    assert isinstance(refusal, Refusal)
+    done = "\n".join(f"  {each.layer}: {each.reason}" for each in fitted.misfits)
+    tried = f"\n  misfits that were mended before:\n{done}" if done else ""
+    return f"no settings were found that the card takes for {refusal.layer or 'the model'}: {refusal.reason}{tried}"
+
+
+def guess_task(inputs: tuple[int, ...], outputs: list[tuple[int, ...]]) -> str:
+    """By the shapes: one row of scores, a map of the input's size, or something else."""
+    if len(outputs) == 1 and len(outputs[0]) == 2:
+        return "classification"
+    if len(outputs) == 1 and len(outputs[0]) == 4 and len(inputs) == 4 and outputs[0][2] * 8 >= inputs[2]:
+        return "segmentation"
+    return "detection"

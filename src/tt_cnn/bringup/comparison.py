@@ -1,0 +1,104 @@
+"""Every layer of a brought-up model beside the torch value that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from tt_cnn.models.brought_up import TorchShape
+from tt_cnn.testing.layer_report import LayerComparison, LayerReport
+from tt_cnn.testing.listening import listening
+from tt_cnn.testing.pcc import comp_pcc, max_error
+
+LAYER_LOSS = 0.01
+"""How much PCC one layer may lose beside what it is given."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a layer of the model can be compared with torch."""
+
+    node: str
+    """The node of the exported graph whose value the layer gives."""
+    shape: TorchShape
+    reads: tuple[str, ...] = ()
+    """The layers whose outputs it is given; empty for the first."""
+
+
+def torch_values(reference: nn.Module, inputs: Sequence[torch.Tensor], names: set[str]) -> dict[str, torch.Tensor]:
+    """Values of nodes of the exported graph, by their names."""
+    with torch.no_grad():
+        program = torch.export.export(reference.eval(), tuple(inputs))
+        noting = _Noting(program.module(), names)
+        noting.run(*inputs)
+    return noting.found
+
+
+class _Noting(fx.Interpreter):
+    def __init__(self, module: Any, names: set[str]) -> None:
+        super().__init__(module)
+        self.names, self.found = names, dict[str, torch.Tensor]()
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n.name in self.names and isinstance(value, torch.Tensor):
+            self.found[n.name] = value.detach().clone()  # ops after it may work in place
+        return value
+
+
+def compare_points(
+    reference: nn.Module,
+    model: Any,
+    images: torch.Tensor,
+    points: Mapping[str, Point],
+    threshold: float = 0.99,
+) -> LayerReport:
+    """PCC of each layer's output in a run of the whole model, in the order of the layers."""
+    expected = torch_values(reference, (images,), {point.node for point in points.values()})
+    outputs: dict[str, torch.Tensor] = {}
+    with listening(model, list(points), outputs):
+        model(model.place(images))
+    report = LayerReport(threshold)
+    for name, point in points.items():
+        if name in outputs and point.node in expected:
+            report.layers.append(_compared(name, point, outputs[name], expected[point.node], threshold))
+    if not report.layers:
+        raise ValueError("no layer of the model was found in the exported graph")
+    return report
+
+
+def _compared(
+    name: str, point: Point, found: torch.Tensor, expected: torch.Tensor, threshold: float
+) -> LayerComparison:
+    node, order = point.node, point.shape.in_memory
+    sizes = [point.shape.shape[dim] for dim in order]
+    if found.numel() != expected.numel():
+        return LayerComparison(name, node, 0.0, float("inf"), False, f"shape {tuple(found.shape)}")
+    actual = found.reshape(sizes).permute([order.index(dim) for dim in range(len(order))])
+    passed, value = comp_pcc(expected.float(), actual, threshold)
+    return LayerComparison(name, node, value, max_error(expected.float(), actual), passed)
+
+
+def losses(report: LayerReport, points: Mapping[str, Point]) -> dict[str, float]:
+    """What each layer loses itself: the PCC of the worst of its inputs, less its own.
+
+    In a deep network errors add up, so that the PCC of a late layer says little of that layer.
+    """
+    pcc = {layer.name: layer.pcc for layer in report.layers}
+    return {
+        name: min((pcc[each] for each in points[name].reads if each in pcc), default=1.0) - value
+        for name, value in pcc.items()
+    }
+
+
+def explain(report: LayerReport, points: Mapping[str, Point]) -> str:
+    """Which layer to look at: the one that loses most by itself."""
+    found = losses(report, points)
+    worst = max(found, key=lambda name: found[name])
+    pcc = {layer.name: layer.pcc for layer in report.layers}
+    inputs = ", ".join(f"{each} {pcc[each]:.5f}" for each in points[worst].reads if each in pcc) or "the model's input"
+    return f"{worst} loses most by itself: PCC {pcc[worst]:.5f}, given {inputs}"

@@ -1,0 +1,150 @@
+"""The user's model: a factory in a file or in a package, and its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from tt_cnn.models.initialization import measure_statistics, natural_images
+from tt_cnn.preprocessing.weights.checkpoints import load_into
+
+PICTURE_MEAN, PICTURE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Pictures are given to models of three channels as most of them were trained."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where the model comes from: `file.py:factory` or `package.module:factory`."""
+
+    spec: str
+    factory_name: str
+    module: str
+    """Name of the module; of a file, its stem."""
+    file: Path | None
+    """Where it is a file."""
+
+    @property
+    def name(self) -> str:
+        """A name for the folder and the registry: `ResNet18` is `resnet18`."""
+        return self.factory_name.lower().strip("_") or "model"
+
+    def factory(self) -> Any:
+        module = _from_file(self.file) if self.file is not None else _from_package(self.module)
+        found = getattr(module, self.factory_name, None)
+        if not callable(found):
+            raise ValueError(f"{self.spec}: {self.module} has no {self.factory_name} that can be called")
+        return found
+
+    def create(self) -> nn.Module:
+        """The model, from a seed where the factory draws its weights."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = self.factory()()
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"{self.spec} gives a {type(model).__name__}; it must give a torch.nn.Module")
+        return model.eval()
+
+
+def model_source(spec: str) -> ModelSource:
+    """`net.py:Net`, `path/to/net.py:create` or `package.module:create`."""
+    where, colon, factory = spec.rpartition(":")
+    if not colon or not where or not factory.isidentifier():
+        raise ValueError(f"MODEL is {spec!r}; it must be like net.py:Net or package.module:create")
+    if where.endswith(".py"):
+        file = Path(where)
+        if not file.is_file():
+            raise ValueError(f"MODEL is {spec!r}; there is no file {where}")
+        return ModelSource(spec, factory, file.stem, file.resolve())
+    return ModelSource(spec, factory, where, None)
+
+
+def _from_file(file: Path) -> Any:
+    name = f"_tt_cnn_bringup_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def _from_package(name: str) -> Any:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"MODEL is in {name!r}, which cannot be imported: {error}") from error
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the reference has, and where it is from."""
+
+    origin: str
+    """As a sentence for the model card."""
+    sha256: str = ""
+    """Of the file that was given."""
+
+
+def give_weights(model: nn.Module, file: Path | None, shape: tuple[int, ...]) -> Weights:
+    """Those of a file; else the factory's own, with batch norms that have seen something.
+
+    A factory that loads no checkpoint leaves batch norms with a mean of 0 and a variance of 1, which no trained network
+    has: activations would grow or die from layer to layer, and no PCC would say anything. Their statistics are then
+    measured on generated inputs.
+    """
+    if file is not None:
+        load_into(model, file)
+        return Weights(f"from {file.name}", hashlib.sha256(file.read_bytes()).hexdigest())
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    if not norms or any(_has_seen_something(norm) for norm in norms):
+        return Weights("the factory's own")
+    measure_statistics(model, example(shape, batch=max(2, shape[0]), seed=1))
+    return Weights("the factory's own, drawn from seed 0; statistics of batch norms measured on generated images")
+
+
+def _has_seen_something(norm: nn.BatchNorm2d) -> bool:
+    if norm.running_mean is None or norm.running_var is None:
+        return True
+    return bool(norm.running_mean.abs().max() > 0 or (norm.running_var - 1).abs().max() > 0)
+
+
+def is_picture(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 4 and shape[1] == 3
+
+
+def example(shape: tuple[int, ...], batch: int | None = None, seed: int = 0) -> torch.Tensor:
+    """Normalised pictures, or noise where the input is none."""
+    count = batch or shape[0]
+    if not is_picture(shape):
+        return torch.randn(count, *shape[1:], generator=torch.Generator().manual_seed(seed))
+    images = natural_images(count, (shape[2], shape[3]), seed)
+    mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (PICTURE_MEAN, PICTURE_STD))
+    return (images - mean) / std
+
+
+def input_shape(text: str) -> tuple[int, ...]:
+    """`1x3x224x224`."""
+    parts = text.lower().split("x")
+    if len(parts) < 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f"--input is {text!r}; it must be like 1x3x224x224, the batch first")
+    return tuple(int(part) for part in parts)
