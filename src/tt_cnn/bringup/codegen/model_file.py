@@ -6,8 +6,7 @@ import re
 
 from tt_cnn.bringup.codegen.blocks import Flow, build_tree
 from tt_cnn.bringup.codegen.classes import BlockWriter, ClassWriter, _camel
-from tt_cnn.bringup.forms import IMAGE
-from tt_cnn.bringup.lowering.movement import order_of
+from tt_cnn.bringup.forms import IMAGE, order_of
 from tt_cnn.bringup.lowering.program import Program, Value
 
 _FACTORY = ("LayerFactory", "layer_norm_of", "linear_of")
