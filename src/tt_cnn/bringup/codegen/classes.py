@@ -300,10 +300,9 @@ class BlockWriter:
         outputs = self.flow.outputs(item) or ([*item.outputs] if isinstance(item, Statement) else [])
         targets = []
         dead = [self.names[v] for v in tensors if not self.flow.readers_after(v, item)]
-        for _ in outputs:
-            targets.append(dead.pop(0) if dead else self._new_name(attribute))
-        for value, name in zip(outputs, targets, strict=True):
-            self.names[value] = name
+        for value in outputs:
+            self.names[value] = dead.pop(0) if dead else self._new_name(attribute)
+            targets.append(self.names[value])
         line = f"{', '.join(targets)} = self.{attribute}({call})"
         if not optional:
             self.call += _folded(line)
@@ -330,8 +329,10 @@ class BlockWriter:
         template = statement.call or ", ".join(f"{{{index}}}" for index in range(len(given)))
         kept = []
         if statement.layer.method in KEEPERS:
+            owners = [value.owner for value in statement.inputs]
             for value, name in zip(statement.inputs, given, strict=True):
-                if value.constant is not None or self.flow.memory_read_after(value, statement):
+                twice = owners.count(value.owner) > 1
+                if value.constant is not None or twice or self.flow.memory_read_after(value, statement):
                     kept.append(name)
         keep = f", kept=[{', '.join(dict.fromkeys(kept))}]" if kept else ""
         return template.format(*given) + keep

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from tt_cnn.bringup.codegen.blocks import Flow, build_tree
 from tt_cnn.bringup.codegen.classes import BlockWriter, ClassWriter, camel
-from tt_cnn.bringup.forms import IMAGE
-from tt_cnn.bringup.lowering.movement import order_of
+from tt_cnn.bringup.forms import IMAGE, order_of
 from tt_cnn.bringup.lowering.program import Program, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
