@@ -123,7 +123,7 @@ class BlockWriter:
         self.call: list[str] = []
         self.attributes: set[str] = set()
         self.names: dict[Value, str] = {}
-        self.constants: dict[tuple[str, tuple[int, ...]], str] = {}
+        self.constants: dict[str, str] = {}
 
     def write(self) -> tuple[list[str], list[str], list[str]]:
         parameters = self._name_inputs(self.flow.inputs(self.block))
@@ -186,7 +186,17 @@ class BlockWriter:
         container = self._container(run[0])
         if self._is_loop(run) and container is not None:
             return ", ".join(self._list(run, container))
-        return self.made(run[0])
+        item = run[0]
+        given = [self._constant(value) for value in item.inputs] if isinstance(item, Statement) else []
+        return f"{self.made(item)} {given}" if any(given) else self.made(item)
+
+    def _constant(self, value: Value) -> str:
+        """The code of a constant as the card has it; empty for what is computed."""
+        if value.constant is None:
+            return ""
+        rows = value.constant.shape[:-1]
+        shape = (*rows, -1) if set(rows) <= {1} else value.constant.shape
+        return f"layers.constant({self.expressions.constant(value.constant)}, {shape})"
 
     def _count(self, container: str) -> int:
         path = f"{self.block.call.path}.{container}" if self.block.call.path else container
@@ -340,15 +350,14 @@ class BlockWriter:
     def _argument(self, value: Value) -> str:
         if value.constant is None:
             return self.names[self.flow.tensor(value)]
-        code = self.expressions.constant(value.constant)
-        key = (code, value.constant.shape)
-        if key not in self.constants:
+        code = self._constant(value)
+        if code not in self.constants:
             source = value.constant.constant.source
             hint = source.path if isinstance(source, Parameter) else source.name
             attribute = self._attribute(hint.split(".")[-1])
-            self.constants[key] = f"self.{attribute}"
-            self.init += _folded(f"self.{attribute} = layers.constant({code}, {value.constant.shape})")
-        return self.constants[key]
+            self.constants[code] = f"self.{attribute}"
+            self.init += _folded(f"self.{attribute} = {code}")
+        return self.constants[code]
 
     def _short(self, item: Item) -> str:
         """The module's name where one layer is all that has come of it: `cv1` for `cv1.conv`."""
