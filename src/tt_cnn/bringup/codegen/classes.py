@@ -12,6 +12,7 @@ from tt_cnn.bringup.codegen.expressions import Expressions
 from tt_cnn.bringup.codegen.variants import block_shape, grouped
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
 from tt_cnn.bringup.torch_graph import Parameter
+from tt_cnn.models.brought_up import BroughtUpPictureModel, BroughtUpTensorModel
 
 Item = Block | Statement
 WIDTH = 120
@@ -122,6 +123,7 @@ class BlockWriter:
         self.init: list[str] = []
         self.call: list[str] = []
         self.attributes: set[str] = set()
+        self.reserved = frozenset() if named else frozenset(dir(BroughtUpPictureModel) + dir(BroughtUpTensorModel))
         self.names: dict[Value, str] = {}
         self.constants: dict[str, str] = {}
 
@@ -373,7 +375,7 @@ class BlockWriter:
         plain = re.sub(r"\W", "_", text)
         if plain[0].isdigit():
             plain = f"layer{plain}"
-        if keyword.iskeyword(plain):
+        if keyword.iskeyword(plain) or plain in self.reserved:
             plain += "_"
         name, number = plain, 2
         while name in self.attributes:
