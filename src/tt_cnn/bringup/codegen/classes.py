@@ -16,6 +16,14 @@ from tt_cnn.models.brought_up import BroughtUpPictureModel, BroughtUpTensorModel
 
 Item = Block | Statement
 WIDTH = 120
+_OF_MODELS = frozenset(
+    name
+    for model in (BroughtUpPictureModel, BroughtUpTensorModel)
+    for base in model.__mro__
+    for name in (*vars(base), *vars(base).get("__annotations__", ()))
+    if name != "picture"
+)
+"""Names that the base of a model has a meaning for."""
 KEEPERS = frozenset({"add", "concat"})
 """Layers that give back whatever they are not told to keep."""
 
@@ -123,7 +131,7 @@ class BlockWriter:
         self.init: list[str] = []
         self.call: list[str] = []
         self.attributes: set[str] = set()
-        self.reserved = frozenset() if named else frozenset(dir(BroughtUpPictureModel) + dir(BroughtUpTensorModel))
+        self.reserved = frozenset() if named else _OF_MODELS
         self.names: dict[Value, str] = {}
         self.constants: dict[str, str] = {}
 
