@@ -122,7 +122,13 @@ class BringUp:
         """The model's card, the summary of its ops and their inventory, as files and as parts of the README."""
         assert self.model is not None and self.graph is not None and self.program is not None
         card = model_card(
-            self.model, self.inputs, self.graph, name=self.name, task=self.task, licence=self.licence, source=self.origin
+            self.model,
+            self.inputs,
+            self.graph,
+            name=self.name,
+            task=self.task,
+            licence=self.licence,
+            source=self.origin,
         )
         ops = inventory(self.graph, self.program, title=self.title)
         files = {
