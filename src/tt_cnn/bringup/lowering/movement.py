@@ -11,7 +11,7 @@ from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, flat, lowers
 from tt_cnn.bringup.lowering.program import Code, Cut, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
-MOST_JOINED = 32
+MOST_JOINED = 16
 """Tensors that TT-NN joins at once: each has a circular buffer."""
 MOST_DIMENSIONS = 4
 """Of a tensor that ops of TT-NN take, when it is not a permutation."""
