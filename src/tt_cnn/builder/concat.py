@@ -66,8 +66,10 @@ class TtConcat(Layer):
             part.end()
         joined = Flow(together, may_free=True)
         if config.output_layout is not None and together.layout != config.output_layout:
-            own = {"dtype": dtype} if config.output_layout == ttnn.TILE_LAYOUT else {}
-            joined.then(ttnn.to_layout, config.output_layout, **own)
+            if config.output_layout == ttnn.TILE_LAYOUT:
+                joined.in_tiles(dtype)
+            else:
+                joined.in_rows()
         return ttnn.reallocate(joined.value) if config.reallocate and not _in_dram(joined.value) else joined.value
 
 
@@ -114,6 +116,8 @@ def _move(part: Flow, where: Any, channels: int) -> None:
         if part.value.is_sharded():
             part.then(ttnn.sharded_to_interleaved, where)
     elif part.value.memory_config() != where:
+        if where.shard_spec.shape[0] % TILE:
+            part.in_rows()  # no tiles go into such shards
         part.moved(on_cores_of(part.value, where, channels))
 
 

@@ -9,6 +9,7 @@ from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.flow import Flow, interleaved_beside, same_memory
 from tt_cnn.builder.layer import Layer, telling
+from tt_cnn.builder.lowering import whole_values
 from tt_cnn.builder.naming import named
 from tt_cnn.builder.rules import Rule, flags, instance
 
@@ -21,6 +22,8 @@ class FunctionConfiguration(Configuration):
     """Names and values of further arguments, the same in every call."""
     in_rows: bool = False
     """Whether the op takes rows; tensors are brought to tiles else."""
+    precise: bool = False
+    """Whether the op is to add up in float32 and cut nothing off its operands, for ops that let one say so."""
     memory_config: Any = None
     """Where the result is put. None: interleaved, in the memory that the first tensor is in."""
     deallocate_input: bool = False
@@ -29,7 +32,7 @@ class FunctionConfiguration(Configuration):
     rules = (
         Rule("function", lambda c: callable(getattr(ttnn, c.function, None)), "the name of an op of TT-NN"),
         instance("memory_config", None, ttnn.MemoryConfig),
-        *flags("in_rows", "deallocate_input"),
+        *flags("in_rows", "precise", "deallocate_input"),
     )
 
 
@@ -64,7 +67,10 @@ class TtFunction(Layer):
             else:
                 tensor.in_tiles()
         taken = [each.value if isinstance(each, Flow) else each for each in given]
-        result = getattr(ttnn, config.function)(*taken, memory_config=memory, **dict(config.keywords))
+        keywords = dict(config.keywords)
+        if config.precise:
+            keywords["compute_kernel_config"] = whole_values(self.device)
+        result = getattr(ttnn, config.function)(*taken, memory_config=memory, **keywords)
         for tensor in tensors:
             if not same_memory(tensor.value, result):
                 tensor.end()

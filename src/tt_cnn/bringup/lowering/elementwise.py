@@ -290,7 +290,8 @@ def _reduced(
     made = Value(Form.in_order(kept, order).reshaped(shape), result, node=node)
     axis: Any = axes[0] if len(axes) == 1 else axes
     name = REDUCTIONS[op or node.op]
-    return low.emit(node, "function", [seen], made, (name,), {"dim": axis, "keepdim": True}, frees="deallocate_input")
+    keywords, precise = {"dim": axis, "keepdim": True}, {"precise": True}
+    return low.emit(node, "function", [seen], made, (name,), keywords, precise, frees="deallocate_input")
 
 
 def _groups(sizes: Sequence[int], kinds: Sequence[Any]) -> list[tuple[int, Any]]:

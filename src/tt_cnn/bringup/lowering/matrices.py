@@ -54,7 +54,8 @@ def softmax(low: Lowering, node: TorchNode) -> Value:
         order = (*(each for each in range(rank) if each != dim), dim)
     rows = low.rows(node, x, order)
     made = Value(rows.form, rows.shape, node=node)
-    return low.emit(node, "function", [rows], made, ("softmax",), {"dim": -1}, frees="deallocate_input")
+    precise = {"precise": True}
+    return low.emit(node, "function", [rows], made, ("softmax",), {"dim": -1}, precise, frees="deallocate_input")
 
 
 @lowers("matmul", "bmm", "mm")
@@ -66,7 +67,7 @@ def matmul(low: Lowering, node: TorchNode) -> Value:
     a, b = (_matrices(low, node, each) for each in (one, other))
     form = Form.in_order(node.shape)  # type: ignore[arg-type]
     made = Value(form, _four(node.shape), node=node)  # type: ignore[arg-type]
-    return low.emit(node, "function", [a, b], made, ("matmul",), frees="deallocate_input")
+    return low.emit(node, "function", [a, b], made, ("matmul",), settings={"precise": True}, frees="deallocate_input")
 
 
 def _matrices(low: Lowering, node: TorchNode, argument: Any) -> Value:
