@@ -25,7 +25,7 @@ ONE: dict[str, Op] = {
     "tokens": lambda m, x: m.fc(x.flatten(2).transpose(1, 2)).transpose(1, 2).reshape(x.shape),
     "token_norm": lambda m, x: m.ln(x.flatten(2).transpose(1, 2)).transpose(1, 2).view(x.shape),
     "columns": lambda m, x: (
-        256 * x.permute(0, 3, 1, 2).reshape(x.shape[0], 8, 256).softmax(-1).view(-1, 8, 32, 8).permute(0, 2, 3, 1)
+        16 * x.permute(0, 3, 1, 2).reshape(x.shape[0], 8, 256).softmax(-1).view(-1, 8, 32, 8).permute(0, 2, 3, 1)
     ),
     "gate": lambda m, x: x * x.mean((2, 3), keepdim=True).sigmoid(),
     "centred": lambda m, x: x - x.mean(1, keepdim=True),

@@ -99,9 +99,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "select": lambda: pure(lambda x: x.flatten(2).transpose(1, 2)[:, 3]),
     "pad": lambda: pure(lambda x: F.pad(x, (1, 0, 2, 1), value=1.5)),
     "roll": lambda: pure(lambda x: torch.roll(x, (-3, 2), (2, 3))),
-    "windows": lambda: pure(
-        lambda x: x.unfold(2, 4, 4).unfold(3, 4, 4) if False else x.reshape(x.shape[0], 32, 2, 4, 2, 4).transpose(3, 4)
-    ),
+    "windows": lambda: pure(lambda x: x.reshape(x.shape[0], 32, 2, 4, 2, 4).transpose(3, 4)),
     "normalize": lambda: pure(lambda x: F.normalize(x)),
     "gate_of_channels": lambda: pure(lambda x: x * x.mean((2, 3), keepdim=True).sigmoid()),
     "gate_of_pixels": lambda: pure(lambda x: x * x.mean(1, keepdim=True).sigmoid()),
@@ -112,7 +110,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "layer_scale": lambda: block(lambda m, x: x * m.n.weight.view(1, -1, 1, 1), n=norm(32)),
     "positions": lambda: block(lambda m, x: x.flatten(2) + m.fc.weight, fc=nn.Linear(64, 32)),
     "matmul": lambda: pure(lambda x: x.flatten(2) @ x.flatten(2).transpose(1, 2)),
-    "expand": lambda: pure(lambda x: x.mean((2, 3), keepdim=True).expand_as(x).contiguous() * 1.0 + x),
+    "expand": lambda: pure(lambda x: x.mean((2, 3), keepdim=True).expand_as(x).sigmoid() + x),
     "repeat": lambda: pure(lambda x: x.mean((2, 3), keepdim=True).repeat(1, 1, 4, 4)),
 }
 ACTIVATIONS = {
@@ -212,7 +210,7 @@ def test_squeeze_excite_is_one_layer(batch: int, device: Any) -> None:
 TWICE: dict[str, Forward] = {
     "sum": lambda m, x: (lambda y: y + y)(m.c(x)),
     "product": lambda m, x: (lambda y: y * y)(m.c(x)),
-    "difference": lambda m, x: (lambda y: y - y.flip(0) if False else y - y)(m.c(x)) + x,
+    "difference": lambda m, x: (lambda y: y - y)(m.c(x)) + x,
     "cat": lambda m, x: (lambda y: torch.cat([y, y], 1))(m.c(x)),
     "cat_and_read_on": lambda m, x: (lambda y: torch.cat([y, y, x], 1).mean(1, keepdim=True) + y)(m.c(x)),
     "sum_and_read_on": lambda m, x: (lambda y: m.c(y + y) + y)(m.c(x)),

@@ -87,11 +87,11 @@ class _Scores:
             one, other = node.arguments["self"], node.arguments["other"]
             inner = next((x for x in (one, other) if isinstance(x, TorchNode) and _leads_to_product(x)), None)
             bias = other if inner is one else one
-            if inner is None or inner.shape != node.shape or not hasattr(bias, "shape"):
-                return False
+            if inner is None or inner.shape != node.shape or not hasattr(bias, "shape") or self.scale != 1:
+                return False  # behind a scale the bias would be scaled, too
             self.biases.append(bias)
             return self.read(inner)
-        if node.op in ("mul", "div") and isinstance(node.arguments["other"], (int, float)) and not self.biases:
+        if node.op in ("mul", "div") and isinstance(node.arguments["other"], (int, float)):
             factor = float(node.arguments["other"])
             self.scale *= factor if node.op == "mul" else 1 / factor
             return self.read(node.arguments["self"])
@@ -100,7 +100,7 @@ class _Scores:
     def _read_windows(self, node: TorchNode) -> bool:
         """(scores.view(B, windows, heads, L, L) + mask).view(B * windows, heads, L, L): a mask for each window."""
         inner = first_input(node)
-        if inner is None or inner.op != "add" or len(inner.shape) != 5 or len(node.shape) != 4 or self.biases:
+        if inner is None or inner.op != "add" or len(inner.shape) != 5 or len(node.shape) != 4 or self.scale != 1:
             return False
         split, mask = inner.arguments["self"], inner.arguments["other"]
         if not isinstance(split, TorchNode) or split.op not in _VIEWS or split.shape != inner.shape:

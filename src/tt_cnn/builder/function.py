@@ -9,7 +9,6 @@ from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.flow import Flow, interleaved_beside, same_memory
 from tt_cnn.builder.layer import Layer, telling
-from tt_cnn.builder.lowering import whole_values
 from tt_cnn.builder.naming import named
 from tt_cnn.builder.rules import Rule, flags, instance
 
@@ -69,9 +68,20 @@ class TtFunction(Layer):
         taken = [each.value if isinstance(each, Flow) else each for each in given]
         keywords = dict(config.keywords)
         if config.precise:
-            keywords["compute_kernel_config"] = whole_values(self.device)
+            keywords["compute_kernel_config"] = _precise(self.device)
         result = getattr(ttnn, config.function)(*taken, memory_config=memory, **keywords)
         for tensor in tensors:
             if not same_memory(tensor.value, result):
                 tensor.end()
         return result
+
+
+def _precise(device: Any) -> Any:
+    """Exponentials by their series, and not by the quick guess at their bits."""
+    return ttnn.init_device_compute_kernel_config(
+        device.arch(),
+        math_fidelity=ttnn.MathFidelity.HiFi4,
+        math_approx_mode=False,
+        fp32_dest_acc_en=True,
+        packer_l1_acc=False,
+    )
