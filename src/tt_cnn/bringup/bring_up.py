@@ -27,9 +27,11 @@ from tt_cnn.bringup.comparison import Point, compare_points
 from tt_cnn.bringup.fitting import Fitted, fit
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.graph_copy import copy_graph
+from tt_cnn.bringup.graph_page import graph_html, graph_svg
 from tt_cnn.bringup.inventory import inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.model_card import model_card
+from tt_cnn.bringup.outcomes import outcomes
 from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
 from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
@@ -125,11 +127,14 @@ class BringUp:
             self.model, self.inputs, self.graph, name=self.name, task=self.task, licence=self.licence, source=self.origin
         )
         ops = inventory(self.graph, self.program, title=self.title)
+        became = outcomes(self.graph, self.program)
         files = {
             "docs/model_card.md": card.to_markdown(),
             "docs/model_card.json": json.dumps(card.to_dict(), indent=1),
             "docs/summary.md": summary(self.graph, title=self.title).to_markdown(),
             "docs/inventory.md": ops.to_markdown(),
+            "docs/graph.svg": graph_svg(self.program.graph, title=self.title, outcomes=became),
+            "docs/graph.html": graph_html(self.program.graph, title=self.title, outcomes=became),
         }
         for number, fallback in enumerate(ops.fallbacks, 1):
             files[f"docs/issues/{number}-{fallback.op}.md"] = issue_text(fallback)
