@@ -82,3 +82,17 @@ class DependsOnValues(nn.Module):
 
 def not_a_model() -> int:
     return 1
+
+
+class TwoInputs(nn.Module):
+    """An image and a vector that is added to its channels; the vector is read first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(8, 32)
+        self.conv = nn.Conv2d(3, 32, 3, padding=1)
+        self.last = nn.Conv2d(32, 4, 1)
+
+    def forward(self, image: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+        added = F.silu(self.embed(vector))[:, :, None, None]
+        return self.last(F.relu(self.conv(image) + added))

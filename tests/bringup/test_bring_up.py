@@ -94,6 +94,17 @@ def test_skips_and_several_outputs() -> None:
     assert report.passed and set(points) >= {"down", "deep", "up", "last"}
 
 
+def test_several_inputs(tmp_path: Path) -> None:
+    target = tmp_path / "two_inputs"
+    code, said = command(
+        f"{SOURCE}:TwoInputs", "--input", "1x3x32x32", "--input", "1x8", "--budget", "3s", "-o", str(target)
+    )
+    assert code == 0, said
+    assert "passed" in said and "y, x = inputs" in (target / "tt/model.py").read_text()
+    done = subprocess.run([sys.executable, "-m", "two_inputs.demo.demo"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("PCC 0.99") == 4, done.stderr
+
+
 def test_what_the_card_has_not_runs_in_torch_and_is_said(tmp_path: Path) -> None:
     code, said = command(f"{SOURCE}:OnHost", "--input", "1x3x32x32", "--budget", "0", "-o", str(tmp_path / "on_host"))
     assert code == 0, said

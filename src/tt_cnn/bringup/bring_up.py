@@ -66,9 +66,11 @@ class BringUp:
     """One model on its way; a stage fills what the next ones read."""
 
     source: ModelSource
-    input_shape: tuple[int, ...]
+    input_shape: Shape
     card: str = "n150"
     name: str = ""
+    more_inputs: tuple[Shape, ...] = ()
+    """Shapes of further inputs, in the order of forward's arguments."""
     model: nn.Module | None = None
     weights: Weights | None = None
     task: str | None = None
@@ -99,14 +101,19 @@ class BringUp:
 
     @property
     def inputs(self) -> list[torch.Tensor]:
-        return [example(self.input_shape)]
+        return [example(shape) for shape in (self.input_shape, *self.more_inputs)]
+
+    def example(self, seed: int) -> Any:
+        """A batch; a tuple where the model has several inputs."""
+        made = tuple(example(shape, seed=seed) for shape in (self.input_shape, *self.more_inputs))
+        return made if self.more_inputs else made[0]
 
     # -- stages
 
     def load(self, weights: Path | None = None) -> None:
         """The model and its weights."""
         self.model = self.source.create()
-        self.weights = give_weights(self.model, weights, self.input_shape)
+        self.weights = give_weights(self.model, weights, (self.input_shape, *self.more_inputs))
 
     def export(self) -> TorchGraph:
         assert self.model is not None
@@ -124,7 +131,13 @@ class BringUp:
         """The model's card, the summary of its ops and their inventory, as files and as parts of the README."""
         assert self.model is not None and self.graph is not None and self.program is not None
         card = model_card(
-            self.model, self.inputs, self.graph, name=self.name, task=self.task, licence=self.licence, source=self.origin
+            self.model,
+            self.inputs,
+            self.graph,
+            name=self.name,
+            task=self.task,
+            licence=self.licence,
+            source=self.origin,
         )
         ops = inventory(self.graph, self.program, title=self.title)
         became = outcomes(self.graph, self.program)
@@ -143,7 +156,7 @@ class BringUp:
     def fit(self) -> Fitted:
         """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
         assert self.model is not None and self.program is not None
-        images = example(self.input_shape, seed=7)
+        images = self.example(seed=7)
         bfloat16 = bfloat16_pcc(self.model, images, self.program.graph.output_names)
         with self.entry() as entry:
             for rung in RUNGS:
@@ -170,7 +183,7 @@ class BringUp:
         points = points_of(self.program)
         with self.entry() as entry, opened_card(entry, card=self.card, executor="plain") as device:
             model = create_tt(entry.name, device, self.model, batch_size=entry.batch_sizes[0])
-            return compare_points(self.model, model, example(self.input_shape, seed=7), points), points
+            return compare_points(self.model, model, self.example(seed=7), points), points
 
     def optimize(self, seconds: float, watcher: Watcher | None = None) -> OptimizationResult:
         """The optimiser's settings, under its guard; what was found becomes the model's."""
@@ -205,7 +218,7 @@ class BringUp:
     def _measure_again(self) -> None:
         assert self.model is not None and self.accuracy is not None
         with self.entry() as entry:
-            images = example(self.input_shape, seed=7)
+            images = self.example(seed=7)
             self.accuracy = measure(entry, self.model, images, self.card, Assignment(), self.accuracy.bfloat16)
 
     def profile(self) -> Profile:
@@ -236,6 +249,7 @@ class BringUp:
             tt_class=model_class(self.program),
             card=self.card,
             input_shape=self.input_shape,
+            more_inputs=self.more_inputs,
             pictures=takes_pictures(self.program),
             outputs=outputs,
             gates=gates,
@@ -246,7 +260,9 @@ class BringUp:
     def _registry_task(self) -> str:
         """One of those that the registry has; a model that is none of them is run and compared all the same."""
         assert self.program is not None
-        guessed, _ = guess_task([self.input_shape], [cast(Shape, node.shape) for node in self.program.graph.outputs])
+        guessed, _ = guess_task(
+            [self.input_shape, *self.more_inputs], [cast(Shape, node.shape) for node in self.program.graph.outputs]
+        )
         task = self.task or guessed
         return task if task in get_args(Task) else "detection"
 
@@ -317,6 +333,7 @@ class BringUp:
                     l1_small_size=facts.l1_small_size,
                     own_weights=True,
                     input_shape=None if facts.pictures else self.input_shape,
+                    more_inputs=self.more_inputs,
                 )
                 if facts.pictures:
                     made = replace(made, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))

@@ -206,7 +206,9 @@ class _Laid:
     def _stack_layers(self) -> None:
         """Heights, columns, and the size of the whole."""
         heights = [max((cell.height for cell in layer), default=0.0) for layer in self.layers]
-        gaps = [PORT_GAP if not height or not after else LAYER_GAP for height, after in zip(heights, [*heights[1:], 0.0])]
+        gaps = [
+            PORT_GAP if not height or not after else LAYER_GAP for height, after in zip(heights, [*heights[1:], 0.0])
+        ]
         whole = self._width_of(range(len(self.layers)))
         columns = _columns(heights, whole, self._crossings(), len(self.routes) if self.top else 1)
         header = 2 * PAD if self.top else PAD + LABEL

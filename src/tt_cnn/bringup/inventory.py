@@ -55,7 +55,9 @@ class Inventory:
         total = sum(row.count for row in self.rows)
         moved = sum(each.bytes_to_host + each.bytes_to_card for each in self.fallbacks)
         if self.fallbacks:
-            first = f"{len(self.fallbacks)} of {total} ops fall back to torch, {moved:,} B moved for them each inference"
+            first = (
+                f"{len(self.fallbacks)} of {total} ops fall back to torch, {moved:,} B moved for them each inference"
+            )
         else:
             first = f"all {total} ops run on the card, no fallback"
         others = ", ".join(f"{number} {kind}" for kind, number in self.counts.items() if kind != "fallback")

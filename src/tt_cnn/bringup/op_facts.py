@@ -180,7 +180,11 @@ def _same(value: Any, default: Any) -> bool:
 def _defaults(target: str) -> dict[str, Any]:
     schema = schema_of(target)
     unsaid = {"eps": 1e-5} if "batch_norm" in target else {}
-    return unsaid | {a.name: a.default_value for a in schema.arguments if a.has_default_value()} if schema is not None else {}
+    return (
+        unsaid | {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+        if schema is not None
+        else {}
+    )
 
 
 def schema_of(target: str) -> Any:

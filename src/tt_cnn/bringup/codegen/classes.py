@@ -123,6 +123,7 @@ class BlockWriter:
         self.call: list[str] = []
         self.attributes: set[str] = set()
         self.names: dict[Value, str] = {}
+        self.inputs: dict[Value, str] = {}
         self.constants: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def write(self) -> tuple[list[str], list[str], list[str]]:
@@ -139,10 +140,14 @@ class BlockWriter:
         self._finish(results)
         return self.init, self.call, parameters
 
+    def name_of(self, value: Value) -> str:
+        """Of an input; one that nothing reads has none."""
+        return self.inputs.get(value, "_")
+
     def _name_inputs(self, values: list[Value]) -> list[str]:
         names = ["x", "y", "z"] if len(values) <= 3 else [f"x{i}" for i in range(1, len(values) + 1)]
         for value, name in zip(values, names, strict=False):
-            self.names[value] = name
+            self.names[value] = self.inputs[value] = name
         return [self.names[value] for value in values]
 
     def _finish(self, results: list[str]) -> None:

@@ -346,4 +346,3 @@ def channel_shuffle(low: Lowering, node: TorchNode) -> Value:
     batch, channels, height, width = node.shape
     form = value.form.reshaped((batch, groups, channels // groups, height, width)).permuted((0, 2, 1, 3, 4))  # type: ignore[operator, arg-type]
     return _with_form(value, form.reshaped(node.shape))  # type: ignore[arg-type]
-
