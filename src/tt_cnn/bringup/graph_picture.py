@@ -80,14 +80,15 @@ def picture_of(graph: TorchGraph, outcomes: Mapping[str, Outcome] | None = None)
     sizes = parameter_sizes(graph)
     ops: dict[str, DrawnOp] = {}
     root = Group("")
-    inputs = [node for node in graph.inputs]
-    for node in inputs:
+    for node in graph.inputs:
         ops[node.name] = DrawnOp(node.name, node.name, _shapes(node), "end", (("input", _shapes(node)),))
         root.items.append(ops[node.name].leaf)
     for scope, node in _grouped(shown, root):
         ops[node.name] = _drawn(node, scope, known, fused.get(node.name, ()), sizes)
         _group_of(root, scope).items.append(ops[node.name].leaf)
-    edges = [(source.name, node.name) for node in shown for source in dict.fromkeys(_read_by(node)) if source in changing]
+    edges = [
+        (source.name, node.name) for node in shown for source in dict.fromkeys(_read_by(node)) if source in changing
+    ]
     for name, node in zip(graph.output_names, graph.outputs, strict=True):
         key = f"output {name}"
         ops[key] = DrawnOp(key, name, _shapes(node), "end", (("output", _shapes(node)),))
@@ -153,7 +154,10 @@ class _Runs:
         """Ops around `index` that share the first `depth + 1` calls, but no call that holds exactly the same ops."""
         wanted = self.scopes[index][: depth + 1]
         first, last = self._bounds(index, wanted)
-        if depth + 1 < len(self.scopes[index]) and self._bounds(index, self.scopes[index][: depth + 2]) == (first, last):
+        if depth + 1 < len(self.scopes[index]) and self._bounds(index, self.scopes[index][: depth + 2]) == (
+            first,
+            last,
+        ):
             return 1  # the inner box says it all
         return last - first
 

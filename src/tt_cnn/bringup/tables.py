@@ -21,9 +21,10 @@ def text_table(headings: Row, rows: Iterable[Row], right: Collection[str] = ()) 
         )
         return "  ".join(cells).rstrip()
 
-    return "\n".join([laid_out(headings), laid_out(["-" * widths.get(i, 0) for i in range(len(headings))])] + [
-        laid_out(line) for line in lines
-    ])
+    return "\n".join(
+        [laid_out(headings), laid_out(["-" * widths.get(i, 0) for i in range(len(headings))])]
+        + [laid_out(line) for line in lines]
+    )
 
 
 def markdown_table(headings: Row, rows: Iterable[Row], right: Collection[str] = ()) -> str:
