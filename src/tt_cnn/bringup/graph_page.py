@@ -48,7 +48,7 @@ def graph_html(
             tag("div", _svg(picture, name), class_="graph-view")
             + tag(
                 "div",
-                tag("p", "Click on an op for its arguments, shapes and line."),
+                tag("p", "A click on an op tells about it."),
                 class_="graph-side",
                 role="status",
             ),
@@ -70,7 +70,7 @@ def _searched(op: DrawnOp) -> str:
 
 
 def _tools() -> str:
-    field = '<input type="search" id="graph-search" placeholder="Find ops: name, module, shape, line" aria-label="Find ops">'
+    field = '<input type="search" id="graph-search" placeholder="Find ops: name, module, shape" aria-label="Find ops">'
     buttons = "".join(
         tag("button", said, type="button", id=f"graph-{name}")
         for name, said in (("in", "Zoom in"), ("out", "Zoom out"), ("fit", "All of it"))
