@@ -68,3 +68,9 @@ def same_memory(a: Any, b: Any) -> bool:
         return False
     kinds = a.memory_config().buffer_type, b.memory_config().buffer_type
     return bool(kinds[0] == kinds[1] and a.buffer_address() == b.buffer_address())
+
+
+def interleaved_beside(x: Any) -> Any:
+    """The memory that a tensor is in, without its shards."""
+    in_dram = x.memory_config().buffer_type == ttnn.BufferType.DRAM
+    return ttnn.DRAM_MEMORY_CONFIG if in_dram else ttnn.L1_MEMORY_CONFIG

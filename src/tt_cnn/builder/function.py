@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn import ttnn
-from tt_cnn.builder.channel_slices import free
 from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.flow import Flow, interleaved_beside, same_memory
 from tt_cnn.builder.layer import Layer, telling
 from tt_cnn.builder.naming import named
 from tt_cnn.builder.rules import Rule, flags, instance
@@ -24,7 +24,7 @@ class FunctionConfiguration(Configuration):
     memory_config: Any = None
     """Where the result is put. None: interleaved, in the memory that the first tensor is in."""
     deallocate_input: bool = False
-    """Whether the first tensor is given back."""
+    """Whether the first tensor is given back; one that comes twice is not."""
 
     rules = (
         Rule("function", lambda c: callable(getattr(ttnn, c.function, None)), "the name of an op of TT-NN"),
@@ -39,41 +39,33 @@ class TtFunction(Layer):
     configuration: FunctionConfiguration
     configured_by = FunctionConfiguration
 
-    def __call__(self, x: Any, *others: Any) -> Any:  # type: ignore[override]
-        """`others` are tensors or numbers; the op gets them in this order."""
-        tensors = [each for each in (x, *others) if isinstance(each, ttnn.Tensor)]
-        for tensor in tensors:
+    def __call__(self, x: Any, *others: Any) -> Any:
+        """Each is a tensor or a number; the op gets them in this order."""
+        arguments = (x, *others)
+        for tensor in (each for each in arguments if isinstance(each, ttnn.Tensor)):
             self._check_input(tensor)
         with named(self.name), telling(self.name):
-            return self._call((x, *others))
+            return self._call(arguments)
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:
         config = self.configuration
         first = next(each for each in arguments if isinstance(each, ttnn.Tensor))
         memory = config.memory_config or interleaved_beside(first)
-        prepared = [self._prepared_input(each, memory) for each in arguments]
-        result = getattr(ttnn, config.function)(*prepared, memory_config=memory, **dict(config.keywords))
-        for given, used in zip(arguments, prepared, strict=True):
-            if used is not given:
-                free(used)
-        if config.deallocate_input and result is not first:
-            free(first)
+        once = sum(each is first for each in arguments) == 1
+        given = [
+            Flow(each, config.deallocate_input and each is first and once) if isinstance(each, ttnn.Tensor) else each
+            for each in arguments
+        ]
+        tensors = [each for each in given if isinstance(each, Flow)]
+        for tensor in tensors:
+            tensor.interleaved(memory)
+            if config.in_rows:
+                tensor.in_rows()
+            else:
+                tensor.in_tiles()
+        taken = [each.value if isinstance(each, Flow) else each for each in given]
+        result = getattr(ttnn, config.function)(*taken, memory_config=memory, **dict(config.keywords))
+        for tensor in tensors:
+            if not same_memory(tensor.value, result):
+                tensor.end()
         return result
-
-    def _prepared_input(self, x: Any, memory: Any) -> Any:
-        if not isinstance(x, ttnn.Tensor):
-            return x
-        wanted = ttnn.ROW_MAJOR_LAYOUT if self.configuration.in_rows else ttnn.TILE_LAYOUT
-        y = ttnn.to_memory_config(x, memory) if x.is_sharded() else x
-        if y.layout == wanted:
-            return y
-        z = ttnn.to_layout(y, wanted)
-        if y is not x:
-            free(y)
-        return z
-
-
-def interleaved_beside(x: Any) -> Any:
-    """The memory that a tensor is in, without its shards."""
-    in_dram = x.memory_config().buffer_type == ttnn.BufferType.DRAM
-    return ttnn.DRAM_MEMORY_CONFIG if in_dram else ttnn.L1_MEMORY_CONFIG

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any
 
 from tt_cnn import ttnn
-from tt_cnn.builder.channel_slices import free
 from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.flow import Flow, interleaved_beside
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.rules import Rule, flags, instance
 
@@ -52,35 +52,13 @@ class TtRearrange(Layer):
 
     def run(self, x: Any) -> Any:
         config = self.configuration
-        memory = config.memory_config or _interleaved_beside(x)
-        if config.only_views and _same_rows(x, config.output_shape):
-            return self._end(x, [], ttnn.reshape(_moved(x, memory) if x.is_sharded() else x, config.output_shape))
-        made: list[Any] = []
-        y = _moved(x, memory) if x.is_sharded() else x
-        made.append(y)
-        if y.layout != ttnn.ROW_MAJOR_LAYOUT:
-            y = ttnn.to_layout(y, ttnn.ROW_MAJOR_LAYOUT)
-            made.append(y)
+        memory = config.memory_config or interleaved_beside(x)
+        flow = Flow(x, config.deallocate_input).interleaved(memory)
+        if not (config.only_views and _same_rows(flow.value, config.output_shape)):
+            flow.in_rows()
         if not config.only_views:
-            y = ttnn.reshape(y, config.shape)
-            made.append(y)
-            y = ttnn.permute(y, config.order, memory_config=memory)
-            made.append(y)
-        return self._end(x, made, ttnn.reshape(y, config.output_shape))
-
-    def _end(self, x: Any, made: list[Any], result: Any) -> Any:
-        """Give back what lies in other memory than the result."""
-        for each in made:
-            if each is not x and each.is_allocated() and each.buffer_address() != result.buffer_address():
-                free(each)
-        if self.configuration.deallocate_input and x.is_allocated() and not _shares(x, result):
-            free(x)
-        return result
-
-
-def _shares(x: Any, y: Any) -> bool:
-    same = x.memory_config().buffer_type == y.memory_config().buffer_type
-    return bool(same and x.buffer_address() == y.buffer_address())
+            flow.then(ttnn.reshape, config.shape).then(ttnn.permute, config.order, memory_config=memory)
+        return flow.then(ttnn.reshape, config.output_shape).moved(config.memory_config).value
 
 
 def _same_rows(x: Any, shape: tuple[int, ...]) -> bool:
@@ -88,12 +66,3 @@ def _same_rows(x: Any, shape: tuple[int, ...]) -> bool:
     last = tuple(x.shape)[-2:]
     wanted = (1, 1, *shape)[-2:]
     return bool(last == wanted or (x.layout == ttnn.ROW_MAJOR_LAYOUT and last[-1] == wanted[-1]))
-
-
-def _interleaved_beside(x: Any) -> Any:
-    in_dram = x.memory_config().buffer_type == ttnn.BufferType.DRAM
-    return ttnn.DRAM_MEMORY_CONFIG if in_dram else ttnn.L1_MEMORY_CONFIG
-
-
-def _moved(x: Any, memory: Any) -> Any:
-    return ttnn.to_memory_config(x, memory)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn import ttnn
-from tt_cnn.builder.channel_slices import free
 from tt_cnn.builder.configuration import Configuration
-from tt_cnn.builder.function import interleaved_beside
+from tt_cnn.builder.flow import Flow, interleaved_beside
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.rules import Rule, flags, instance, whole
 
@@ -45,23 +44,19 @@ class TtSlice(Layer):
     def run(self, x: Any) -> Any:
         config = self.configuration
         memory = config.memory_config or interleaved_beside(x)
-        y = ttnn.to_memory_config(x, memory) if x.is_sharded() else x
-        seen = y if config.shape is None or tuple(y.shape) == config.shape else _seen(y, config.shape)
-        shape = list(seen.shape)
-        starts, ends, steps = [0] * len(shape), list(shape), [1] * len(shape)
+        flow = Flow(x, config.deallocate_input).interleaved(memory)
+        if config.shape is not None and tuple(flow.value.shape) != config.shape:
+            _see(flow, config.shape)
+        if config.step > 1:
+            flow.in_rows()
+        sizes = tuple(flow.value.shape)
+        starts, ends, steps = [0] * len(sizes), list(sizes), [1] * len(sizes)
         starts[config.dim], ends[config.dim], steps[config.dim] = config.start, config.end, config.step
-        if config.step > 1 and seen.layout != ttnn.ROW_MAJOR_LAYOUT:
-            seen = ttnn.to_layout(seen, ttnn.ROW_MAJOR_LAYOUT)
-        part = ttnn.slice(seen, starts, ends, steps, memory_config=memory)
-        if y is not x:
-            free(y)
-        if config.deallocate_input:
-            free(x)
-        return part
+        return flow.then(ttnn.slice, starts, ends, steps, memory_config=memory).value
 
 
-def _seen(x: Any, shape: tuple[int, ...]) -> Any:
+def _see(flow: Flow, shape: tuple[int, ...]) -> None:
     """Rows are seen in another shape for nothing; tiles whose last dimensions change are brought to rows for it."""
-    keeps = tuple(x.shape)[-2:] == (1, 1, *shape)[-2:]
-    rows = x if keeps or x.layout == ttnn.ROW_MAJOR_LAYOUT else ttnn.to_layout(x, ttnn.ROW_MAJOR_LAYOUT)
-    return ttnn.reshape(rows, shape)
+    if tuple(flow.value.shape)[-2:] != (1, 1, *shape)[-2:]:
+        flow.in_rows()
+    flow.then(ttnn.reshape, shape)
