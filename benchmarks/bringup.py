@@ -1,13 +1,14 @@
 """What `tt-cnn bringup` makes of architectures of the zoo, without hand work, and of our own models.
 
-    python benchmarks/bringup.py [NAME...] [--all] [--budget 0] [--tests] [--resume] [--write] [--check]
+    python benchmarks/bringup.py [NAME...] [--all] [--budget 0] [--tests] [--live PYTHON] [--resume] [--write] [--check]
     python benchmarks/bringup.py --against-hand-written [NAME...] [--budget 120] [--resume] [--write]
 
 The first brings architectures up on the virtual card with seeded weights and live batch-norm statistics: the PCC of
 every output beside PyTorch's own bfloat16, whether the gate holds (0.99, or at most 0.005 below that bfloat16), ops
 left in torch, misfits that were mended, L1 peak, steps, predicted fps, seconds with and without the optimiser, and with
-`--tests` whether the tests of the generated folder pass. The second brings up the references of the models that are
-written by hand here, and compares the predicted device times.
+`--tests` whether the tests of the generated folder pass; with `--live` how many steps of the folder's model are equal
+on the real library (an interpreter with TT-NN 0.81.1 on a mocked card, see `tt-cnn conformance --live`). The second
+brings up the references of the models that are written by hand here, and compares the predicted device times.
 
 Rows are stored one by one in `benchmarks/results/bringup.json` (`bringup_hand_written.json`) with the version of the
 tree that made them; `--resume` keeps those of this version. `--write` writes the tables of `docs/bringup-results.md`.
@@ -29,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
 import bringup_hand_written as hand  # noqa: E402
-from bringup_rows import Row, total_seconds, zoo_row  # noqa: E402
+from bringup_rows import Row, folder_live, folder_tests, total_seconds, zoo_row  # noqa: E402
 
 from tt_cnn.zoo import list_architectures  # noqa: E402
 
@@ -76,8 +77,11 @@ CHOSEN: dict[str, str] = {
 def tree_version() -> str:
     """Of all code that has a part in a row."""
     digest = hashlib.sha256()
-    for file in sorted((HERE.parent / "src").rglob("*.py")):
-        digest.update(str(file.relative_to(HERE.parent)).encode() + b"\0" + file.read_bytes())
+    package = HERE.parent / "src" / "tt_cnn"
+    for file in sorted(package.rglob("*.py")):
+        name = file.relative_to(package)
+        if name.parts[0] not in ("cli", "conformance"):
+            digest.update(str(name).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -101,8 +105,8 @@ def table(rows: list[Row]) -> list[str]:
     lines = [
         "| architecture | kind | input | PCC of outputs (PyTorch's bfloat16) | gate | in torch | misfits mended "
         "| L1 peak, KB | steps | device fps, predicted | fps end to end, predicted | seconds (with optimiser) "
-        "| tests |",
-        "|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---|",
+        "| tests | steps equal on the real library |",
+        "|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---|---:|",
     ]
     return lines + [f"| {' | '.join(_cells(row))} |" for row in rows]
 
@@ -110,7 +114,7 @@ def table(rows: list[Row]) -> list[str]:
 def _cells(row: Row) -> tuple[str, ...]:
     first = (row["name"], CHOSEN.get(row["name"], row["family"]), row["input"])
     if "failed" in row:
-        return (*first, f"fails in {row['failed'][:150].replace('|', '/')}", *["-"] * 9)
+        return (*first, f"fails in {row['failed'][:150].replace('|', '/')}", *["-"] * 10)
     pcc = ", ".join(f"{name} {value:.4f} ({row['bfloat16'][name]:.4f})" for name, value in row["pcc"].items())
     searched = f" ({total_seconds(row, optimizer=True):.0f})" if "optimize" in row["seconds"] else ""
     tests = "-" if "tests_pass" not in row else "pass" if row["tests_pass"] else "FAIL"
@@ -126,6 +130,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _rate(row, "fps"),
         f"{total_seconds(row):.0f}{searched}",
         tests,
+        _live(row),
     )
 
 
@@ -136,16 +141,36 @@ def _rate(row: Row, key: str) -> str:
     return f"{row[key]:.0f} ({low:.0f} to {high:.0f})"
 
 
+def _live(row: Row) -> str:
+    live = row.get("live")
+    if live is None:
+        return "-"
+    if "failed" in live:
+        return f"fails: {live['failed'][-120:].replace('|', '/')}"
+    return f"{live['equal']} of {live['steps']}{', REFUSED' if live['ends'] else ''}"
+
+
 def summary(rows: list[Row]) -> str:
     came = [row for row in rows if "failed" not in row]
     tested = [row for row in came if "tests_pass" in row]
+    asked = [row["live"] for row in came if "live" in row]
+    live = (
+        f"{sum(_accepted(each) for each in asked)} of {len(asked)} asked are accepted by the real library with the "
+        "same plan, "
+        if asked
+        else ""
+    )
     seconds = statistics.median(total_seconds(row) for row in came) if came else float("nan")
     return (
         f"{len(rows)} architectures, {sum(row['passed'] for row in came)} at their gates, "
         f"{sum(bool(row['fallbacks']) for row in came)} with fallbacks, "
         f"{sum(row['tests_pass'] for row in tested)} folders of {len(tested)} tested pass their tests, "
-        f"median {seconds:.1f} s"
+        f"{live}median {seconds:.1f} s"
     )
+
+
+def _accepted(live: Row) -> bool:
+    return "failed" not in live and not live["ends"] and live["equal"] == live["steps"]
 
 
 def misses(rows: list[Row]) -> list[str]:
@@ -159,6 +184,8 @@ def misses(rows: list[Row]) -> list[str]:
         ]
         if row.get("tests_pass") is False:
             found.append(f"{row['name']}: tests of the folder: {row['tests']}")
+        if "live" in row and not _accepted(row["live"]):
+            found.append(f"{row['name']}: on the real library: {_live(row)} {row['live'].get('ends', '')}")
     leaving = [row["name"] for row in came if row["fallbacks"]]
     if len(leaving) > MOST_WITH_FALLBACKS:
         found.append(f"{len(leaving)} leave ops in torch, at most {MOST_WITH_FALLBACKS} wanted: {', '.join(leaving)}")
@@ -184,9 +211,9 @@ def run_zoo(options: argparse.Namespace) -> list[str]:
     names = options.names or (everything if options.all else list(CHOSEN))
     same = {"card": options.card, "budget": options.budget}
     for name in () if options.stored else names:
-        if not (options.resume and store.has(name, **same) and (not options.tests or "tests_pass" in store.rows[name])):
-            row = zoo_row(name, options.card, options.budget, options.folders, options.tests)
-            store.keep(name, row | same)
+        if not (options.resume and store.has(name, **same)):
+            store.keep(name, zoo_row(name, options.card, options.budget, options.folders) | same)
+        _ask_folder(store, name, options)
         print("\n".join(table([store.rows[name]])[2:]), flush=True)
     rows = [store.rows[name] for name in names if name in store.rows]
     missed = misses(rows)
@@ -196,6 +223,17 @@ def run_zoo(options: argparse.Namespace) -> list[str]:
         write_table(f"bring-up table {options.card}", [*table(rows), "", summary(rows) + "."])
     print(summary(rows))
     return missed
+
+
+def _ask_folder(store: Store, name: str, options: argparse.Namespace) -> None:
+    """What was asked for and is not known of the folder yet."""
+    row, folder = store.rows[name], options.folders / name
+    if "failed" in row:
+        return
+    if options.tests and "tests_pass" not in row:
+        store.keep(name, row := row | folder_tests(folder))
+    if options.live is not None and "live" not in row:
+        store.keep(name, row | folder_live(folder, options.live, options.card))
 
 
 def run_hand_written(options: argparse.Namespace) -> list[str]:
@@ -226,6 +264,9 @@ def main() -> int:
     parser.add_argument("--budget", type=float, metavar="S", help="seconds of each search [0; our own models: 120]")
     parser.add_argument("--folders", type=Path, default=HERE.parent / "out" / "benchmarks" / "bringup", metavar="DIR")
     parser.add_argument("--tests", action="store_true", help="run the tests of each folder")
+    parser.add_argument(
+        "--live", type=Path, metavar="PYTHON", help="an interpreter with TT-NN: compare folders with it"
+    )
     parser.add_argument("--resume", action="store_true", help="keep rows that this version of the tree made")
     parser.add_argument("--stored", action="store_true", help="run nothing: read what earlier runs stored")
     parser.add_argument("--write", action="store_true", help="write the table of docs/bringup-results.md")

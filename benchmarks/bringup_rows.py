@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -31,17 +32,15 @@ def zoo_source(name: str) -> ModelSource:
     return model_source(f"tt_cnn.zoo.{found.family}:{name}")
 
 
-def zoo_row(name: str, card: str, budget: float, folders: Path, tests: bool) -> Row:
+def zoo_row(name: str, card: str, budget: float, folders: Path) -> Row:
     """Seeded weights with live statistics go in as a checkpoint does; nothing else is said of the model."""
     found = architecture(name)
     row: Row = {"name": name, "title": found.title, "family": found.family, "task": found.task}
     work = BringUp(zoo_source(name), (1, *found.input_shape), card, name)
-    return row | brought_up(work, create_architecture(name).state_dict(), budget, folders, tests)
+    return row | brought_up(work, create_architecture(name).state_dict(), budget, folders)
 
 
-def brought_up(
-    work: BringUp, weights: Mapping[str, torch.Tensor], budget: float, folders: Path, tests: bool = False
-) -> Row:
+def brought_up(work: BringUp, weights: Mapping[str, torch.Tensor], budget: float, folders: Path) -> Row:
     """All stages as the command runs them; a stage that fails is named, with its reason."""
     row: Row = {"input": "x".join(map(str, work.input_shape))}
     stage = "load"
@@ -72,8 +71,6 @@ def brought_up(
             "traceback": traceback.format_exc(),
             "seconds": _seconds(work),
         }
-    if tests:
-        row |= folder_tests(folders / work.name)
     return row
 
 
@@ -126,15 +123,25 @@ def folder_tests(folder: Path) -> Row:
     """The tests that were generated with the folder, run as its owner runs them."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", f"{folder.name}/tests"]
     began = time.monotonic()
-    done = subprocess.run(
-        command,
-        cwd=folder.parent,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(SRC)},
-    )
+    done = _run(command, folder.parent)
     lines = done.stdout.strip().split("\n")
     row: Row = {"tests_pass": done.returncode == 0, "tests": lines[-1], "tests_seconds": time.monotonic() - began}
     if done.returncode != 0:
         row["tests_output"] = [line for line in lines if line.startswith(("FAILED", "ERROR", "E  "))][:20]
     return row
+
+
+def folder_live(folder: Path, python: Path, card: str) -> Row:
+    """The folder's model on the real library's mocked card beside the virtual one, step by step."""
+    command = [sys.executable, "-m", "tt_cnn.cli", "conformance", "--live", f"{folder.name}:ENTRY", "--json"]
+    done = _run([*command, "--python", str(python)], folder.parent, CARD=card)
+    if not done.stdout.lstrip().startswith("{"):
+        return {"live": {"failed": " ".join(done.stderr.split())[-500:] or f"exit status {done.returncode}"}}
+    found = json.loads(done.stdout[done.stdout.index("{") :])["programs"][0]
+    unlike = {f"{each['op']} of {each['layer']}: {each['field']}" for each in found["differences"]}
+    return {"live": {key: found[key] for key in ("real", "ends", "steps", "equal")} | {"unlike": sorted(unlike)}}
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    ours = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(SRC), **environment}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, **ours})
