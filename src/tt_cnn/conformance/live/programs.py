@@ -28,7 +28,8 @@ class ProgramOptions:
     """How a model is run. Scripts and functions decide for themselves."""
 
     resolution: tuple[int, int] | None = None
-    batch_size: int = 1
+    batch_size: int | None = None
+    """The first of the entry's when None."""
     precision: str = "tuned"
     passes: int = 2
     """The first prepares weights; the second is as all that follow."""
@@ -132,17 +133,19 @@ def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
     def run() -> Outputs:
         with opened_card(entry, executor="plain") as device:
             reference = create_reference(entry.name) if options.values else entry.reference().eval()
-            size = options.resolution or entry.resolution
+            size, batch = options.resolution or entry.resolution, options.batch_size or entry.batch_sizes[0]
             model = create_tt(
                 entry.name,
                 device,
                 reference,
                 resolution=size,
-                batch_size=options.batch_size,
+                batch_size=batch,
                 precision=options.precision,  # type: ignore[arg-type]
                 config=options.config,
             )
-            images = _images(entry, options, size)
+            images = entry.example_input(batch_size=batch, resolution=size)
+            if not options.values:
+                images = torch.zeros_like(images)
             found: tuple[torch.Tensor, ...] = ()
             for _ in range(options.passes):
                 outputs = model(model.place(images))
@@ -152,9 +155,3 @@ def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
             return dict(zip(entry.gates, found, strict=False)) or {}
 
     return run
-
-
-def _images(entry: ModelEntry, options: ProgramOptions, size: tuple[int, int]) -> torch.Tensor:
-    if options.values:
-        return entry.example_input(batch_size=options.batch_size, resolution=size)
-    return torch.zeros(options.batch_size, 3, *size)
