@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from tt_cnn.bringup.own_lowerings import registered_modules_closed
 from tt_cnn.models.brought_up import TorchShape
 from tt_cnn.testing.layer_report import LayerComparison, LayerReport
 from tt_cnn.testing.listening import listening
@@ -31,8 +32,9 @@ class Point:
 
 def torch_values(reference: nn.Module, inputs: Sequence[torch.Tensor], names: set[str]) -> dict[str, torch.Tensor]:
     """Values of nodes of the exported graph, by their names."""
-    with torch.no_grad():
-        program = torch.export.export(reference.eval(), tuple(inputs))
+    reference.eval()
+    with torch.no_grad(), registered_modules_closed(reference, inputs):
+        program = torch.export.export(reference, tuple(inputs))
         noting = _Noting(program.module(), names)
         noting.run(*inputs)
     return noting.found

@@ -67,7 +67,7 @@ def bringup(
     overwrite: Overwrite = False,
     no_tests: NoTests = False,
 ) -> None:
-    """Bring a PyTorch model up on a card: lowered, fitted, compared, tuned, and written as code that you can go on with.
+    """Bring a PyTorch model up on a card: lowered, fitted, compared, tuned, and written as code to go on with.
 
     \b
     tt-cnn bringup net.py:Net --input 1x3x224x224
@@ -75,8 +75,8 @@ def bringup(
     tt-cnn bringup torchvision.models:resnet50 --input 16x3x224x224 --card p150 -o brought_up/resnet50
     tt-cnn bringup net.py:Net --input 1x3x224x224 --update      only tt/config.py, after you edited the rest
 
-    The folder has the model's card, its graph, an inventory of its ops, the code, tests that pass, a demo and a profile.
-    Nothing that you edited is written over. Times are predicted.
+    The folder has the model's card, its graph, an inventory of its ops, the code, tests, a demo and a profile. Nothing
+    that you edited is written over. Times are predicted.
     """
     from tt_cnn.bringup.bring_up import CONFIG, BringUp
     from tt_cnn.bringup.folder import GeneratedFolder
@@ -129,8 +129,8 @@ def _optimize(work: BringUp, seconds: float) -> None:
         result = work.optimize(seconds, display)
     before, after = result.before.prediction.device_ns, result.after.prediction.device_ns
     work.sections["Tuning"] = (
-        f"`tt-cnn optimize` for {seconds:g} s: {before / 1e3:.0f} µs to {after / 1e3:.0f} µs on the device (predicted), "
-        f"{len(result.journal.attempts)} attempts, {len(result.journal.kept)} kept."
+        f"`tt-cnn optimize` for {seconds:g} s: {before / 1e3:.0f} µs to {after / 1e3:.0f} µs on the device "
+        f"(predicted), {len(result.journal.attempts)} attempts, {len(result.journal.kept)} kept."
     )
 
 
@@ -201,7 +201,8 @@ def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figur
         for layer, settings in misfit.changes.items():
             _say(f"    mended: {layer}: {', '.join(f'{k}={_short(v)}' for k, v in settings.items())}")
     _say(
-        f"written to {target.path}/ in {sum(work.seconds.values()):.0f} s: README.md, reference/, tt/, tests/, demo/, profile/"
+        f"written to {target.path}/ in {sum(work.seconds.values()):.0f} s: "
+        "README.md, reference/, tt/, tests/, demo/, docs/, profile/"
     )
 
 
