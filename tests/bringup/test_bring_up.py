@@ -102,6 +102,16 @@ def test_skips_and_several_outputs() -> None:
     assert report.passed and set(points) >= {"down", "deep", "up", "last"}
 
 
+def test_names_that_are_taken_on_the_card() -> None:
+    work = BringUp(model_source("tests.bringup.small_nets:AwkwardNames"), (1, 3, 32, 32))
+    work.load()
+    work.lower()
+    work.fit()
+    assert work.accuracy is not None and work.accuracy.passed
+    report, points = work.compare()
+    assert report.passed and {"layers.0", "device", "outputs.in", "outputs.x", "class"} <= set(points)
+
+
 def test_several_inputs(tmp_path: Path) -> None:
     target = tmp_path / "two_inputs"
     code, said = command(
