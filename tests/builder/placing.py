@@ -18,7 +18,7 @@ def memory_of(shape: Sequence[int], where: str) -> Any:
     """Whole tiles on as many of 8 x 8 cores as there are."""
     if where in ("l1", "dram"):
         return ttnn.L1_MEMORY_CONFIG if where == "l1" else ttnn.DRAM_MEMORY_CONFIG
-    rows, columns = (-(-size // 32) for size in (math.prod(shape[:-1]), shape[-1]))
+    rows, columns = math.prod(shape[:-2]) * -(-shape[-2] // 32), -(-shape[-1] // 32)
     if where == "height":
         height = -(-rows // 64)
         cores = ShardedStrategyConfiguration.get_core_grid_from_num_cores(-(-rows // height), 8, 8)

@@ -13,7 +13,23 @@ from torch.utils.flop_counter import FlopCounterMode
 from tt_cnn.zoo import architecture, create_architecture, list_architectures, register_architecture
 
 NAMES = list_architectures()
-SMALL = [name for name in NAMES if (architecture(name).parameters or 100) < 6]
+LARGE = {
+    *("deeplabv3_resnet50", "densenet169", "densenet201", "efficientnet_b2", "efficientnet_b3", "efficientnet_b4"),
+    *("fcos_resnet50_fpn", "pspnet_resnet50", "resnet101", "resnet152", "resnext101_32x8d", "retinanet_resnet50_fpn"),
+    *("srresnet_x4", "ssd300_vgg16", "swin_small", "unet", "vgg16_bn", "vgg19_bn", "vit_b_16", "wide_resnet50_2"),
+    *("yolov3", "yolov9s"),
+}
+EACH = [pytest.param(name, marks=pytest.mark.long) if name in LARGE else name for name in NAMES]
+OF_EACH_KIND = [
+    "mobilenet_v3_small",
+    "squeezenet1_1",
+    "deit_tiny",
+    "mobilevit_s",
+    "fsrcnn_x3",
+    "yunet",
+    "efficientformer_l1",
+]
+"""Batch norms, none, layer norms and embeddings, both, slopes, many outputs, tables and layer scales."""
 
 
 @cache
@@ -45,27 +61,27 @@ def test_parameters_and_multiply_adds_are_the_published_ones(name: str) -> None:
         assert counter.get_total_flops() / 2e9 == pytest.approx(entry.gmacs, rel=0.05)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_seeded_weights_are_alive(name: str) -> None:
-    """Outputs have sizes that one can compute with, and tell pictures apart."""
+    """Outputs have sizes that one can compute with, and tell pictures apart (boxes lie where their positions are)."""
     entry, model = architecture(name), create_architecture(name)
     assert not model.training
     with torch.inference_mode():
         one, other = (tensors(model(entry.example_input(seed=seed))) for seed in (5, 6))
     assert len(one) == len(entry.outputs)
-    for a, b in zip(one, other, strict=True):
+    for output, a, b in zip(entry.outputs, one, other, strict=True):
         assert a.isfinite().all()
         assert 1e-3 < float(a.std()) < 1e3
-        assert pcc(a, b) < 0.98
+        assert pcc(a, b) < (0.999 if output == "boxes" else 0.98)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_it_can_be_exported(name: str) -> None:
     program = torch.export.export(without_weights(name), (picture_without_values(name),))
     assert len(program.graph_signature.user_outputs) == len(architecture(name).outputs)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", OF_EACH_KIND)
 def test_the_seed_decides_the_weights(name: str) -> None:
     one, again, other = (create_architecture(name, seed).state_dict() for seed in (3, 3, 4))
     torch.rand(1)  # what others draw does not matter

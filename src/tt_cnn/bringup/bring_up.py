@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import torch
 from safetensors.torch import save
@@ -20,16 +21,23 @@ from torch import nn
 from tt_cnn.bringup.accuracy import MIN_PCC, RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
 from tt_cnn.bringup.codegen.config_file import config_code, settings_of, with_changes
 from tt_cnn.bringup.codegen.files import Facts, common_code, demo_code, entry_code, readme, reference_code, test_code
-from tt_cnn.bringup.codegen.model_file import model_class, model_code, takes_pictures
+from tt_cnn.bringup.codegen.model_file import ModelFile, model_class, model_file, takes_pictures
 from tt_cnn.bringup.codegen.points import points_code, points_of
 from tt_cnn.bringup.comparison import Point, compare_points
 from tt_cnn.bringup.fitting import Fitted, fit
 from tt_cnn.bringup.folder import GeneratedFolder
+from tt_cnn.bringup.graph_copy import copy_graph
+from tt_cnn.bringup.graph_page import graph_html, graph_svg
+from tt_cnn.bringup.inventory import inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
+from tt_cnn.bringup.model_card import model_card
+from tt_cnn.bringup.outcomes import outcomes
 from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
-from tt_cnn.bringup.torch_graph import TorchGraph, export_graph
+from tt_cnn.bringup.summary import summary
+from tt_cnn.bringup.task_guess import guess_task
+from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
 from tt_cnn.builder.overrides import Assignment
-from tt_cnn.models.registry import ModelEntry, create_tt, registered
+from tt_cnn.models.registry import ModelEntry, Task, create_tt, registered
 from tt_cnn.models.running import opened_card
 from tt_cnn.optimizer.findings import find_in_model
 from tt_cnn.optimizer.judging import Judging
@@ -58,13 +66,21 @@ class BringUp:
     """One model on its way; a stage fills what the next ones read."""
 
     source: ModelSource
-    input_shape: tuple[int, ...]
+    input_shape: Shape
     card: str = "n150"
     name: str = ""
+    more_inputs: tuple[Shape, ...] = ()
+    """Shapes of further inputs, in the order of forward's arguments."""
     model: nn.Module | None = None
     weights: Weights | None = None
+    task: str | None = None
+    """As the user says; guessed where None."""
+    licence: str = ""
+    origin: str = ""
+    """Where the model is from, as the user says."""
     graph: TorchGraph | None = None
     program: Program | None = None
+    code: ModelFile | None = None
     table: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Settings by layer: what `tt/config.py` says."""
     fitted: Fitted | None = None
@@ -85,14 +101,19 @@ class BringUp:
 
     @property
     def inputs(self) -> list[torch.Tensor]:
-        return [example(self.input_shape)]
+        return [example(shape) for shape in (self.input_shape, *self.more_inputs)]
+
+    def example(self, seed: int) -> Any:
+        """A batch; a tuple where the model has several inputs."""
+        made = tuple(example(shape, seed=seed) for shape in (self.input_shape, *self.more_inputs))
+        return made if self.more_inputs else made[0]
 
     # -- stages
 
     def load(self, weights: Path | None = None) -> None:
         """The model and its weights."""
         self.model = self.source.create()
-        self.weights = give_weights(self.model, weights, self.input_shape)
+        self.weights = give_weights(self.model, weights, (self.input_shape, *self.more_inputs))
 
     def export(self) -> TorchGraph:
         assert self.model is not None
@@ -100,19 +121,42 @@ class BringUp:
         return self.graph
 
     def lower(self) -> Program:
-        """Statements and settings; the exported graph is read again, since the passes change it."""
-        assert self.model is not None
-        self.program = lower(export_graph(self.model, self.inputs))
-        self.table = settings_of(self.program)
+        """Statements and settings; the exported graph stays as it is."""
+        self.program = lower(copy_graph(self.graph or self.export()))
+        self.code = model_file(self.program, f"{self.title} on the card.")
+        self.table = settings_of(self.program, self.code.optional)
         return self.program
 
     def describe(self) -> None:
-        """The model's card, its graph and the inventory of its ops, as files and as parts of the README."""
+        """The model's card, the summary of its ops and their inventory, as files and as parts of the README."""
+        assert self.model is not None and self.graph is not None and self.program is not None
+        card = model_card(
+            self.model,
+            self.inputs,
+            self.graph,
+            name=self.name,
+            task=self.task,
+            licence=self.licence,
+            source=self.origin,
+        )
+        ops = inventory(self.graph, self.program, title=self.title)
+        became = outcomes(self.graph, self.program)
+        files = {
+            "docs/model_card.md": card.to_markdown(),
+            "docs/model_card.json": json.dumps(card.to_dict(), indent=1),
+            "docs/summary.md": summary(self.graph, title=self.title).to_markdown(),
+            "docs/inventory.md": ops.to_markdown(),
+            "docs/graph.svg": graph_svg(self.program.graph, title=self.title, outcomes=became),
+            "docs/graph.html": graph_html(self.program.graph, title=self.title, outcomes=became),
+        }
+        for number, fallback in enumerate(ops.fallbacks, 1):
+            files[f"docs/issues/{number}-{fallback.op}.md"] = issue_text(fallback)
+        self.extra_files |= {name: text.encode() for name, text in files.items()}
 
     def fit(self) -> Fitted:
         """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
         assert self.model is not None and self.program is not None
-        images = example(self.input_shape, seed=7)
+        images = self.example(seed=7)
         bfloat16 = bfloat16_pcc(self.model, images, self.program.graph.output_names)
         with self.entry() as entry:
             for rung in RUNGS:
@@ -139,7 +183,7 @@ class BringUp:
         points = points_of(self.program)
         with self.entry() as entry, opened_card(entry, card=self.card, executor="plain") as device:
             model = create_tt(entry.name, device, self.model, batch_size=entry.batch_sizes[0])
-            return compare_points(self.model, model, example(self.input_shape, seed=7), points), points
+            return compare_points(self.model, model, self.example(seed=7), points), points
 
     def optimize(self, seconds: float, watcher: Watcher | None = None) -> OptimizationResult:
         """The optimiser's settings, under its guard; what was found becomes the model's."""
@@ -174,7 +218,7 @@ class BringUp:
     def _measure_again(self) -> None:
         assert self.model is not None and self.accuracy is not None
         with self.entry() as entry:
-            images = example(self.input_shape, seed=7)
+            images = self.example(seed=7)
             self.accuracy = measure(entry, self.model, images, self.card, Assignment(), self.accuracy.bfloat16)
 
     def profile(self) -> Profile:
@@ -201,10 +245,11 @@ class BringUp:
         return Facts(
             name=self.name,
             title=self.title,
-            task=guess_task(self.input_shape, [tuple(node.shape) for node in self.program.graph.outputs]),
+            task=self._registry_task(),
             tt_class=model_class(self.program),
             card=self.card,
             input_shape=self.input_shape,
+            more_inputs=self.more_inputs,
             pictures=takes_pictures(self.program),
             outputs=outputs,
             gates=gates,
@@ -212,9 +257,18 @@ class BringUp:
             fallbacks=any(note.kind == "fallback" for note in self.program.notes),
         )
 
+    def _registry_task(self) -> str:
+        """One of those that the registry has; a model that is none of them is run and compared all the same."""
+        assert self.program is not None
+        guessed, _ = guess_task(
+            [self.input_shape, *self.more_inputs], [cast(Shape, node.shape) for node in self.program.graph.outputs]
+        )
+        task = self.task or guessed
+        return task if task in get_args(Task) else "detection"
+
     def code_files(self) -> dict[str, bytes]:
         """All that is Python."""
-        assert self.program is not None
+        assert self.program is not None and self.code is not None
         facts = self.facts
         copied = self.source.file is not None
         texts = {
@@ -224,7 +278,7 @@ class BringUp:
             "tt/__init__.py": "",
             "tt/common.py": common_code(facts),
             CONFIG: self.config_text(),
-            "tt/model.py": model_code(self.program, f"{self.title} on the card."),
+            "tt/model.py": self.code.code,
             "tests/__init__.py": "",
             "tests/points.py": points_code(points_of(self.program)),
             "tests/test_model.py": test_code(facts),
@@ -279,6 +333,7 @@ class BringUp:
                     l1_small_size=facts.l1_small_size,
                     own_weights=True,
                     input_shape=None if facts.pictures else self.input_shape,
+                    more_inputs=self.more_inputs,
                 )
                 if facts.pictures:
                     made = replace(made, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
@@ -314,12 +369,3 @@ def _refused(fitted: Fitted) -> str:
     done = "\n".join(f"  {each.layer}: {each.reason}" for each in fitted.misfits)
     tried = f"\n  misfits that were mended before:\n{done}" if done else ""
     return f"no settings were found that the card takes for {refusal.layer or 'the model'}: {refusal.reason}{tried}"
-
-
-def guess_task(inputs: tuple[int, ...], outputs: list[tuple[int, ...]]) -> str:
-    """By the shapes: one row of scores, a map of the input's size, or something else."""
-    if len(outputs) == 1 and len(outputs[0]) == 2:
-        return "classification"
-    if len(outputs) == 1 and len(outputs[0]) == 4 and len(inputs) == 4 and outputs[0][2] * 8 >= inputs[2]:
-        return "segmentation"
-    return "detection"

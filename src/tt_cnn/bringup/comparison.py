@@ -53,12 +53,13 @@ class _Noting(fx.Interpreter):
 def compare_points(
     reference: nn.Module,
     model: Any,
-    images: torch.Tensor,
+    images: Any,
     points: Mapping[str, Point],
     threshold: float = 0.99,
 ) -> LayerReport:
     """PCC of each layer's output in a run of the whole model, in the order of the layers."""
-    expected = torch_values(reference, (images,), {point.node for point in points.values()})
+    given = images if isinstance(images, tuple) else (images,)
+    expected = torch_values(reference, given, {point.node for point in points.values()})
     outputs: dict[str, torch.Tensor] = {}
     with listening(model, list(points), outputs):
         model(model.place(images))

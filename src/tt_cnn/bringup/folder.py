@@ -1,7 +1,7 @@
 """The folder that a bring-up writes, and what keeps a user's edits in it safe.
 
-`.bringup.json` has the digest of every file as it was written. A file that is no longer as it was written is the user's,
-and so is one that was never written: neither is replaced.
+`.bringup.json` has the digest of every file as it was written. A file that is no longer as it was written is the
+user's, and so is one that was never written: neither is replaced.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 RECORD = ".bringup.json"
+REPORTS = ("docs/", "profile/")
+"""Folders of what is only read."""
 
 
 class Edited(ValueError):
@@ -87,12 +89,22 @@ class GeneratedFolder:
         """All files, or none where one was edited."""
         self.check(files, overwrite)
         known = self.record
+        self._drop_reports(known, files)
         for name, content in files.items():
             file = self.path / name
             file.parent.mkdir(parents=True, exist_ok=True)
             _replace(file, content)
             known[name] = _digest(content)
         _replace(self.path / RECORD, json.dumps({"files": known}, indent=1).encode())
+
+    def _drop_reports(self, known: dict[str, str], files: Mapping[str, bytes]) -> None:
+        """Reports of the last run that this one does not write, as long as nobody has changed them."""
+        if not any(name.startswith(REPORTS) for name in files):
+            return
+        for name in [each for each in known if each.startswith(REPORTS) and each not in files]:
+            file = self.path / name
+            if file.is_file() and _digest(file.read_bytes()) == known.pop(name):
+                file.unlink()
 
 
 def _replace(file: Path, content: bytes) -> None:

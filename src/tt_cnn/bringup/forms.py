@@ -105,3 +105,13 @@ IMAGE = (0, 2, 3, 1)
 
 def image_form(shape: Sequence[int]) -> Form:
     return Form.in_order(shape, IMAGE)
+
+
+def order_of(form: Form) -> tuple[int, ...] | None:
+    """The order in which torch's dimensions lie in memory; None where one of them is spread."""
+    placed = sorted((dim for dim in range(len(form.dims)) if form.dims[dim]), key=lambda dim: form.dims[dim][0])
+    order = list(placed)
+    for dim in range(len(form.dims)):
+        if not form.dims[dim]:
+            order.insert(min(dim, len(order)), dim)
+    return tuple(order) if form.lies_in(order) else None

@@ -15,9 +15,21 @@ from tt_cnn.bringup.activations import activation_of
 from tt_cnn.bringup.torch_graph import Parameter, TorchGraph, TorchNode
 
 _NOTHING = frozenset(
-    ["dropout", "feature_dropout", "alpha_dropout", "contiguous", "clone", "alias", "detach", "lift_fresh_copy", "lift_fresh"]
+    [
+        "dropout",
+        "feature_dropout",
+        "alpha_dropout",
+        "contiguous",
+        "clone",
+        "alias",
+        "detach",
+        "lift_fresh_copy",
+        "lift_fresh",
+    ]
 )
-_SAME_IF_EQUAL = frozenset(["to", "_to_copy", "type_as", "expand", "expand_as", "slice", "view", "reshape", "permute", "flatten", "float"])
+_SAME_IF_EQUAL = frozenset(
+    ["to", "_to_copy", "type_as", "expand", "expand_as", "slice", "view", "reshape", "permute", "flatten", "float"]
+)
 
 
 def prepare(graph: TorchGraph) -> TorchGraph:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ class Weights:
     """Of the file that was given."""
 
 
-def give_weights(model: nn.Module, file: Path | None, shape: tuple[int, ...]) -> Weights:
+def give_weights(model: nn.Module, file: Path | None, shapes: Sequence[tuple[int, ...]]) -> Weights:
     """Those of a file; else the factory's own, with batch norms that have seen something.
 
     A factory that loads no checkpoint leaves batch norms with a mean of 0 and a variance of 1, which no trained network
@@ -118,7 +119,7 @@ def give_weights(model: nn.Module, file: Path | None, shape: tuple[int, ...]) ->
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     if not norms or any(_has_seen_something(norm) for norm in norms):
         return Weights("the factory's own")
-    measure_statistics(model, example(shape, batch=max(2, shape[0]), seed=1))
+    measure_statistics(model, *(example(shape, batch=max(2, shape[0]), seed=1) for shape in shapes))
     return Weights("the factory's own, drawn from seed 0; statistics of batch norms measured on generated images")
 
 

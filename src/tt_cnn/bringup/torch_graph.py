@@ -10,7 +10,7 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx, nn
@@ -137,7 +137,10 @@ class _Reader:
         self.program, self.model = program, model
         self.known: dict[fx.Node, Any] = {}
         self.calls: dict[str, dict[str, int]] = {}
-        self.kinds: dict[str, type] = {path: type(module) for path, module in model.named_modules()}
+        self.roots: dict[fx.Node, fx.Node] = {}
+        """Of each view the tensor whose memory it may share."""
+        self.overwritten: dict[fx.Node, str] = {}
+        """Tensors that an in-place op has changed through another view of them, and its line."""
 
     def read(self) -> TorchGraph:
         signature = self.program.graph_signature
@@ -203,25 +206,32 @@ class _Reader:
         )
         self.known[node] = made
         graph.nodes.append(made)
-        if schema is not None and schema.name.endswith("_") and not schema.name.endswith("__"):
-            written = node.args[0]
-            if isinstance(written, fx.Node):
-                self._written(written, made)
+        first = node.args[0] if node.args else None
+        if not isinstance(first, fx.Node):
+            return
+        writes = schema is not None and schema.name.endswith("_") and not schema.name.endswith("__")
+        if writes or op in VIEWS:
+            self.roots[node] = self.roots.get(first, first)
+        if writes and not (op in DROPOUTS and not arguments.get("train")):
+            self._written(first, node, made)
 
-    def _written(self, node: fx.Node, made: TorchNode) -> None:
-        """Readers of a tensor that was written in place read the result from now on."""
-        previous = self.known[node]
-        if isinstance(previous, TorchNode) and previous.op in VIEWS:
-            raise ExportFailed(
-                f"{made.line or made.name}: an in-place op writes into a view of another tensor; write it without the "
-                "trailing underscore (or inplace=False)"
-            )
+    def _written(self, node: fx.Node, result: fx.Node, made: TorchNode) -> None:
+        """Readers of a tensor that was written in place read the result from now on; nobody may read other views of
+        its memory: what they would see is not followed."""
+        previous, root = self.known[node], self.roots.get(node, node)
         for other, value in self.known.items():
             if value is previous:
                 self.known[other] = made
+            elif other is not result and self.roots.get(other, other) is root:
+                self.overwritten[other] = made.line or made.name
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
+            if value in self.overwritten:
+                raise ExportFailed(
+                    f"{self.overwritten[value]}: an in-place op writes into a view of a tensor that is read again; "
+                    "write it without the trailing underscore (or inplace=False)"
+                )
             return self.known[value]
         if isinstance(value, (list, tuple)):
             return type(value)(self._value(each) for each in value)
@@ -240,7 +250,7 @@ class _Reader:
         return tuple(calls)
 
     def _outputs(self, node: fx.Node, graph: TorchGraph) -> None:
-        returned = [self.known[each] for each in node.args[0]]
+        returned = [self._value(each) for each in cast(Sequence[fx.Node], node.args[0])]
         if any(not isinstance(each, TorchNode) for each in returned):
             raise ExportFailed("the model returns a parameter or a constant; it must return tensors that it computes")
         graph.outputs = returned
@@ -250,9 +260,11 @@ class _Reader:
 
 
 VIEWS = frozenset(
-    ["view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "select", "slice", "expand", "chunk", "split", "unbind", "narrow", "getitem"]
+    "view reshape flatten unflatten squeeze unsqueeze permute transpose t select slice expand chunk split "
+    "unbind narrow getitem view_as reshape_as expand_as contiguous to detach alias dropout".split()
 )
-"""Ops whose result shares the memory of their input, in torch."""
+"""Ops whose result shares the memory of their input in torch, or may do so."""
+DROPOUTS = frozenset("dropout feature_dropout alpha_dropout".split())
 
 
 def _output_names(spec: Any, count: int) -> tuple[str, ...]:

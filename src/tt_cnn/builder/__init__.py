@@ -9,6 +9,8 @@ from tt_cnn.builder.activation import TtActivation
 from tt_cnn.builder.activation_configuration import ActivationConfiguration
 from tt_cnn.builder.add import TtAdd
 from tt_cnn.builder.add_configuration import AddConfiguration
+from tt_cnn.builder.attention import TtAttention
+from tt_cnn.builder.attention_configuration import AttentionConfiguration
 from tt_cnn.builder.avg_pool2d import TtAvgPool2d
 from tt_cnn.builder.avg_pool2d_configuration import AvgPool2dConfiguration
 from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
@@ -94,12 +96,14 @@ LayerConfiguration = (
     | LayerNormConfiguration
     | RMSNormConfiguration
     | GroupNormConfiguration
+    | AttentionConfiguration
 )
 
 __all__ = [
     "ActivationConfiguration",
     "AddConfiguration",
     "Assignment",
+    "AttentionConfiguration",
     "AutoShardedStrategyConfiguration",
     "AutoTunedStrategyConfiguration",
     "AvgPool2dConfiguration",
@@ -134,6 +138,7 @@ __all__ = [
     "SqueezeExciteConfiguration",
     "TtActivation",
     "TtAdd",
+    "TtAttention",
     "TtAvgPool2d",
     "TtBatchNorm2d",
     "TtChannelShuffle",

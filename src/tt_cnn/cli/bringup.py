@@ -31,7 +31,12 @@ Model = Annotated[
     ),
 ]
 Input = Annotated[
-    list[str], typer.Option("--input", metavar="NxCxHxW", help="The shape of the model's input, the batch first.")
+    list[str],
+    typer.Option(
+        "--input",
+        metavar="NxCxHxW",
+        help="The shape of the model's input, the batch first; once for each input where there are several.",
+    ),
 ]
 WeightsFile = Annotated[
     Path | None,
@@ -80,10 +85,8 @@ def bringup(
     from tt_cnn.virtual.devices.opening import option
 
     shapes = [input_shape(each) for each in inputs]
-    if len(shapes) != 1:
-        raise ValueError(f"--input was given {len(shapes)} times; models of one input are brought up so far")
     seconds = seconds_of(budget)
-    work = BringUp(model_source(model), shapes[0], option("card", card))
+    work = BringUp(model_source(model), shapes[0], option("card", card), more_inputs=tuple(shapes[1:]))
     target = GeneratedFolder(folder or Path("out/bringup") / work.name)
     target.check_untouched([CONFIG] if update else None, overwrite)
     work.name = target.path.name
@@ -136,6 +139,9 @@ def _profiled(work: BringUp) -> Profile | None:
     if work.facts.fallbacks:
         work.sections["Profile"] = "Parts of the model run in torch on the host; no profile was made."
         return None
+    if work.more_inputs:
+        work.sections["Profile"] = "A pipeline takes one input, and the model has several; no profile was made."
+        return None
     with _stage(work, "profile", "profiling it"):
         return work.profile()
 
@@ -155,7 +161,8 @@ def _figures(work: BringUp, profile: Profile | None) -> dict[str, Any]:
     assert work.accuracy is not None and work.arithmetic is not None and work.program is not None
     figures: dict[str, Any] = {}
     for name, value in work.accuracy.pcc.items():
-        figures[f"PCC of {name}"] = f"{value:.5f} (PyTorch in bfloat16: {work.accuracy.bfloat16[name]:.5f})"
+        own = work.accuracy.bfloat16.get(name)
+        figures[f"PCC of {name}"] = f"{value:.5f}" + ("" if own is None else f" (PyTorch in bfloat16: {own:.5f})")
     figures["arithmetic to begin with"] = work.arithmetic.name
     if profile is not None:
         figures["on the device, predicted"] = (

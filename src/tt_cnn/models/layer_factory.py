@@ -204,6 +204,10 @@ class LayerFactory:
             mesh_mapper=self.mesh_mapper,
         )
 
+    def has(self, name: str) -> bool:
+        """Whether the table has a layer of this name, or layers inside a block of this name."""
+        return any(each == name or each.startswith(f"{name}.") for each in self.table)
+
     def _settings(self, name: str) -> dict[str, Any]:
         return dict(self.table.get(name, {}))
 

@@ -127,8 +127,9 @@ class ModelOnCard:
         values = self.model.to_torch(outputs)
         for tensor in outputs if isinstance(outputs, (tuple, list)) else (outputs,):
             ttnn.deallocate(tensor)
-        if placed.is_allocated():
-            ttnn.deallocate(placed)
+        for tensor in placed if isinstance(placed, tuple) else (placed,):
+            if tensor.is_allocated():
+                ttnn.deallocate(tensor)
         collect_young()
         return values
 
@@ -150,8 +151,8 @@ class ModelOnCard:
             self.forget_programs()
 
     def _prepare_again(self, names: Iterable[str]) -> None:
-        """Weights are prepared for the shards and the padded channels of the input that a layer was first called with,
-        which other settings of a layer before it may have changed."""
+        """Layers keep weights for each form of their input that they were called with, which other settings of a layer
+        before them may have changed; here only the last is needed."""
         for name in names:
             layer = self.layers[name]
             if layer.configuration.tensors:

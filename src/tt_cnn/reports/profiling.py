@@ -51,7 +51,7 @@ class PlannedModel:
 
     def host_input(self) -> Any:
         """Zeros: nothing is computed with them."""
-        return self.model.to_host_input(torch.zeros(self.model.input_shape_in_torch))
+        return self.model.to_host_input(self.model.blank_input())
 
     @property
     def facts(self) -> ModelFacts:

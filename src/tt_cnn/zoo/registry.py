@@ -22,7 +22,7 @@ Task = Literal["classification", "detection", "segmentation", "keypoints", "dept
 Factory = Callable[[], nn.Module]
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-FEW_PIXELS = 256 * 256
+FEW_PIXELS = 240 * 240
 """Up to here statistics are measured on four pictures, beyond on two."""
 
 

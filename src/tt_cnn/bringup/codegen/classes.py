@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tt_cnn.bringup.codegen.blocks import Block, Flow
 from tt_cnn.bringup.codegen.expressions import Expressions
+from tt_cnn.bringup.codegen.variants import block_shape, grouped
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
+from tt_cnn.bringup.torch_graph import Parameter
 
 Item = Block | Statement
 WIDTH = 120
@@ -26,9 +28,8 @@ class GeneratedClass:
     parameters: list[str]
     """Names of what it is called with."""
 
-    @property
-    def body(self) -> tuple[str, ...]:
-        return (*self.init, "--", *self.call)
+    def serves(self, torch_class: str, init: list[str], call: list[str]) -> bool:
+        return (self.torch_class, self.init, self.call) == (torch_class, init, call)
 
     def code(self) -> str:
         given = ", ".join(f"{name}: Any" for name in self.parameters)
@@ -43,64 +44,110 @@ class GeneratedClass:
         return "\n".join(lines)
 
 
-@dataclass
 class ClassWriter:
-    """Writes the class of every block; blocks with the same code share one."""
+    """Writes the class of every block; blocks with the same code, or that only lack layers, share one."""
 
-    program: Program
-    flow: Flow
-    classes: list[GeneratedClass] = field(default_factory=list)
-    made: dict[Block, GeneratedClass] = field(default_factory=dict)
+    def __init__(self, program: Program, flow: Flow) -> None:
+        self.program, self.flow = program, flow
+        self.classes: list[GeneratedClass] = []
+        self.optional: set[str] = set()
+        """Names of layers and blocks that a class has only where the table of settings has them."""
+        self._made: dict[Block, GeneratedClass] = {}
+
+    def write_inside(self, block: Block) -> None:
+        """The classes of all blocks inside, the innermost first: what is made of them is part of the outer ones."""
+        by_depth: dict[int, list[Block]] = {}
+        for depth, inner in _inner(block):
+            by_depth.setdefault(depth, []).append(inner)
+        for depth in sorted(by_depth, reverse=True):
+            kinds: dict[str, list[Block]] = {}
+            for inner in by_depth[depth]:
+                kinds.setdefault(inner.call.qualified, []).append(inner)
+            for blocks in kinds.values():
+                self._write_kind(blocks)
+
+    def _write_kind(self, blocks: list[Block]) -> None:
+        """Blocks of one torch class."""
+        shapes = {}
+        for block in blocks:
+            writer = BlockWriter(self, block, "module", named=True)
+            shapes[block] = block_shape(block, self.flow, writer.runs(), writer.run_name, writer.run_made)
+        for whole, optional, served in grouped(shapes):
+            init, call, parameters = BlockWriter(self, whole, "module", named=True, optional=optional).write()
+            found = next((each for each in self.classes if each.serves(whole.call.qualified, init, call)), None)
+            if found is None:
+                name = self._free_name(f"Tt{camel(whole.call.kind)}")
+                found = GeneratedClass(name, whole.call.qualified, init, call, parameters)
+                self.classes.append(found)
+            for block in served:
+                self._made[block] = found
+                own = BlockWriter(self, block, "module", named=True)
+                for run in own.runs():
+                    if own.run_name(run) in optional:
+                        self.optional |= {
+                            each.layer.name if isinstance(each, Statement) else each.call.name for each in run
+                        }
 
     def class_of(self, block: Block) -> GeneratedClass:
-        if block not in self.made:
-            init, call, parameters = BlockWriter(self, block, "module", named=True).write()
-            kind = _camel(block.call.kind)
-            alike = [each for each in self.classes if each.torch_class == block.call.qualified]
-            found = next((each for each in alike if each.body == (*init, "--", *call)), None)
-            if found is None:
-                found = GeneratedClass(self._free_name(f"Tt{kind}"), block.call.qualified, init, call, parameters)
-                self.classes.append(found)
-            self.made[block] = found
-        return self.made[block]
+        return self._made[block]
 
     def _free_name(self, name: str) -> str:
         taken = {each.name for each in self.classes}
-        number = 2
-        free = name
-        while free in taken:
-            free, number = f"{name}{number}", number + 1
-        return free
+        letters = (f"{name}{letter}" for letter in "BCDEFGHIJKLMNOPQRSTUVWXYZ")
+        return name if name not in taken else next(free for free in letters if free not in taken)
+
+
+def _inner(block: Block, depth: int = 1) -> Iterator[tuple[int, Block]]:
+    for item in block.items:
+        if isinstance(item, Block):
+            yield depth, item
+            yield from _inner(item, depth + 1)
 
 
 class BlockWriter:
     """`__init__` and `__call__` of one block."""
 
-    def __init__(self, writer: ClassWriter, block: Block, variable: str, named: bool) -> None:
+    def __init__(
+        self,
+        writer: ClassWriter,
+        block: Block,
+        variable: str,
+        named: bool,
+        optional: frozenset[str] = frozenset(),
+    ) -> None:
         self.writer, self.block, self.flow = writer, block, writer.flow
         self.expressions = Expressions(writer.program.graph.model, block.call.path, variable)
         self.named = named
+        self.optional = optional
         self.init: list[str] = []
         self.call: list[str] = []
         self.attributes: set[str] = set()
         self.names: dict[Value, str] = {}
+        self.inputs: dict[Value, str] = {}
         self.constants: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def write(self) -> tuple[list[str], list[str], list[str]]:
         parameters = self._name_inputs(self.flow.inputs(self.block))
-        for run in self._runs():
-            if len(run) == 1:
-                self._one(run[0])
-            else:
+        for run in self.runs():
+            if self._is_loop(run):
                 self._loop(run)
-        results = [self.names[value] for value in self.flow.outputs(self.block)]
+            else:
+                self._one(run[0])
+        values = self.flow.outputs(self.block)
+        if not self.named:  # the model itself: as torch returns them, not as they are made
+            values = [self.flow.tensor(value) for value in self.writer.program.outputs]
+        results = [self.names[value] for value in values]
         self._finish(results)
         return self.init, self.call, parameters
+
+    def name_of(self, value: Value) -> str:
+        """Of an input; one that nothing reads has none."""
+        return self.inputs.get(value, "_")
 
     def _name_inputs(self, values: list[Value]) -> list[str]:
         names = ["x", "y", "z"] if len(values) <= 3 else [f"x{i}" for i in range(1, len(values) + 1)]
         for value, name in zip(values, names, strict=False):
-            self.names[value] = name
+            self.names[value] = self.inputs[value] = name
         return [self.names[value] for value in values]
 
     def _finish(self, results: list[str]) -> None:
@@ -112,15 +159,43 @@ class BlockWriter:
 
     # -- lists and loops
 
-    def _runs(self) -> list[list[Item]]:
-        """Items one after the other that a loop over a container of the model does."""
+    def runs(self) -> list[list[Item]]:
+        """Items one after the other that a loop over a container of the model does, and single ones."""
         runs: list[list[Item]] = []
         for item in self.block.items:
             if runs and self._continues(runs[-1], item):
                 runs[-1].append(item)
             else:
                 runs.append([item])
-        return [part for run in runs for part in ([run] if _worth_a_loop(run) else [[item] for item in run])]
+        return runs
+
+    def _is_loop(self, run: Sequence[Item]) -> bool:
+        """Several items, or the only one of a list that may be longer in another block of the class."""
+        if len(run) > 1:
+            return True
+        container = self._container(run[0])
+        return (
+            self.named
+            and container is not None
+            and isinstance(run[0], Block)
+            and self.relative(run[0]) == f"{container}.0"
+            and self._count(container) == 1
+            and len(self.flow.inputs(run[0])) == len(self.flow.outputs(run[0])) == 1
+        )
+
+    def run_name(self, run: Sequence[Item]) -> str:
+        container = self._container(run[0])
+        return container if self._is_loop(run) and container is not None else self.relative(run[0])
+
+    def run_made(self, run: Sequence[Item]) -> str:
+        container = self._container(run[0])
+        if self._is_loop(run) and container is not None:
+            return ", ".join(self._list(run, container))
+        return self.made(run[0])
+
+    def _count(self, container: str) -> int:
+        path = f"{self.block.call.path}.{container}" if self.block.call.path else container
+        return len(self.writer.program.graph.model.get_submodule(path))  # type: ignore[arg-type]
 
     def _continues(self, run: list[Item], item: Item) -> bool:
         container = self._container(item)
@@ -144,21 +219,24 @@ class BlockWriter:
 
     def _container(self, item: Item) -> str | None:
         """`layer1` of `layer1.0`, where `layer1` is a list of modules."""
-        relative = self._relative(item)
+        relative = self.relative(item)
         match = re.match(r"^(.*?)\.(\d+)(\.|$)", relative)
         return match.group(1) if match and match.group(1) else None
 
-    def _relative(self, item: Item) -> str:
+    def relative(self, item: Item) -> str:
         name = item.layer.name if isinstance(item, Statement) else item.call.name
         return name[len(self.block.call.name) :].lstrip(".") if self.block.call.name else name
 
-    def _loop(self, run: list[Item]) -> None:
+    def _loop(self, run: Sequence[Item]) -> None:
         container = self._container(run[0])
         assert container is not None
         attribute = self._attribute(container)
         source = self.names[self.flow.inputs(run[0])[0]]
-        made = self._list(run, container)
-        self.init += _broken(f"self.{attribute} = [", made, "]")
+        made = _broken(f"self.{attribute} = [", self._list(run, container), "]")
+        if container in self.optional:  # a block that lacks it goes through no loop
+            prefix = f'f"{{name}}.{container}"' if self.named else f'"{container}"'
+            made = [f"self.{attribute} = []", f"if layers.has({prefix}):", *_indented(made)]
+        self.init += made
         result = self.flow.outputs(run[-1])[0]
         name = self._result_name(run, [source], attribute)
         one = "block" if any(isinstance(item, Block) for item in run) else "layer"
@@ -167,7 +245,7 @@ class BlockWriter:
         self.call += [f"for {one} in self.{attribute}:", f"    {name} = {one}({name})"]
         self.names[result] = name
 
-    def _list(self, run: list[Item], container: str) -> list[str]:
+    def _list(self, run: Sequence[Item], container: str) -> list[str]:
         """The elements; those of one class one after the other as a comprehension."""
         groups: list[list[Item]] = []
         for item in run:
@@ -182,8 +260,8 @@ class BlockWriter:
                 groups.append([item])
         parts: list[str] = []
         for group in groups:
-            if len(group) < 2:
-                parts += [self._made(item) for item in group]
+            if len(group) < 2 and not (len(groups) == 1 and self._count(container) == 1):
+                parts += [self.made(item) for item in group]
                 continue
             parts.append(self._comprehension(group, container, alone=len(groups) == 1))
         return parts
@@ -192,7 +270,7 @@ class BlockWriter:
         first, last = self._index(group[0]), self._index(group[-1])
         path = f"{self.block.call.path}.{container}" if self.block.call.path else container
         modules = self.expressions.access(path)
-        count = len(self.writer.program.graph.model.get_submodule(path))  # type: ignore[arg-type]
+        count = self._count(container)
         part = "" if first == 0 and last == count - 1 else f"[{first or ''}:{'' if last == count - 1 else last + 1}]"
         start = f", {first}" if first else ""
         prefix = f"{{name}}.{container}" if self.named else container
@@ -209,14 +287,18 @@ class BlockWriter:
     def _index(self, item: Item) -> int:
         container = self._container(item)
         assert container is not None
-        match = re.match(r"^(\d+)$", self._relative(item)[len(container) + 1 :])
+        match = re.match(r"^(\d+)$", self.relative(item)[len(container) + 1 :])
         return int(match.group(1)) if match else -1
 
     # -- single items
 
     def _one(self, item: Item) -> None:
         attribute = self._attribute(self._short(item))
-        self.init += _folded(f"self.{attribute} = {self._made(item)}")
+        made = _folded(f"self.{attribute} = {self.made(item)}")
+        optional = self.relative(item) in self.optional
+        if optional:
+            made = [f"self.{attribute} = None", f"if layers.has({self._name_code(item)}):", *_indented(made)]
+        self.init += made
         tensors = self.flow.inputs(item)
         sources = [self.names[value] for value in tensors]
         call = self._arguments(item) if isinstance(item, Statement) else ", ".join(sources)
@@ -224,13 +306,17 @@ class BlockWriter:
         targets = []
         dead = [self.names[v] for v in tensors if not self.flow.readers_after(v, item)]
         for value in outputs:
-            name = dead.pop(0) if dead else self._new_name(attribute)
-            targets.append(name)
-        for value, name in zip(outputs, targets, strict=True):
-            self.names[value] = name
-        self.call += _folded(f"{', '.join(targets)} = self.{attribute}({call})")
+            self.names[value] = dead.pop(0) if dead else self._new_name(attribute)
+            targets.append(self.names[value])
+        line = f"{', '.join(targets)} = self.{attribute}({call})"
+        if not optional:
+            self.call += _folded(line)
+        elif targets[0] == sources[0]:
+            self.call += [f"if self.{attribute} is not None:", *_indented(_folded(line))]
+        else:
+            self.call.append(f"{targets[0]} = {sources[0]} if self.{attribute} is None else self.{attribute}({call})")
 
-    def _made(self, item: Item) -> str:
+    def made(self, item: Item) -> str:
         if isinstance(item, Block):
             module = self.expressions.access(item.call.path)
             return f"{self.writer.class_of(item).name}(layers, {module}, {self._name_code(item)})"
@@ -240,7 +326,7 @@ class BlockWriter:
         return f"layers.{spec.method}({', '.join(arguments)})"
 
     def _name_code(self, item: Item) -> str:
-        relative = self._relative(item)
+        relative = self.relative(item)
         return f'f"{{name}}.{relative}"' if self.named else f'"{relative}"'
 
     def _arguments(self, statement: Statement) -> str:
@@ -248,8 +334,10 @@ class BlockWriter:
         template = statement.call or ", ".join(f"{{{index}}}" for index in range(len(given)))
         kept = []
         if statement.layer.method in KEEPERS:
+            owners = [value.owner for value in statement.inputs]
             for value, name in zip(statement.inputs, given, strict=True):
-                if value.constant is not None or self.flow.memory_read_after(value, statement):
+                twice = owners.count(value.owner) > 1
+                if value.constant is not None or twice or self.flow.memory_read_after(value, statement):
                     kept.append(name)
         keep = f", kept=[{', '.join(dict.fromkeys(kept))}]" if kept else ""
         return template.format(*given) + keep
@@ -261,7 +349,7 @@ class BlockWriter:
         key = (code, value.constant.shape)
         if key not in self.constants:
             source = value.constant.constant.source
-            hint = getattr(source, "path", None) or getattr(source, "name", "constant")
+            hint = source.path if isinstance(source, Parameter) else source.name
             attribute = self._attribute(hint.split(".")[-1])
             self.constants[key] = f"self.{attribute}"
             self.init += _folded(f"self.{attribute} = layers.constant({code}, {value.constant.shape})")
@@ -269,10 +357,10 @@ class BlockWriter:
 
     def _short(self, item: Item) -> str:
         """The module's name where one layer is all that has come of it: `cv1` for `cv1.conv`."""
-        relative = self._relative(item)
+        relative = self.relative(item)
         if isinstance(item, Statement):
             parts = relative.split(".")
-            taken = {self._relative(each).split(".")[0] for each in self.block.items if each is not item}
+            taken = {self.relative(each).split(".")[0] for each in self.block.items if each is not item}
             if len(parts) > 1 and parts[0] not in taken:
                 return parts[0]
         return relative
@@ -289,7 +377,7 @@ class BlockWriter:
         self.attributes.add(name)
         return name
 
-    def _result_name(self, run: list[Item], sources: list[str], attribute: str) -> str:
+    def _result_name(self, run: Sequence[Item], sources: list[str], attribute: str) -> str:
         value = self.flow.inputs(run[0])[0]
         still = any(self.flow.readers_after(value, item) for item in run[-1:]) or value in self.flow.outputs(run[0])
         return self._new_name(attribute) if still else sources[0]
@@ -310,10 +398,6 @@ def _plain_call(statement: Statement) -> bool:
     return not statement.call and len(statement.inputs) == 1 and statement.layer.method not in KEEPERS
 
 
-def _worth_a_loop(run: list[Item]) -> bool:
-    return len(run) > 1
-
-
 def _all(item: Item) -> Sequence[Statement]:
     return [item] if isinstance(item, Statement) else list(item.statements())
 
@@ -322,7 +406,7 @@ def _follow(first: int, second: int) -> bool:
     return first >= 0 and second == first + 1
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[^0-9a-zA-Z]+", name) if part)
 
 
@@ -336,19 +420,29 @@ def _broken(opening: str, elements: list[str], closing: str) -> list[str]:
 
 
 def _folded_element(text: str) -> list[str]:
-    if len(text) + 12 <= WIDTH or " for " not in text:
+    """A comprehension that is too long for a line in two or four of them; a long call an argument a line."""
+    if len(text) + 12 <= WIDTH:
         return [text]
+    if " for " not in text:
+        return [*_argument_by_argument(text.rstrip(","))[:-1], "),"]
     before, _, after = text.partition(" for ")
-    return [before, f"for {after}"]
+    if not before.startswith("*("):
+        return [before, f"for {after}"]
+    return ["*(", f"    {before[2:]}", f"    for {after.removesuffix('),')}", "),"]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _folded(text: str) -> list[str]:
     """A call that is too long for a line, an argument a line."""
-    if len(text) + 8 <= WIDTH:
-        return [text]
+    return [text] if len(text) + 8 <= WIDTH else _argument_by_argument(text)
+
+
+def _argument_by_argument(text: str) -> list[str]:
     start = text.index("(")
-    inner = text[start + 1 : -1]
-    return [text[: start + 1], *(f"    {part}," for part in _split(inner)), ")"]
+    return [text[: start + 1], *(f"    {part}," for part in _split(text[start + 1 : -1])), ")"]
 
 
 def _split(text: str) -> list[str]:

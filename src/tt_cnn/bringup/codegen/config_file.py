@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tt_cnn import ttnn
@@ -13,12 +13,12 @@ from tt_cnn.optimizer.python_form import python_module
 _NAMES = {"ttnn.L1_MEMORY_CONFIG": ttnn.L1_MEMORY_CONFIG, "ttnn.TILE_LAYOUT": ttnn.TILE_LAYOUT}
 
 
-def settings_of(program: Program) -> dict[str, dict[str, Any]]:
-    """What the lowering decided, by layer."""
+def settings_of(program: Program, optional: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """What the lowering decided, by layer; layers that the code asks for are there even where nothing was."""
     return {
         layer.name: {key: _value(value) for key, value in layer.settings.items()}
         for layer in program.layers()
-        if layer.settings
+        if layer.settings or layer.name in optional
     }
 
 

@@ -14,7 +14,26 @@ from tt_cnn.bringup.lowering.program import Code, OnCard, Ref
 from tt_cnn.bringup.torch_graph import Parameter, TorchNode
 
 _METHODS = frozenset(
-    ["view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "flatten", "expand", "contiguous", "mul", "add", "sub", "div", "select", "softmax", "sigmoid", "exp", "chunk"]
+    [
+        "view",
+        "reshape",
+        "permute",
+        "transpose",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+        "expand",
+        "contiguous",
+        "mul",
+        "add",
+        "sub",
+        "div",
+        "select",
+        "softmax",
+        "sigmoid",
+        "exp",
+        "chunk",
+    ]
 )
 """Ops that torch has as methods with the same arguments."""
 _NOT_SAID = frozenset(["device", "layout", "pin_memory", "memory_format", "requires_grad", "implicit"])

@@ -19,6 +19,7 @@ class Facts:
     tt_class: str
     card: str
     input_shape: tuple[int, ...]
+    more_inputs: tuple[tuple[int, ...], ...]
     pictures: bool
     outputs: tuple[str, ...]
     gates: Mapping[str, float]
@@ -55,6 +56,8 @@ def entry_code(facts: Facts) -> str:
         lines += [f"    mean={PICTURE_MEAN},", f"    std={PICTURE_STD},"]
     else:
         lines.append(f"    input_shape={facts.input_shape},")
+    if facts.more_inputs:
+        lines.append(f"    more_inputs={facts.more_inputs},")
     lines += [f"    l1_small_size={facts.l1_small_size},", "    own_weights=True,", ")", ""]
     return "\n".join(lines)
 
@@ -153,6 +156,8 @@ def test_layer(lost: dict[str, float], name: str) -> None:
 
 
 def demo_code(facts: Facts) -> str:
+    if facts.more_inputs:
+        return _demo_of_several_inputs(facts)
     executor = "plain" if facts.fallbacks else "trace+2cq"
     why = "  # a trace cannot hold what runs in torch" if facts.fallbacks else ""
     return f'''"""{facts.title} behind a pipeline, beside PyTorch: python -m PACKAGE.demo.demo, from the folder above it."""
@@ -177,6 +182,35 @@ def main() -> None:
         for number, (batch, outputs) in enumerate(zip(batches, found, strict=True)):
             for name, expected, output in zip(model.outputs, reference_outputs(reference, batch), outputs, strict=True):
                 print(f"input {{number}}, {{name}} {{tuple(output.shape)}}: PCC {{comp_pcc(expected, output, 0)[1]:.5f}}")
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def _demo_of_several_inputs(facts: Facts) -> str:
+    """A pipeline takes one input: these are run one after the other."""
+    return f'''"""{facts.title} beside PyTorch: python -m PACKAGE.demo.demo, from the folder above it."""
+
+from tt_cnn.models.running import reference_outputs
+from tt_cnn.testing import comp_pcc
+
+from .. import ENTRY
+from ..tt.common import model_on_card
+
+RUNS = 4
+
+
+def main() -> None:
+    with model_on_card() as (reference, model):
+        for run in range(RUNS):
+            inputs = ENTRY.example_input(batch_size=ENTRY.batch_sizes[0], seed=run)
+            outputs = model.to_torch(model(model.place(inputs)))
+            for name, expected, output in zip(
+                model.outputs, reference_outputs(reference, inputs), outputs, strict=True
+            ):
+                print(f"run {{run}}, {{name}} {{tuple(output.shape)}}: PCC {{comp_pcc(expected, output, 0)[1]:.5f}}")
 
 
 if __name__ == "__main__":

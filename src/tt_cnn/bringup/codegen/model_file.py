@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import cast
 
 from tt_cnn.bringup.codegen.blocks import Flow, build_tree
-from tt_cnn.bringup.codegen.classes import BlockWriter, ClassWriter, _camel
-from tt_cnn.bringup.forms import IMAGE
-from tt_cnn.bringup.lowering.movement import order_of
+from tt_cnn.bringup.codegen.classes import BlockWriter, ClassWriter, camel
+from tt_cnn.bringup.forms import IMAGE, order_of
 from tt_cnn.bringup.lowering.program import Program, Value
+from tt_cnn.bringup.torch_graph import Shape, TorchNode
 
 _FACTORY = ("LayerFactory", "layer_norm_of", "linear_of")
 _BROUGHT_UP = ("BroughtUpPictureModel", "BroughtUpTensorModel", "TorchShape", "image_of", "pixels_of", "rows_of")
@@ -19,15 +21,22 @@ def takes_pictures(program: Program) -> bool:
 
 
 def model_class(program: Program) -> str:
-    return f"Tt{_camel(type(program.graph.model).__name__)}"
+    return f"Tt{camel(type(program.graph.model).__name__)}"
 
 
-def model_code(program: Program, title: str) -> str:
-    """The file."""
+@dataclass(frozen=True)
+class ModelFile:
+    code: str
+    optional: frozenset[str]
+    """Layers that the table of settings must name, because the code asks it whether they are there."""
+
+
+def model_file(program: Program, title: str) -> ModelFile:
     root = build_tree(program)
     writer = ClassWriter(program, Flow(program))
-    writer.classes.clear()
-    init, call, parameters = BlockWriter(writer, root, "reference", named=False).write()
+    writer.write_inside(root)
+    block = BlockWriter(writer, root, "reference", named=False)
+    init, call, parameters = block.write()
     name = model_class(program)
     for each in writer.classes:
         if each.name == name:  # a module inside has the model's own class
@@ -35,20 +44,25 @@ def model_code(program: Program, title: str) -> str:
     body = "\n\n\n".join(each.code() for each in writer.classes)
     pictures = takes_pictures(program)
     base = "BroughtUpPictureModel" if pictures else "BroughtUpTensorModel"
-    (shape, *_) = [node.shape for node in program.graph.inputs]
+    shape = cast(Shape, program.graph.inputs[0].shape)
+    if len(program.inputs) > 1:
+        call = [f"{', '.join(block.name_of(value) for value in program.inputs)} = inputs", *call]
+        parameters = ["inputs"]
     resolution = tuple(shape[-2:]) if len(shape) == 4 else tuple(([*shape, 1])[1:3])
     outputs = ", ".join(f'"{each}"' for each in program.graph.output_names)
-    forms = ", ".join(_torch_shape(value, tuple(node.shape)) for value, node in _outputs(program))
+    forms = [_torch_shape(value, cast(Shape, node.shape)) for value, node in _outputs(program)]
     one = len(program.outputs) == 1
     head = [
         f"class {name}({base}):",
         f'    """{_described(program)}"""',
         "",
         f"    outputs = ({outputs}{',' if one else ''})",
-        f"    output_shapes = ({forms}{',' if one else ''})",
+        *_tuple("    output_shapes = ", forms),
     ]
     if not pictures:
         head.append(f"    input_shape = TorchShape({tuple(shape)})")
+        more = [f"TorchShape({tuple(node.shape)})" for node in program.graph.inputs[1:]]
+        head += _tuple("    more_inputs = ", more) if more else []
     head += [
         "",
         "    def __init__(",
@@ -69,10 +83,11 @@ def model_code(program: Program, title: str) -> str:
     ]
     code = "\n".join(head)
     everything = f"{body}\n\n\n{code}" if body else code
-    return f'"""{title}"""\n\n{_imports(everything)}\n\n\n{everything}\n'
+    text = f'"""{title}"""\n\n{_imports(everything)}\n\n\n{everything}\n'
+    return ModelFile(text, frozenset(writer.optional))
 
 
-def _outputs(program: Program) -> list[tuple[Value, object]]:
+def _outputs(program: Program) -> list[tuple[Value, TorchNode]]:
     return list(zip(program.outputs, program.graph.outputs, strict=True))
 
 
@@ -82,6 +97,13 @@ def _torch_shape(value: Value, shape: tuple[int, ...]) -> str:
     if order is None or value.form.lies_in(usual):
         return f"TorchShape({shape})"
     return f"TorchShape({shape}, order={order})"
+
+
+def _tuple(before: str, elements: list[str]) -> list[str]:
+    one = f"{before}({', '.join(elements)}{',' if len(elements) == 1 else ''})"
+    if len(one) <= 120:
+        return [one]
+    return [f"{before}(", *(f"        {each}," for each in elements), "    )"]
 
 
 def _described(program: Program) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tt_cnn.bringup.comparison import Point
 from tt_cnn.bringup.forms import IMAGE
-from tt_cnn.bringup.lowering.movement import order_of
+from tt_cnn.bringup.forms import order_of
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
 from tt_cnn.models.brought_up import TorchShape
 

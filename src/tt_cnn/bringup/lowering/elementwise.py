@@ -6,9 +6,8 @@ from math import prod
 from typing import Any
 
 from tt_cnn.bringup.activations import activation_of
-from tt_cnn.bringup.forms import Form
+from tt_cnn.bringup.forms import Form, order_of
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
-from tt_cnn.bringup.lowering.movement import order_of
 from tt_cnn.bringup.lowering.program import Code, ConstantTensor, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
@@ -32,6 +31,7 @@ UNARY = {
     "atan": "atan",
 }
 """torch's name and TT-NN's."""
+BOTH = ("deallocate_input", "deallocate_other")
 BINARY = {
     "add": "add",
     "sub": "subtract",
@@ -172,7 +172,7 @@ def _alike(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) ->
         keywords = {"activation": Code(node.fused["activation"])} if "activation" in node.fused else {}
         return low.emit(node, "add", [a, b], made, keywords=keywords)
     if function == "multiply":
-        return low.emit(node, "multiply", [a, b], made, name="multiply", frees="deallocate_input")
+        return low.emit(node, "multiply", [a, b], made, name="multiply", frees=BOTH)
     return low.emit(node, "function", [a, b], made, (function,), frees="deallocate_input")
 
 
@@ -199,7 +199,7 @@ def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -
     else:
         raise Unsupported(f"{y.form.shape} spread over {x.form.shape}")
     if function == "multiply":
-        return low.emit(node, "multiply", [rows, gate], made, name="multiply", frees="deallocate_input")
+        return low.emit(node, "multiply", [rows, gate], made, name="multiply", frees=BOTH)
     return low.emit(node, "function", [rows, gate], made, (function,), frees="deallocate_input")
 
 

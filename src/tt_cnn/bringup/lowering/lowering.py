@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from tt_cnn.bringup.forms import IMAGE, Form
+from tt_cnn.bringup.forms import IMAGE, Form, order_of
+from tt_cnn.bringup.lowering.memory import choose_layouts, free_inputs
 from tt_cnn.bringup.lowering.program import (
     Code,
     ConstantTensor,
@@ -22,6 +23,9 @@ from tt_cnn.bringup.lowering.program import (
 )
 from tt_cnn.bringup.torch_graph import ModuleCall, Parameter, TorchGraph, TorchNode
 
+TILE = 32
+LINE = 8
+"""Values of bfloat16 in a word of 16 bytes."""
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 
 Rule = Callable[["Lowering", TorchNode], Any]
@@ -90,9 +94,10 @@ class Lowering:
         *,
         name: str = "",
         call: str = "",
-        frees: str = "",
+        frees: str | Sequence[str] = "",
     ) -> Any:
-        """A layer and its call; `name` is used where the op is no module's."""
+        """A layer and its call; `name` is used where the op is no module's, `frees` are settings that let the layer
+        give its inputs back, in their order."""
         stack = scope_of(node)
         spec = LayerSpec(
             self._named(node, stack[-1], name or node.op),
@@ -103,8 +108,9 @@ class Lowering:
         )
         outputs = (output,) if isinstance(output, Value) else tuple(output)
         result = node.fused.get("result", node.name)
+        given_back = (frees,) if isinstance(frees, str) else tuple(frees)
         self.program.statements.append(
-            Statement(stack, spec, tuple(inputs), outputs, node, call, frees, result if not name else "")
+            Statement(stack, spec, tuple(inputs), outputs, node, call, given_back, result if not name else "")
         )
         return output
 
@@ -174,13 +180,24 @@ class Lowering:
         for node in self.graph.nodes:
             self.values[node] = self._lowered(node)
         for node in self.graph.outputs:
-            value = self.values[node]
-            if not isinstance(value, Value):
-                raise Unsupported(f"the output {node.name} does not depend on the input")
-            self.program.outputs.append(value)
+            self.program.outputs.append(self._output(node))
         choose_layouts(self.program)
         free_inputs(self.program)
         return self.program
+
+    def _output(self, node: TorchNode) -> Value:
+        """In an order of torch's dimensions, and in memory of its own: whoever reads outputs gives them back."""
+        value = self.values[node]
+        if not isinstance(value, Value):
+            raise Unsupported(f"the output {node.name} does not depend on the input")
+        rank = len(value.form.dims)
+        if order_of(value.form) is None:
+            value = self.in_order(node, value, IMAGE if rank == 4 else range(rank))
+        others = [*self.program.inputs, *self.program.outputs]
+        if any(value.owner is other.owner for other in others):
+            made = Value(value.form, value.shape, value.tiles, node=node)
+            value = self.emit(node, "function", [value], made, ("clone",), name="output")
+        return value
 
     def _inputs(self) -> None:
         for node in self.graph.inputs:
@@ -198,23 +215,25 @@ class Lowering:
         """Pixels of a picture; channels of zeros beside the three are no matter for convolutions alone."""
         if len(self.graph.inputs) > 1 or len(node.shape) != 4 or node.shape[1] != 3:
             return value
-        _, channels, height, width = node.shape
+        batch, _, height, width = node.shape
+        if batch * height * width % TILE and width % LINE:
+            return value  # lines of planes would not be whole words: the host gives pixels
         settings: dict[str, Any] = {"input_size": (height, width)}
-        if any(user.op != "conv2d" for user in self.users[node]):
+        if node in self.graph.outputs or any(user.op != "conv2d" for user in self.users[node]):
             settings["memory_config"] = Code("ttnn.L1_MEMORY_CONFIG")
         made = Value(value.form, value.shape, tiles=False, node=node)
         return self.emit(node, "picture", [value], made, settings=settings, name="picture")
 
     def _lowered(self, node: TorchNode) -> Any:
-        if not any(not isinstance(self.values[source], ConstantTensor) for source in node.inputs()):
+        if all(_is_constant(self.values[source]) for source in node.inputs()):
             return self._constant(node)
         rule = RULES.get(node.op)
         if rule is not None:
-            mark = len(self.program.statements)
+            mark, said = len(self.program.statements), len(self.program.notes)
             try:
                 return rule(self, node)
             except Unsupported as reason:
-                del self.program.statements[mark:]
+                del self.program.statements[mark:], self.program.notes[said:]
                 return RULES["fallback"](self, _because(node, str(reason)))
         return RULES["fallback"](self, _because(node, "TT-NN has no such op"))
 
@@ -223,6 +242,11 @@ class Lowering:
         if isinstance(node.shape, tuple) and node.shape and isinstance(node.shape[0], tuple):
             return [ConstantTensor(node, shape) for shape in node.shape]  # type: ignore[arg-type]
         return ConstantTensor(node, node.shape)  # type: ignore[arg-type]
+
+
+def _is_constant(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return all(isinstance(part, ConstantTensor) for part in parts)
 
 
 def _because(node: TorchNode, reason: str) -> TorchNode:
@@ -246,38 +270,3 @@ def flat(form: Form) -> Shape:
     """(1, 1, rows, last run) of what lies in memory."""
     last = form.runs[-1] if form.runs else 1
     return (1, 1, prod(form.runs) // last, last)
-
-
-def free_inputs(program: Program) -> None:
-    """Layers give back what nobody reads after them; the model's own input is the pipeline's."""
-    last = program.uses()
-    owned = {value.owner for value in program.inputs}
-    for index, statement in enumerate(program.statements):
-        if not statement.frees or not statement.inputs:
-            continue
-        first = statement.inputs[0]
-        others = statement.inputs[1:]
-        if first.constant is None and last[first.owner] == index and first.owner not in owned:
-            if all(other.owner is not first.owner for other in others):
-                shared = any(output.owner is first.owner for output in statement.outputs)
-                if not shared:
-                    statement.layer.settings[statement.frees] = True
-
-
-TAKE_ROWS = frozenset(["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "upsample", "rearrange", "slice", "concat"])
-"""Layers that read rows as well as tiles."""
-
-
-def choose_layouts(program: Program) -> None:
-    """Pools and upsamplings give tiles where somebody reads them who needs tiles."""
-    readers: dict[Value, list[Statement]] = {}
-    for statement in program.statements:
-        for value in statement.inputs:
-            readers.setdefault(value.owner, []).append(statement)
-    for statement in program.statements:
-        if statement.layer.method in ("max_pool2d", "avg_pool2d"):
-            read_by = [reader.layer.method for value in statement.outputs for reader in readers.get(value.owner, [])]
-            if any(method not in TAKE_ROWS for method in read_by):
-                statement.layer.settings["output_layout"] = Code("ttnn.TILE_LAYOUT")
-                for value in statement.outputs:
-                    value.tiles = True

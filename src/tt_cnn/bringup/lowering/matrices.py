@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from tt_cnn.bringup.forms import Form
+from tt_cnn.bringup.forms import Form, order_of
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
-from tt_cnn.bringup.lowering.movement import order_of
 from tt_cnn.bringup.lowering.program import Code, Ref, Shape, Value
 from tt_cnn.bringup.torch_graph import Parameter, TorchNode
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tt_cnn.bringup.forms import IMAGE, Form, NotExpressible
+from tt_cnn.bringup.forms import IMAGE, Form, NotExpressible, order_of
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, flat, lowers
-from tt_cnn.bringup.lowering.program import Code, ConstantTensor, Shape, Value
+from tt_cnn.bringup.lowering.program import Code, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
 MOST_DIMENSIONS = 4
@@ -187,7 +187,9 @@ def _resized(form: Form, dim: int, length: int) -> Form:
 
 @lowers("cat", "concat", "concatenate")
 def cat(low: Lowering, node: TorchNode) -> Value:
-    parts = node.arguments["tensors"]
+    parts = [part for part in node.arguments["tensors"] if 0 not in part.shape]
+    if len(parts) == 1:
+        return low.value(parts[0])
     rank = len(node.shape)
     dim = node.arguments.get("dim", 0) % rank
     if rank == 4 and dim == 1:
@@ -222,16 +224,6 @@ def _common_order(low: Lowering, parts: list[Any], rank: int) -> tuple[int, ...]
             if order is not None:
                 return order
     return tuple(range(rank))
-
-
-def order_of(form: Form) -> tuple[int, ...] | None:
-    """The order in which torch's dimensions lie in memory; None where one of them is spread."""
-    placed = sorted((dim for dim in range(len(form.dims)) if form.dims[dim]), key=lambda dim: form.dims[dim][0])
-    order = list(placed)
-    for dim in range(len(form.dims)):
-        if not form.dims[dim]:
-            order.insert(min(dim, len(order)), dim)
-    return tuple(order) if form.lies_in(order) else None
 
 
 def _on_card(low: Lowering, node: TorchNode, part: Any, order: tuple[int, ...]) -> Value:
@@ -354,6 +346,3 @@ def channel_shuffle(low: Lowering, node: TorchNode) -> Value:
     batch, channels, height, width = node.shape
     form = value.form.reshaped((batch, groups, channels // groups, height, width)).permuted((0, 2, 1, 3, 4))  # type: ignore[operator, arg-type]
     return _with_form(value, form.reshaped(node.shape))  # type: ignore[arg-type]
-
-
-__all__ = ["ConstantTensor", "order_of"]

@@ -89,8 +89,8 @@ class Statement:
     node: TorchNode
     call: str = ""
     """The arguments as code, `{0}` for the first input; empty: all inputs in their order."""
-    frees: str = ""
-    """The setting that lets the layer give its first input back; empty: it has none."""
+    frees: tuple[str, ...] = ()
+    """The settings that let the layer give its inputs back, in their order; empty: it has none."""
     result: str = ""
     """The torch node whose value the output is."""
 

@@ -1,0 +1,159 @@
+"""The whole bring-up of small models: the folder, its tests, its demo, and what happens to a user's edits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from tests.bringup import small_nets
+from tt_cnn.bringup.bring_up import BringUp
+from tt_cnn.bringup.folder import Edited, GeneratedFolder
+from tt_cnn.bringup.source import input_shape, model_source
+from tt_cnn.bringup.torch_graph import ExportFailed, export_graph
+from tt_cnn.cli.application import app
+
+SOURCE = Path(small_nets.__file__)
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["bringup", *arguments])
+    return result.exit_code, result.output + (str(result.exception) if result.exception else "")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("brought_up") / "small_resnet"
+    code, said = command(f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "--budget", "0", "-o", str(target))
+    assert code == 0, said
+    assert "SmallResNet 1x3x32x32 comes up on n150" in said and "passed" in said
+    return target
+
+
+def test_the_folder_has_the_structure_of_the_guide(folder: Path) -> None:
+    wanted = "__init__.py reference/model.py tt/common.py tt/config.py tt/model.py tests/test_model.py demo/demo.py README.md"
+    assert all((folder / name).is_file() for name in wanted.split())
+    assert (folder / "docs/inventory.md").is_file() and (folder / "profile/report.html").is_file()
+
+
+def test_the_code_has_the_models_classes_loops_and_optional_layers(folder: Path) -> None:
+    code = (folder / "tt/model.py").read_text()
+    assert code.count("class Tt") == 2 and "class TtBlock:" in code and "class TtSmallResNet(" in code
+    assert "for block in self.layer1:" in code and "for block in self.layer2:" in code
+    assert 'layers.conv2d(f"{name}.conv1", module.conv1, module.bn1, activation=nn.ReLU())' in code
+    assert "y = x if self.downsample is None else self.downsample(x)" in code
+    assert max(map(len, code.splitlines())) <= 120
+
+
+def test_generated_code_is_clean(folder: Path) -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E4,E7,E9,F", str(folder)],
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_demo_runs(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"{folder.name}.demo.demo"], cwd=folder.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("PCC 0.99") == 4
+
+
+def test_a_second_run_writes_the_same_code_and_keeps_edits(folder: Path) -> None:
+    again = (f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "--budget", "0", "-o", str(folder), "--no-tests")
+    before = (folder / "tt/model.py").read_text()
+    assert command(*again)[0] == 0
+    assert (folder / "tt/model.py").read_text() == before
+    edited = before.replace("class TtBlock:", "class TtBlock:  # mine")
+    (folder / "tt/model.py").write_text(edited)
+    code, said = command(*again)
+    assert code == 1 and "tt/model.py" in said and "--update" in said
+    config = (folder / "tt/config.py").read_text()
+    assert command(*again, "--update")[0] == 0
+    assert (folder / "tt/model.py").read_text() == edited
+    assert (folder / "tt/config.py").read_text() == config
+    (folder / "tt/model.py").write_text(before)
+
+
+def test_skips_and_several_outputs() -> None:
+    work = BringUp(model_source(f"{SOURCE}:SmallUNet"), (2, 3, 32, 32))
+    work.load()
+    work.export()
+    work.lower()
+    work.fit()
+    assert work.accuracy is not None and work.accuracy.passed
+    assert set(work.accuracy.pcc) == {"output1", "output2"}
+    report, points = work.compare()
+    assert report.passed and set(points) >= {"down", "deep", "up", "last"}
+
+
+def test_several_inputs(tmp_path: Path) -> None:
+    target = tmp_path / "two_inputs"
+    code, said = command(
+        f"{SOURCE}:TwoInputs", "--input", "1x3x32x32", "--input", "1x8", "--budget", "3s", "-o", str(target)
+    )
+    assert code == 0, said
+    assert "passed" in said and "y, x = inputs" in (target / "tt/model.py").read_text()
+    done = subprocess.run([sys.executable, "-m", "two_inputs.demo.demo"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("PCC 0.99") == 4, done.stderr
+
+
+def test_what_the_card_has_not_runs_in_torch_and_is_said(tmp_path: Path) -> None:
+    code, said = command(f"{SOURCE}:OnHost", "--input", "1x3x32x32", "--budget", "0", "-o", str(tmp_path / "on_host"))
+    assert code == 0, said
+    assert "in torch: aten.special_bessel_j0.default" in said and "B to the host" in said
+    assert list((tmp_path / "on_host/docs/issues").glob("*.md"))
+
+
+def test_a_model_that_cannot_be_exported_names_the_line() -> None:
+    with pytest.raises(ExportFailed, match=r"small_nets.py:\d+: if x.sum\(\) > 0"):
+        export_graph(small_nets.DependsOnValues(), [torch.randn(1, 3, 8, 8)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("small_nets", "--input", "1x3x32x32"), "it must be like net.py:Net"),
+        (("no_such_file.py:Net", "--input", "1x3x32x32"), "there is no file"),
+        ((f"{SOURCE}:Nothing", "--input", "1x3x32x32"), "has no Nothing"),
+        ((f"{SOURCE}:not_a_model", "--input", "1x3x32x32"), "must give a torch.nn.Module"),
+        ((f"{SOURCE}:SmallResNet", "--input", "3*32"), "it must be like 1x3x224x224"),
+        ((f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "-o", "no-name"), "must be a Python name"),
+        ((f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "--budget", "soon"), "it must be like 120s"),
+    ],
+)
+def test_mistakes_are_sentences(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, output = command(*arguments)
+    assert code == 1 and said in output
+    assert not list(tmp_path.iterdir())
+
+
+def test_input_shapes() -> None:
+    assert input_shape("1x3x224x224") == (1, 3, 224, 224)
+    with pytest.raises(ValueError, match="--input"):
+        input_shape("0x3")
+
+
+def test_files_that_nobody_generated_are_left_alone(tmp_path: Path) -> None:
+    folder = GeneratedFolder(tmp_path / "mine")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine")
+    with pytest.raises(Edited, match="notes.txt"):
+        folder.check_untouched()
+    folder.write({"a.py": b"1"})
+    assert folder.edited({"a.py": b"2"}) == []
+    (tmp_path / "mine/a.py").write_text("3")
+    with pytest.raises(Edited, match="a.py"):
+        folder.write({"a.py": b"2", "b.py": b"4"})
+    assert not (tmp_path / "mine/b.py").exists()
+    assert (tmp_path / "mine/notes.txt").read_text() == "mine"
