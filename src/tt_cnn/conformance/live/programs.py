@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 if TYPE_CHECKING:
     from tt_cnn.models.registry import ModelEntry
@@ -146,7 +147,7 @@ def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
             )
             images = entry.example_input(batch_size=batch, resolution=size)
             if not options.values:
-                images = torch.zeros_like(images)
+                images = tree_map(torch.zeros_like, images)
             found: tuple[torch.Tensor, ...] = ()
             for _ in range(options.passes):
                 outputs = model(model.place(images))
