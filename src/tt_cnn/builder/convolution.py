@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from tt_cnn import ttnn
 from tt_cnn.builder.channel_slices import free, slices_of_channels, to_dram
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.flow import Flow
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.lowering import to_compute_config, to_conv2d_config, to_slice_config
 from tt_cnn.builder.sharding import AutoTunedStrategyConfiguration, ShardedStrategyConfiguration
@@ -44,12 +45,33 @@ class ConvolutionLayer(Layer):
         return self._first_alone(lambda: self._run(x))
 
     def _run(self, x: Any) -> Any:
+        place = self.place_of_input(x)
+        if place is None:
+            return self._run_on(x)
+        moved = self._moved(x, place)
+        output = self._run_on(moved)
+        if moved is not x:
+            free(moved)
+        return output
+
+    def _run_on(self, x: Any) -> Any:
         if self.weight_slices:
             return self._sum_over_slices(x)
         if self.strategy is None:
             self._tune(x)
         output, (self.weight, self.bias) = self.convolve(x, self.configuration.in_channels, self.weight, self.bias)
         return output
+
+    def place_of_input(self, x: Any) -> Any:
+        """The memory that this input is moved to first; None where it stays."""
+        return self.configuration.input_memory_config
+
+    def _moved(self, x: Any, place: Any) -> Any:
+        """An input in L1 is given back at once where the configuration says so; the copy always is."""
+        if not ttnn.is_tensor_storage_on_device(x):
+            return ttnn.to_device(x, self.device, memory_config=place)
+        in_l1 = x.memory_config().buffer_type == ttnn.BufferType.L1
+        return Flow(x, self.configuration.deallocate_activation and in_l1).moved(place).value
 
     def _tune(self, x: Any) -> None:
         """The fastest strategy for this input, from now on."""
