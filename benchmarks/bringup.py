@@ -115,7 +115,10 @@ def _cells(row: Row) -> tuple[str, ...]:
     first = (row["name"], CHOSEN.get(row["name"], row["family"]), row["input"])
     if "failed" in row:
         return (*first, f"fails in {row['failed'][:150].replace('|', '/')}", *["-"] * 10)
-    pcc = ", ".join(f"{name} {value:.4f} ({row['bfloat16'][name]:.4f})" for name, value in row["pcc"].items())
+    own = row["bfloat16"]
+    pcc = ", ".join(
+        f"{name} {value:.4f}" + (f" ({own[name]:.4f})" if name in own else "") for name, value in row["pcc"].items()
+    )
     searched = f" ({total_seconds(row, optimizer=True):.0f})" if "optimize" in row["seconds"] else ""
     tests = "-" if "tests_pass" not in row else "pass" if row["tests_pass"] else "FAIL"
     return (

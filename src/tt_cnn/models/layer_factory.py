@@ -9,6 +9,7 @@ says under its name: the size of its input (`input_size`), and any setting of it
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -195,6 +196,11 @@ class LayerFactory:
         """An op of TT-NN by its name."""
         own = {"keywords": tuple(keywords.items()), **self._settings(name)}
         return TtFunction(FunctionConfiguration(function, **own), self.device, name)
+
+    def registered(self, name: str, module: nn.Module, maker: str) -> Any:
+        """A layer of the user's: `maker` is `package.module:function`, which gets the factory, the module, the name."""
+        where, _, function = maker.partition(":")
+        return getattr(importlib.import_module(where), function)(self, module, name)
 
     def on_host(self, name: str, function: Callable[..., torch.Tensor]) -> TtHost:
         """What the card has no op for, in torch."""

@@ -91,10 +91,10 @@ class ModelEntry:
 _ENTRIES: dict[str, ModelEntry] = {}
 
 
-def register(entry: ModelEntry) -> None:
-    """Make a model known by its name and aliases."""
+def register(entry: ModelEntry, *, replace: bool = False) -> None:
+    """Make a model known by its name and aliases; `replace` takes the place of others that have them."""
     for name in (entry.name, *entry.aliases):
-        if name in _ENTRIES:
+        if name in _ENTRIES and not replace:
             raise ValueError(f"there is a model {name!r} already ({_ENTRIES[name].title}); choose another name")
     for name in (entry.name, *entry.aliases):
         _ENTRIES[name] = entry

@@ -163,7 +163,7 @@ def demo_code(facts: Facts) -> str:
         return _demo_of_several_inputs(facts)
     executor = "plain" if facts.fallbacks else "trace+2cq"
     why = "  # a trace cannot hold what runs in torch" if facts.fallbacks else ""
-    return f'''"""{facts.title} behind a pipeline, beside PyTorch: python -m PACKAGE.demo.demo, from the folder above it."""
+    return f'''"""{facts.title} behind a pipeline, beside PyTorch: python -m {facts.name}.demo.demo."""
 
 from tt_cnn.models import create_pipeline
 from tt_cnn.models.running import reference_outputs
@@ -183,8 +183,9 @@ def main() -> None:
         pipeline.compile(inputs[0])
         found = [model.to_torch(output) for output in pipeline.enqueue(inputs).pop_all()]
         for number, (batch, outputs) in enumerate(zip(batches, found, strict=True)):
-            for name, expected, output in zip(model.outputs, reference_outputs(reference, batch), outputs, strict=True):
-                print(f"input {{number}}, {{name}} {{tuple(output.shape)}}: PCC {{comp_pcc(expected, output, 0)[1]:.5f}}")
+            rights = reference_outputs(reference, batch)
+            for name, right, output in zip(model.outputs, rights, outputs, strict=True):
+                print(f"input {{number}}, {{name}} {{tuple(output.shape)}}: PCC {{comp_pcc(right, output, 0)[1]:.5f}}")
 
 
 if __name__ == "__main__":
@@ -194,7 +195,7 @@ if __name__ == "__main__":
 
 def _demo_of_several_inputs(facts: Facts) -> str:
     """A pipeline takes one input: these are run one after the other."""
-    return f'''"""{facts.title} beside PyTorch: python -m PACKAGE.demo.demo, from the folder above it."""
+    return f'''"""{facts.title} beside PyTorch: python -m {facts.name}.demo.demo."""
 
 from tt_cnn.models.running import reference_outputs
 from tt_cnn.testing import comp_pcc

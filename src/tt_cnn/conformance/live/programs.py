@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 if TYPE_CHECKING:
     from tt_cnn.models.registry import ModelEntry
@@ -84,11 +85,9 @@ def _of_module(name: str, options: ProgramOptions) -> Program:
     if not attribute or not hasattr(module, attribute):
         raise ProgramNotFound(f"{name}: the module {module_name} has no {attribute or 'entry without a name'}")
     entry = getattr(module, attribute)
-    from tt_cnn.models.registry import ModelEntry, list_models, register
+    from tt_cnn.models.registry import ModelEntry
 
     if isinstance(entry, ModelEntry):
-        if entry.name not in list_models():
-            register(entry)
         return _model(entry, options)
     if not callable(entry):
         raise ProgramNotFound(
@@ -126,12 +125,15 @@ def _registered(name: str) -> ModelEntry:
 
 
 def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
-    """Without a trace and on one queue: traces cannot be captured on a mocked card, and hide the steps in them."""
-    from tt_cnn.models.registry import create_reference, create_tt
+    """Without a trace and on one queue: traces cannot be captured on a mocked card, and hide the steps in them.
+
+    An entry of somebody's own may have the name of a model of the package; it is taken while the program runs.
+    """
+    from tt_cnn.models.registry import create_reference, create_tt, registered
     from tt_cnn.models.running import opened_card
 
     def run() -> Outputs:
-        with opened_card(entry, executor="plain") as device:
+        with registered(entry), opened_card(entry, executor="plain") as device:
             reference = create_reference(entry.name) if options.values else entry.reference().eval()
             size, batch = options.resolution or entry.resolution, options.batch_size or entry.batch_sizes[0]
             model = create_tt(
@@ -145,7 +147,7 @@ def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
             )
             images = entry.example_input(batch_size=batch, resolution=size)
             if not options.values:
-                images = torch.zeros_like(images)
+                images = tree_map(torch.zeros_like, images)
             found: tuple[torch.Tensor, ...] = ()
             for _ in range(options.passes):
                 outputs = model(model.place(images))
