@@ -17,7 +17,7 @@ from tt_cnn.testing.listening import listening
 from tt_cnn.testing.pcc import comp_pcc, max_error
 
 LAYER_LOSS = 0.01
-"""How much PCC one layer may lose beside what it is given."""
+"""How much PCC one layer may lose beside what it is given, where its tuned precision does not lose more."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Point:
     shape: TorchShape
     reads: tuple[str, ...] = ()
     """The layers whose outputs it is given; empty for the first."""
+    loss: float = LAYER_LOSS
+    """How much PCC it may lose beside them."""
 
 
 def torch_values(reference: nn.Module, inputs: Sequence[torch.Tensor], names: set[str]) -> dict[str, torch.Tensor]:
