@@ -11,6 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from tests.bringup import small_nets
+from tt_cnn.bringup import own_lowerings
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.folder import Edited, GeneratedFolder
 from tt_cnn.bringup.source import input_shape, model_source
@@ -35,8 +36,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_folder_has_the_structure_of_the_guide(folder: Path) -> None:
-    wanted = "__init__.py reference/model.py tt/common.py tt/config.py tt/model.py tests/test_model.py demo/demo.py README.md"
-    assert all((folder / name).is_file() for name in wanted.split())
+    wanted = (
+        "reference/model.py",
+        "tt/common.py",
+        "tt/config.py",
+        "tt/model.py",
+        "tests/test_model.py",
+        "demo/demo.py",
+    )
+    assert all((folder / name).is_file() for name in ("__init__.py", "README.md", *wanted))
     assert (folder / "docs/inventory.md").is_file() and (folder / "profile/report.html").is_file()
 
 
@@ -94,6 +102,16 @@ def test_skips_and_several_outputs() -> None:
     assert report.passed and set(points) >= {"down", "deep", "up", "last"}
 
 
+def test_names_that_are_taken_on_the_card() -> None:
+    work = BringUp(model_source("tests.bringup.small_nets:AwkwardNames"), (1, 3, 32, 32))
+    work.load()
+    work.lower()
+    work.fit()
+    assert work.accuracy is not None and work.accuracy.passed
+    report, points = work.compare()
+    assert report.passed and {"layers.0", "device", "outputs.in", "outputs.x", "class"} <= set(points)
+
+
 def test_several_inputs(tmp_path: Path) -> None:
     target = tmp_path / "two_inputs"
     code, said = command(
@@ -103,6 +121,22 @@ def test_several_inputs(tmp_path: Path) -> None:
     assert "passed" in said and "y, x = inputs" in (target / "tt/model.py").read_text()
     done = subprocess.run([sys.executable, "-m", "two_inputs.demo.demo"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.count("PCC 0.99") == 4, done.stderr
+
+
+def test_a_module_with_a_lowering_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_lowerings, "_REGISTERED", {})
+    model = small_nets.WithOwnLayer()
+    with pytest.raises(ExportFailed):
+        export_graph(model, [torch.randn(1, 3, 16, 16)])
+    own_lowerings.register_lowering(small_nets.Data, "tests.bringup.small_nets:make_data")
+    work = BringUp(model_source("tests.bringup.small_nets:WithOwnLayer"), (1, 3, 32, 32))
+    work.load()
+    work.lower()
+    work.fit()
+    assert work.accuracy is not None and work.accuracy.passed
+    assert 'layers.registered("own", reference.own, "tests.bringup.small_nets:make_data")' in work.code.code
+    report, points = work.compare()
+    assert report.passed and "own" in points
 
 
 def test_what_the_card_has_not_runs_in_torch_and_is_said(tmp_path: Path) -> None:
@@ -148,12 +182,12 @@ def test_files_that_nobody_generated_are_left_alone(tmp_path: Path) -> None:
     folder = GeneratedFolder(tmp_path / "mine")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
-    with pytest.raises(Edited, match="notes.txt"):
+    with pytest.raises(Edited, match=r"notes\.txt"):
         folder.check_untouched()
     folder.write({"a.py": b"1"})
     assert folder.edited({"a.py": b"2"}) == []
     (tmp_path / "mine/a.py").write_text("3")
-    with pytest.raises(Edited, match="a.py"):
+    with pytest.raises(Edited, match=r"a\.py"):
         folder.write({"a.py": b"2", "b.py": b"4"})
     assert not (tmp_path / "mine/b.py").exists()
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"

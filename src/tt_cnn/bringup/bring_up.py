@@ -20,10 +20,19 @@ from torch import nn
 
 from tt_cnn.bringup.accuracy import MIN_PCC, RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
 from tt_cnn.bringup.codegen.config_file import config_code, settings_of, with_changes
-from tt_cnn.bringup.codegen.files import Facts, common_code, demo_code, entry_code, readme, reference_code, test_code
+from tt_cnn.bringup.codegen.files import (
+    LAYERS_SEED,
+    Facts,
+    common_code,
+    demo_code,
+    entry_code,
+    readme,
+    reference_code,
+    test_code,
+)
 from tt_cnn.bringup.codegen.model_file import ModelFile, model_class, model_file, takes_pictures
-from tt_cnn.bringup.codegen.points import points_code, points_of
-from tt_cnn.bringup.comparison import Point, compare_points
+from tt_cnn.bringup.codegen.points import points_code, points_of, with_losses
+from tt_cnn.bringup.comparison import Point, compare_points, losses
 from tt_cnn.bringup.fitting import Fitted, fit
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.graph_copy import copy_graph
@@ -32,7 +41,7 @@ from tt_cnn.bringup.inventory import inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.model_card import model_card
 from tt_cnn.bringup.outcomes import outcomes
-from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
+from tt_cnn.bringup.source import ModelSource, Weights, check_inputs, example, give_weights
 from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
@@ -87,6 +96,8 @@ class BringUp:
     arithmetic: Arithmetic | None = None
     accuracy: Accuracy | None = None
     prediction: Prediction | None = None
+    lost: dict[str, float] = field(default_factory=dict)
+    """The PCC that each layer loses by itself, as the settings are."""
     sections: dict[str, str] = field(default_factory=dict)
     """Parts of the README that stages have written."""
     extra_files: dict[str, bytes] = field(default_factory=dict)
@@ -113,6 +124,7 @@ class BringUp:
     def load(self, weights: Path | None = None) -> None:
         """The model and its weights."""
         self.model = self.source.create()
+        check_inputs(self.model, self.inputs)
         self.weights = give_weights(self.model, weights, (self.input_shape, *self.more_inputs))
 
     def export(self) -> TorchGraph:
@@ -178,12 +190,15 @@ class BringUp:
             return fit(network, self.program, arithmetic_settings(rung, network.configurations))
 
     def compare(self) -> tuple[LayerReport, dict[str, Point]]:
-        """Every layer beside torch, in a run of the whole model."""
+        """Every layer beside torch, in a run of the whole model: what each loses, its test allows."""
         assert self.model is not None and self.program is not None
         points = points_of(self.program)
         with self.entry() as entry, opened_card(entry, card=self.card, executor="plain") as device:
             model = create_tt(entry.name, device, self.model, batch_size=entry.batch_sizes[0])
-            return compare_points(self.model, model, self.example(seed=7), points), points
+            inputs = entry.example_input(batch_size=entry.batch_sizes[0], seed=LAYERS_SEED)
+            report = compare_points(self.model, model, inputs, points)
+        self.lost = losses(report, points)
+        return report, points
 
     def optimize(self, seconds: float, watcher: Watcher | None = None) -> OptimizationResult:
         """The optimiser's settings, under its guard; what was found becomes the model's."""
@@ -213,6 +228,8 @@ class BringUp:
             self.table = with_changes(self.table, result.after.assignment)
             self.prediction = result.after.prediction
             self._measure_again()
+            if self.lost:
+                self.compare()
         return result
 
     def _measure_again(self) -> None:
@@ -280,7 +297,7 @@ class BringUp:
             CONFIG: self.config_text(),
             "tt/model.py": self.code.code,
             "tests/__init__.py": "",
-            "tests/points.py": points_code(points_of(self.program)),
+            "tests/points.py": points_code(with_losses(points_of(self.program), self.lost)),
             "tests/test_model.py": test_code(facts),
             "demo/__init__.py": "",
             "demo/demo.py": demo_code(facts),

@@ -96,7 +96,8 @@ def _svg(picture: Picture, title: str) -> str:
     parts = [
         tag("title", text(title)),
         tag("style", _file("graph.css")),
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto" '
+        'markerUnits="userSpaceOnUse">'
         '<path d="M0 0 8 4 0 8z" class="tip"/></marker></defs>',
         *(_module(group, box) for group, box in layout.groups),
         *_edges(layout),

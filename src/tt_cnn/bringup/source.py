@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,10 @@ from tt_cnn.preprocessing.weights.checkpoints import load_into
 
 PICTURE_MEAN, PICTURE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Pictures are given to models of three channels as most of them were trained."""
+_SAYS_NOTHING = frozenset({"", "create", "make", "build", "get", "model", "net"}) | frozenset(
+    f"{verb}_{noun}" for verb in ("create", "make", "build", "get") for noun in ("model", "net")
+)
+"""Names of factories that do not tell models apart; the module's name is better."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,11 @@ class ModelSource:
 
     @property
     def name(self) -> str:
-        """A name for the folder and the registry: `ResNet18` is `resnet18`."""
-        return self.factory_name.lower().strip("_") or "model"
+        """A name for the folder and the registry: `ResNet18` is `resnet18`, `net.py:create_model` is `net`."""
+        own = self.factory_name.lower().strip("_")
+        if own in _SAYS_NOTHING:
+            own = self.module.rpartition(".")[2].lower()
+        return own if own.isidentifier() else "model"
 
     def factory(self) -> Any:
         module = _from_file(self.file) if self.file is not None else _from_package(self.module)
@@ -49,10 +57,34 @@ class ModelSource:
         """The model, from a seed where the factory draws its weights."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            model = self.factory()()
+            model = _called(self.factory(), self.spec)
         if not isinstance(model, nn.Module):
             raise ValueError(f"{self.spec} gives a {type(model).__name__}; it must give a torch.nn.Module")
         return model.eval()
+
+
+def _called(factory: Any, spec: str) -> Any:
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        raise ValueError(
+            f"{spec} cannot be called without arguments: {error}\n"
+            "  give a factory that has them: def create(): return Net(num_classes=10)"
+        ) from error
+    except ValueError:
+        pass  # no signature that Python knows
+    return factory()
+
+
+def check_inputs(model: nn.Module, inputs: Sequence[torch.Tensor]) -> None:
+    """In torch, before anything else is blamed."""
+    shapes = " ".join(f"--input {'x'.join(map(str, each.shape))}" for each in inputs)
+    try:
+        inspect.signature(model.forward).bind(*inputs)
+        with torch.no_grad():
+            model(*inputs)
+    except (TypeError, RuntimeError, ValueError, IndexError) as error:
+        raise ValueError(f"{type(model).__name__} does not run in PyTorch with {shapes}: {error}") from error
 
 
 def model_source(spec: str) -> ModelSource:

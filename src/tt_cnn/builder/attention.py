@@ -47,7 +47,7 @@ class TtAttention(Layer):
         self.mask: Any = None
         """Bias and mask in one, on the device from the first call on; None where there is neither."""
 
-    def __call__(self, x: Any, k: Any = None, v: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, x: Any, k: Any = None, v: Any = None) -> Any:
         """x is all of q, k and v (..., 3 * heads * head_dim), in this order; or q alone beside k and v, or beside k
         that is both of them (..., 2 * heads * head_dim). Tokens are (N, L, C), (N, 1, L, C), (1, N, L, C) or flattened
         (1, 1, N*L, C); the output has the leading dimensions of x. There may be other keys than queries."""

@@ -83,17 +83,18 @@ class AttentionConfiguration(Configuration):
     ) -> AttentionConfiguration:
         """With PyTorch's tensors: bias (heads, queries, keys), mask (windows, queries, keys), or with the dimension of
         1 that they have in the configuration."""
-        given = {
-            "bias": None if bias is None else bias.reshape(1, -1, *bias.shape[-2:]),
-            "mask": None if mask is None else mask.reshape(mask.shape[0], -1, *mask.shape[-2:]),
-        }
-        tensors = {
-            name: None
-            if values is None
-            else ttnn.from_torch(values.detach().float().contiguous(), dtype=ttnn.float32, mesh_mapper=mesh_mapper)
-            for name, values in given.items()
-        }
-        return cls(heads, head_dim, batch_size, **tensors, **settings)
+        return cls(
+            heads,
+            head_dim,
+            batch_size,
+            bias=None if bias is None else _host(bias.reshape(1, -1, *bias.shape[-2:]), mesh_mapper),
+            mask=None if mask is None else _host(mask.reshape(mask.shape[0], -1, *mask.shape[-2:]), mesh_mapper),
+            **settings,
+        )
+
+
+def _host(values: torch.Tensor, mesh_mapper: Any) -> Any:
+    return ttnn.from_torch(values.detach().float().contiguous(), dtype=ttnn.float32, mesh_mapper=mesh_mapper)
 
 
 def _square(tensor: Any, firsts: tuple[int, ...] | None, seconds: tuple[int, ...]) -> bool:

@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from tt_cnn import runtime, ttnn
 from tt_cnn.models.without_values import WithoutValues
 

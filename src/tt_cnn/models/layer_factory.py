@@ -9,6 +9,7 @@ says under its name: the size of its input (`input_size`), and any setting of it
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,20 +19,26 @@ from torch import nn
 from tt_cnn import ttnn
 from tt_cnn.builder import (
     AddConfiguration,
+    AttentionConfiguration,
     AvgPool2dConfiguration,
     ConcatConfiguration,
     Conv2dConfiguration,
     ConvTranspose2dConfiguration,
     GlobalAvgPool2dConfiguration,
+    GroupNormConfiguration,
+    LayerNormConfiguration,
     LinearConfiguration,
     MaxPool2dConfiguration,
     PlacementConfiguration,
     TtAdd,
+    TtAttention,
     TtAvgPool2d,
     TtConcat,
     TtConv2d,
     TtConvTranspose2d,
     TtGlobalAvgPool2d,
+    TtGroupNorm,
+    TtLayerNorm,
     TtLinear,
     TtMaxPool2d,
     TtPlacement,
@@ -189,6 +196,11 @@ class LayerFactory:
         """An op of TT-NN by its name."""
         own = {"keywords": tuple(keywords.items()), **self._settings(name)}
         return TtFunction(FunctionConfiguration(function, **own), self.device, name)
+
+    def registered(self, name: str, module: nn.Module, maker: str) -> Any:
+        """A layer of the user's: `maker` is `package.module:function`, which gets the factory, the module, the name."""
+        where, _, function = maker.partition(":")
+        return getattr(importlib.import_module(where), function)(self, module, name)
 
     def on_host(self, name: str, function: Callable[..., torch.Tensor]) -> TtHost:
         """What the card has no op for, in torch."""

@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any, cast
 
-import torch
 from torch import nn
 
 from tt_cnn import ttnn

@@ -12,9 +12,13 @@ from tt_cnn.bringup.codegen.expressions import Expressions
 from tt_cnn.bringup.codegen.variants import block_shape, grouped
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
 from tt_cnn.bringup.torch_graph import Parameter
+from tt_cnn.models.brought_up import BroughtUpPictureModel, BroughtUpTensorModel
 
 Item = Block | Statement
 WIDTH = 120
+MADE_BY_INIT = frozenset({"device", "resolution", "batch_size", "layers", "again", "output_shapes", "input_shape"})
+RESERVED = frozenset(dir(BroughtUpPictureModel)) | frozenset(dir(BroughtUpTensorModel)) | MADE_BY_INIT
+"""Attributes of the model itself that no module of torch's may take: `self.layers` is the registry's."""
 KEEPERS = frozenset({"add", "concat"})
 """Layers that give back whatever they are not told to keep."""
 
@@ -121,7 +125,7 @@ class BlockWriter:
         self.optional = optional
         self.init: list[str] = []
         self.call: list[str] = []
-        self.attributes: set[str] = set()
+        self.attributes: set[str] = set() if named else set(RESERVED)
         self.names: dict[Value, str] = {}
         self.inputs: dict[Value, str] = {}
         self.constants: dict[tuple[str, tuple[int, ...]], str] = {}

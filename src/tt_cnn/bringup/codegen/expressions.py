@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from typing import Any
 
 import torch
@@ -79,12 +80,12 @@ class Expressions:
             elif isinstance(here, (nn.ModuleDict, nn.ParameterDict)):
                 text += f'["{part}"]'
                 here = here[part]
-            elif part.isidentifier():
+            elif part.isidentifier() and not keyword.iskeyword(part):
                 text += f".{part}"
                 here = getattr(here, part)
             else:
-                text += f'.get_submodule("{part}")'
-                here = here.get_submodule(part)
+                here = getattr(here, part)
+                text += f'.get_submodule("{part}")' if isinstance(here, nn.Module) else f'.get_parameter("{part}")'
         return text
 
     def constant(self, constant: OnCard) -> str:

@@ -261,6 +261,8 @@ def plain(node: TorchNode) -> str:
 def scope_of(node: TorchNode) -> tuple[ModuleCall, ...]:
     """The calls of the user's own modules and of containers: torch's layers are calls of their own no more."""
     stack = list(node.stack)
+    if node.op == "registered_module" and len(stack) > 1:
+        stack.pop()  # the user's layer stands for the whole module
     while len(stack) > 1 and stack[-1].qualified.startswith("torch.nn.") and stack[-1].kind not in CONTAINERS:
         stack.pop()
     return tuple(stack)
