@@ -63,11 +63,12 @@ def run_case(case: Case, card: str, budget: float, folders: Path) -> Row:
     with work.entry() as made:
         row["generated_pcc"] = outputs_pcc(made, work.model, pictures, card, case.options)
         with planned_network(made.name, card, **case.options, reference=work.model) as network:
-            row |= {f"generated_{key}": value for key, value in _planned(network).items()}
+            executor = "plain" if row["fallbacks"] else "trace+2cq"  # a trace cannot hold what runs in torch
+            row |= {f"generated_{key}": value for key, value in _planned(network, executor).items()}
     return row
 
 
-def _planned(network: PlannedNetwork) -> Row:
+def _planned(network: PlannedNetwork, executor: str = "trace+2cq") -> Row:
     """The time of all kernels, by op and by layer."""
     profile = network.profile(Assignment())
     ops: Counter[str] = Counter()
@@ -78,7 +79,7 @@ def _planned(network: PlannedNetwork) -> Row:
         layers[row.layer] += row.cost.ns / 1e3  # type: ignore[assignment]
     return {
         "us": profile.device_ns / 1e3,
-        "fps": 1e9 * network.model.batch_size / network.input_ns(Assignment()),
+        "fps": 1e9 * network.model.batch_size / network.input_ns(Assignment(), executor),
         "steps": len(profile.rows),
         "ops": {op: [counts[op], us] for op, us in ops.most_common()},
         "layers": dict(layers.most_common()),

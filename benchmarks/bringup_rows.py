@@ -50,13 +50,16 @@ def brought_up(work: BringUp, weights: Mapping[str, torch.Tensor], budget: float
             save_file({key: value.detach().clone().contiguous() for key, value in weights.items()}, file)
             with work.timed(stage):
                 work.load(file)
-        for stage in ("export", "lower", "describe", "fit", "compare"):
+        for stage in ("export", "lower", "describe", "fit"):
             with work.timed(stage):
                 getattr(work, stage)()
         if budget > 0:
             stage = "optimize"
             with work.timed(stage):
                 work.optimize(budget)
+        stage = "compare"
+        with work.timed(stage):
+            work.compare()
         profile = None
         if not work.facts.fallbacks:
             stage = "profile"

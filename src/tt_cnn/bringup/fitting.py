@@ -16,6 +16,7 @@ from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
 from tt_cnn.builder.sharding import (
+    AutoShardedStrategyConfiguration,
     BlockShardedStrategyConfiguration,
     HeightShardedStrategyConfiguration,
     WidthShardedStrategyConfiguration,
@@ -126,12 +127,16 @@ def _remedies(
     if isinstance(configuration, ConvolutionConfiguration):
         for strategy in _strategies(configuration):
             yield {layer: {"sharding_strategy": strategy}}
+        for strategy in _strategies(configuration):  # partial sums of half the size: those of 1x1 take the most room
+            yield {layer: {"sharding_strategy": strategy, "fp32_dest_acc_en": False}}
     for before in lives.inputs(known) if known else ():
         yield from _out(before, configurations)
     yield from _out(layer, configurations)
     if isinstance(configuration, ConvolutionConfiguration):
         yield {layer: {"enable_weights_double_buffer": False, "output_dtype": ttnn.bfloat8_b}}
         yield {layer: {"weights_dtype": ttnn.bfloat8_b}}
+        if configuration.input_memory_config is None:  # from DRAM it runs in slices, however large it is
+            yield {layer: {"sharding_strategy": AutoShardedStrategyConfiguration(), "input_memory_config": DRAM}}
     for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
         if _has(configuration, name):
             yield {layer: {name: True}}

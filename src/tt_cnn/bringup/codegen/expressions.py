@@ -120,7 +120,7 @@ class Expressions:
                 return self.tensor(value)
             if isinstance(value, (list, tuple)):
                 return "[" + ", ".join(one(each) for each in value) + "]"
-            return repr(value)
+            return f'torch.device("{value}")' if isinstance(value, torch.device) else repr(value)
 
         arguments = dict(node.arguments)
         if node.op == "getitem":
