@@ -37,7 +37,7 @@ from tt_cnn.bringup.fitting import Fitted, fit
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.graph_copy import copy_graph
 from tt_cnn.bringup.graph_page import graph_html, graph_svg
-from tt_cnn.bringup.inventory import inventory, issue_text
+from tt_cnn.bringup.inventory import Inventory, inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.model_card import model_card
 from tt_cnn.bringup.outcomes import outcomes
@@ -90,6 +90,7 @@ class BringUp:
     graph: TorchGraph | None = None
     program: Program | None = None
     code: ModelFile | None = None
+    ops: Inventory | None = None
     table: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Settings by layer: what `tt/config.py` says."""
     fitted: Fitted | None = None
@@ -151,7 +152,7 @@ class BringUp:
             licence=self.licence,
             source=self.origin,
         )
-        ops = inventory(self.graph, self.program, title=self.title)
+        self.ops = ops = inventory(self.graph, self.program, title=self.title)
         became = outcomes(self.graph, self.program)
         files = {
             "docs/model_card.md": card.to_markdown(),

@@ -195,7 +195,12 @@ class BlockWriter:
         container = self._container(run[0])
         if self._is_loop(run) and container is not None:
             return ", ".join(self._list(run, container))
-        return self.made(run[0])
+        constants = [self.constant_code(value) for value in getattr(run[0], "inputs", ()) if value.constant is not None]
+        return " ".join([self.made(run[0]), *constants])
+
+    def constant_code(self, value: Value) -> str:
+        assert value.constant is not None
+        return f"{self.expressions.constant(value.constant)}, {_any_width(value.constant.shape)}"
 
     def _count(self, container: str) -> int:
         path = f"{self.block.call.path}.{container}" if self.block.call.path else container
@@ -350,13 +355,13 @@ class BlockWriter:
         if value.constant is None:
             return self.names[self.flow.tensor(value)]
         code = self.expressions.constant(value.constant)
-        key = (code, value.constant.shape)
+        key = (code, _any_width(value.constant.shape))
         if key not in self.constants:
             source = value.constant.constant.source
             hint = source.path if isinstance(source, Parameter) else source.name
             attribute = self._attribute(hint.split(".")[-1])
             self.constants[key] = f"self.{attribute}"
-            self.init += _folded(f"self.{attribute} = layers.constant({code}, {value.constant.shape})")
+            self.init += _folded(f"self.{attribute} = layers.constant({code}, {_any_width(value.constant.shape)})")
         return self.constants[key]
 
     def _short(self, item: Item) -> str:
@@ -396,6 +401,11 @@ class BlockWriter:
         while name in taken or keyword.iskeyword(name):
             name, number = f"{plain}_{number}", number + 1
         return name
+
+
+def _any_width(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last size is what is left: blocks of other widths have the same code."""
+    return (*shape[:-1], -1)
 
 
 def _plain_call(statement: Statement) -> bool:
