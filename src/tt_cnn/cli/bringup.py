@@ -230,6 +230,8 @@ def _tests_pass(target: GeneratedFolder) -> bool:
         "-q",
         "-p",
         "no:cacheprovider",
+        "-o",
+        "addopts=",  # those of a project that the folder may be in
         "--rootdir",
         ".",
         f"{target.path.name}/tests",
