@@ -262,7 +262,33 @@ class _Reader:
 
 
 VIEWS = frozenset(
-    ["view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "select", "slice", "expand", "chunk", "split", "unbind", "narrow", "getitem", "view_as", "reshape_as", "expand_as", "contiguous", "to", "detach", "alias", "dropout"]
+    [
+        "view",
+        "reshape",
+        "flatten",
+        "unflatten",
+        "squeeze",
+        "unsqueeze",
+        "permute",
+        "transpose",
+        "t",
+        "select",
+        "slice",
+        "expand",
+        "chunk",
+        "split",
+        "unbind",
+        "narrow",
+        "getitem",
+        "view_as",
+        "reshape_as",
+        "expand_as",
+        "contiguous",
+        "to",
+        "detach",
+        "alias",
+        "dropout",
+    ]
 )
 """Ops whose result shares the memory of their input in torch, or may do so."""
 DROPOUTS = frozenset(["dropout", "feature_dropout", "alpha_dropout"])

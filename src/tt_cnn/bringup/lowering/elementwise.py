@@ -187,7 +187,9 @@ def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -
     if function == "multiply" and whole[0] and _is_gate(ordered[1].form.shape, order, shape):
         rows = low.rows(node, ordered[0], order)
         gate = low.seen(node, ordered[1], (1, 1, shape[order[0]], shape[order[-1]]))
-        return low.emit(node, "multiply", [rows, gate], Value(rows.form, rows.shape, node=node), name="multiply", frees=BOTH)
+        return low.emit(
+            node, "multiply", [rows, gate], Value(rows.form, rows.shape, node=node), name="multiply", frees=BOTH
+        )
     kinds = [tuple(value.form.shape[dim] == 1 and shape[dim] != 1 for value in ordered) for dim in order]
     groups = _groups([shape[dim] for dim in order], kinds)
     if len(groups) > 4:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tt_cnn.bringup.lowering.program import Code, Program, Statement, Value
 
-TAKE_ROWS = frozenset(["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "upsample", "rearrange", "slice", "concat"])
+TAKE_ROWS = frozenset(
+    ["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "upsample", "rearrange", "slice", "concat"]
+)
 """Layers that read rows as well as tiles."""
 
 
