@@ -88,7 +88,7 @@ class _Lives:
         self.last = program.uses()
 
     def knows(self, layer: str) -> str:
-        """The layer that the program has: the layer itself, or the one that it is a part of; empty where there is none."""
+        """The layer of the program: the layer itself, or the one that it is a part of; empty where there is none."""
         while layer and layer not in self.place:
             layer = layer.rpartition(".")[0]
         return layer

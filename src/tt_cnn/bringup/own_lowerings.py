@@ -78,7 +78,7 @@ def _close(module: nn.Module, shape: tuple[int, ...]) -> None:
         result: torch.Tensor = torch.ops.tt_cnn.registered_module(list(arguments), index)
         return result
 
-    module.forward = forward  # type: ignore[method-assign]
+    module.forward = forward
 
 
 def _output_shapes(

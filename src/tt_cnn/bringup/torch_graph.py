@@ -297,9 +297,9 @@ DROPOUTS = frozenset(["dropout", "feature_dropout", "alpha_dropout"])
 def _output_names(spec: Any, count: int) -> tuple[str, ...]:
     """Keys of a dictionary where the model returns one; else `output`, or `output1`, `output2`, ..."""
     keys = getattr(spec, "context", None)
-    if getattr(spec, "type", None) is not None and "dict" in str(spec.type).lower() and isinstance(keys, list):
-        if len(keys) == count:
-            return tuple(re.sub(r"\W", "_", str(key)) for key in keys)
+    is_dict = getattr(spec, "type", None) is not None and "dict" in str(spec.type).lower()
+    if is_dict and isinstance(keys, list) and len(keys) == count:
+        return tuple(re.sub(r"\W", "_", str(key)) for key in keys)
     return ("output",) if count == 1 else tuple(f"output{index + 1}" for index in range(count))
 
 

@@ -42,7 +42,7 @@ def _torch_shape(statement: Statement) -> TorchShape | None:
         return None
     usual = IMAGE if len(shape) == 4 else tuple(range(len(shape)))
     order = () if form.lies_in(usual) else order_of(form)
-    return None if order is None else TorchShape(tuple(shape), order)  # type: ignore[arg-type]
+    return None if order is None else TorchShape(tuple(shape), order)
 
 
 def with_losses(points: Mapping[str, Point], lost: Mapping[str, float]) -> dict[str, Point]:

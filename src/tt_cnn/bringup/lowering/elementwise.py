@@ -248,7 +248,7 @@ def extreme(low: Lowering, node: TorchNode) -> Any:
 def adaptive_avg_pool1d(low: Lowering, node: TorchNode) -> Value:
     if node.shape[-1] != 1:
         raise Unsupported("an adaptive pool of sequences to more than one value")
-    return _reduced(low, node, [len(node.shape) - 1], node.shape, "mean")  # type: ignore[arg-type]
+    return _reduced(low, node, [len(node.shape) - 1], node.shape, "mean")
 
 
 def _reduced(low: Lowering, node: TorchNode, dims: list[int], shape: Shape, op: str = "") -> Value:
