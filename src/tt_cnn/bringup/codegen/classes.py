@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from dataclasses import dataclass
 
 from tt_cnn.bringup.codegen.blocks import Block, Flow
@@ -103,7 +104,8 @@ class ClassWriter:
     def _free_name(self, name: str) -> str:
         taken = {each.name for each in self.classes}
         letters = (f"{name}{letter}" for letter in "BCDEFGHIJKLMNOPQRSTUVWXYZ")
-        return name if name not in taken else next(free for free in letters if free not in taken)
+        numbers = (f"{name}{number}" for number in count(27))
+        return next(free for free in (name, *letters, *islice(numbers, len(taken))) if free not in taken)
 
 
 def _inner(block: Block, depth: int = 1) -> Iterator[tuple[int, Block]]:

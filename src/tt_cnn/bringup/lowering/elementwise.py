@@ -244,6 +244,21 @@ def extreme(low: Lowering, node: TorchNode) -> Any:
     return [_reduced(low, node, [node.arguments["dim"] % rank], node.shape[0]), None]  # type: ignore[arg-type]
 
 
+@lowers("linalg_vector_norm")
+def vector_norm(low: Lowering, node: TorchNode) -> Value:
+    """The root of the sum of squares, as `F.normalize` has it."""
+    dims = node.arguments.get("dim")
+    if node.arguments.get("ord", 2) != 2 or not dims:
+        raise Unsupported("a norm other than the root of a sum of squares along dimensions")
+    x = low.value(node.arguments["self"])
+    squares = low.emit(node, "function", [x], Value(x.form, x.shape), ("square",), name="square")
+    rank = len(x.form.dims)
+    shape: Shape = node.shape  # type: ignore[assignment]
+    total = _reduced(low, node, sorted(dim % rank for dim in dims), shape, "sum", squares)
+    made = Value(total.form, total.shape, node=node)
+    return low.emit(node, "function", [total], made, ("sqrt",), frees="deallocate_input")
+
+
 @lowers("adaptive_avg_pool1d")
 def adaptive_avg_pool1d(low: Lowering, node: TorchNode) -> Value:
     if node.shape[-1] != 1:
@@ -251,14 +266,17 @@ def adaptive_avg_pool1d(low: Lowering, node: TorchNode) -> Value:
     return _reduced(low, node, [len(node.shape) - 1], node.shape, "mean")
 
 
-def _reduced(low: Lowering, node: TorchNode, dims: list[int], shape: Shape, op: str = "") -> Value:
+def _reduced(
+    low: Lowering, node: TorchNode, dims: list[int], shape: Shape, op: str = "", given: Value | None = None
+) -> Value:
+    """`given` in the place of the node's own operand."""
     from tt_cnn.bringup.lowering.images import global_average
 
     source = node.arguments["self"]
     rank = len(source.shape)
     if (op or node.op) == "mean" and rank == 4 and dims == [2, 3]:
         return global_average(low, node, source)
-    value = low.value(source)
+    value = given or low.value(source)
     order = nearest_order(value.form)
     groups = _groups([source.shape[dim] for dim in order], [dim in dims for dim in order])
     if len(groups) > 4:

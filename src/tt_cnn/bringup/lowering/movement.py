@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -11,6 +12,8 @@ from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, flat, lowers
 from tt_cnn.bringup.lowering.program import Code, Cut, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
+MOST_JOINED = 16
+"""Tensors that TT-NN joins at once: each has a circular buffer."""
 MOST_DIMENSIONS = 4
 """Of a tensor that ops of TT-NN take, when it is not a permutation."""
 
@@ -208,12 +211,18 @@ def cat(low: Lowering, node: TorchNode) -> Value:
 def _joined_channels(low: Lowering, node: TorchNode, parts: list[Any]) -> Value:
     values = [_on_card(low, node, part, IMAGE) for part in parts]
     seen = [low.rows(node, value, IMAGE) for value in values]
-    batch, channels, height, width = node.shape
-    made = Value(Form.in_order(node.shape, IMAGE), (1, 1, batch * height * width, channels), node=node)  # type: ignore[arg-type, operator]
-    template = "[" + ", ".join(f"{{{index}}}" for index in range(len(seen))) + "]"
-    return low.emit(
-        node, "concat", seen, made, settings={"output_layout": Code("ttnn.TILE_LAYOUT")}, call=template, name="concat"
-    )
+    batch, _, height, width = node.shape
+    while True:
+        together, seen = seen[:MOST_JOINED], seen[MOST_JOINED:]
+        shape = (batch, sum(part.shape[-1] for part in together), height, width)
+        made = Value(Form.in_order(shape, IMAGE), (1, 1, batch * height * width, shape[1]))  # type: ignore[arg-type, operator]
+        made.node = node if not seen else None
+        template = "[" + ", ".join(f"{{{index}}}" for index in range(len(together))) + "]"
+        settings = {"output_layout": Code("ttnn.TILE_LAYOUT")}
+        low.emit(node, "concat", together, made, settings=settings, call=template, name="concat")
+        if not seen:
+            return made
+        seen.insert(0, made)
 
 
 def _common_order(low: Lowering, parts: list[Any], rank: int) -> tuple[int, ...]:
@@ -260,9 +269,53 @@ def _large(shape: Shape) -> bool:
     return prod(shape) * 2 > 16 * 1024 * 1024
 
 
+SPREADS = frozenset(["add", "sub", "mul", "div", "maximum", "minimum"])
+"""Ops that spread their operands themselves."""
+
+
 @lowers("expand", "expand_as")
-def expand(low: Lowering, node: TorchNode) -> Any:
-    raise Unsupported("expand of a tensor that depends on the input")
+def expand(low: Lowering, node: TorchNode) -> Value:
+    """Nothing, for ops that spread by themselves; else copies."""
+    source = low.value(node.arguments["self"])
+    shape: Shape = node.shape  # type: ignore[assignment]
+    own = source.form.shape
+    aligned = (1,) * (len(shape) - len(own)) + own
+    value = _with_form(source, source.form.reshaped(aligned))
+    if node not in low.graph.outputs and all(_spreads(user, node) for user in low.users[node]):
+        return value
+    order = nearest_order(value.form)
+    return _repeated(low, node, value, order, tuple(size // had for size, had in zip(shape, aligned, strict=True)))
+
+
+def _spreads(user: TorchNode, node: TorchNode) -> bool:
+    """Whether a reader has another operand that is as large as the result."""
+    operands = [user.arguments.get(name) for name in ("self", "other")]
+    others = [each for each in operands if each is not node]
+    return user.op in SPREADS and len(others) == 1 and getattr(others[0], "shape", None) == user.shape
+
+
+@lowers("repeat")
+def repeat(low: Lowering, node: TorchNode) -> Value:
+    times = tuple(node.arguments["repeats"])
+    source = low.value(node.arguments["self"])
+    own = source.form.shape
+    value = _with_form(source, source.form.reshaped((1,) * (len(times) - len(own)) + own))
+    return _repeated(low, node, value, nearest_order(value.form), times)
+
+
+def _repeated(low: Lowering, node: TorchNode, value: Value, order: Sequence[int], times: Shape) -> Value:
+    if len(order) > MOST_DIMENSIONS:
+        raise Unsupported(f"copies along dimensions of {len(order)}")
+    ordered = low.in_order(node, value, order)
+    extra = (1,) * (MOST_DIMENSIONS - len(order))
+    memory = extra + tuple(value.form.shape[dim] for dim in order)
+    factors = extra + tuple(times[dim] for dim in order)
+    result = tuple(size * factor for size, factor in zip(memory, factors, strict=True))
+    made = Value(Form.in_order(node.shape, order), result, tiles=False, node=node)  # type: ignore[arg-type]
+    x = low.seen(node, ordered, memory)
+    return low.emit(
+        node, "function", [x], made, ("repeat",), settings={"in_rows": True}, call=f"{{0}}, {factors}", name="repeat"
+    )
 
 
 @lowers("pad", "constant_pad_nd")
