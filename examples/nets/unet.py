@@ -16,7 +16,7 @@ def double_conv(in_channels, out_channels):
 
 
 class UNet(nn.Module):
-    def __init__(self, num_classes=2, features=(16, 32)):
+    def __init__(self, num_classes=2, features=(8, 16)):
         super().__init__()
         self.pool = nn.MaxPool2d(2)
         self.downs = nn.ModuleList()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -55,3 +56,9 @@ def test_the_examples_are_small_and_listed() -> None:
     for name in EXAMPLES:
         assert f"({name}/README.md)" in readme and f"(nets/{name}.py)" in readme
         assert (FOLDER / name / "reference/weights.safetensors").stat().st_size < 300_000
+
+
+def test_the_readme_shows_the_code_of_an_example() -> None:
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```python\n(class Tt.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    assert shown in (FOLDER / "senet/tt/model.py").read_text(encoding="utf-8")

@@ -43,15 +43,9 @@ LAYERS = {
         "sharding_strategy": AutoShardedStrategyConfiguration(),
         "enable_act_double_buffer": True,
         "enable_weights_double_buffer": True,
-        "output_dtype": ttnn.bfloat8_b,
     },
-    "blocks.0.se.adaptive_avg_pool2d": {
-        "input_size": (64, 64),
-        "channels": 16,
-    },
-    "blocks.0.se.multiply": {
+    "blocks.0.se.squeeze_excite": {
         "deallocate_input": True,
-        "deallocate_other": True,
     },
     "blocks.1.conv1": {
         "input_size": (64, 64),
@@ -77,25 +71,19 @@ LAYERS = {
         "enable_act_double_buffer": True,
         "enable_weights_double_buffer": True,
         "reallocate_halo_output": False,
-        "output_dtype": ttnn.bfloat8_b,
     },
-    "blocks.1.se.adaptive_avg_pool2d": {
-        "input_size": (32, 32),
-        "channels": 32,
-    },
-    "blocks.1.se.multiply": {
+    "blocks.1.se.squeeze_excite": {
         "deallocate_input": True,
-        "deallocate_other": True,
     },
     "blocks.1.shortcut.0": {
         "input_size": (64, 64),
-        "deallocate_activation": True,
+        "deallocate_activation": False,
         "weights_dtype": ttnn.bfloat8_b,
         "math_fidelity": ttnn.MathFidelity.HiFi2,
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
         "sharding_strategy": HeightShardedStrategyConfiguration(reshard_if_not_optimal=True),
-        "reallocate_halo_output": False,
+        "reallocate_halo_output": True,
         "output_dtype": ttnn.bfloat8_b,
     },
     "blocks.2.conv1": {
@@ -119,13 +107,8 @@ LAYERS = {
         "sharding_strategy": HeightShardedStrategyConfiguration(reshard_if_not_optimal=True),
         "reallocate_halo_output": True,
     },
-    "blocks.2.se.adaptive_avg_pool2d": {
-        "input_size": (16, 16),
-        "channels": 48,
-    },
-    "blocks.2.se.multiply": {
+    "blocks.2.se.squeeze_excite": {
         "deallocate_input": True,
-        "deallocate_other": True,
     },
     "blocks.2.shortcut.0": {
         "input_size": (32, 32),
@@ -135,59 +118,52 @@ LAYERS = {
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
         "sharding_strategy": HeightShardedStrategyConfiguration(reshard_if_not_optimal=True),
-        "reallocate_halo_output": False,
         "output_dtype": ttnn.bfloat8_b,
     },
     "adaptive_avg_pool2d": {
         "input_size": (16, 16),
         "channels": 48,
     },
-    "blocks.0.se.fc1": {
+    "blocks.0.se.squeeze_excite.reduce": {
         "weights_dtype": ttnn.bfloat8_b,
         "math_fidelity": ttnn.MathFidelity.HiFi2,
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
-        "core_grid": ttnn.CoreGrid(y=8, x=8),
         "output_dtype": ttnn.bfloat8_b,
     },
-    "blocks.0.se.fc2": {
+    "blocks.0.se.squeeze_excite.expand": {
         "weights_dtype": ttnn.bfloat8_b,
         "math_fidelity": ttnn.MathFidelity.HiFi2,
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
-        "core_grid": ttnn.CoreGrid(y=8, x=8),
         "output_dtype": ttnn.bfloat8_b,
     },
-    "blocks.1.se.fc1": {
+    "blocks.1.se.squeeze_excite.reduce": {
         "weights_dtype": ttnn.bfloat8_b,
         "math_fidelity": ttnn.MathFidelity.HiFi2,
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
-        "core_grid": ttnn.CoreGrid(y=8, x=8),
         "output_dtype": ttnn.bfloat8_b,
     },
-    "blocks.1.se.fc2": {
+    "blocks.1.se.squeeze_excite.expand": {
         "weights_dtype": ttnn.bfloat8_b,
         "math_fidelity": ttnn.MathFidelity.HiFi2,
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
-        "core_grid": ttnn.CoreGrid(y=8, x=8),
         "output_dtype": ttnn.bfloat8_b,
     },
-    "blocks.2.se.fc1": {
-        "weights_dtype": ttnn.bfloat8_b,
-        "math_fidelity": ttnn.MathFidelity.HiFi2,
-        "fp32_dest_acc_en": False,
-        "packer_l1_acc": True,
-        "core_grid": ttnn.CoreGrid(y=8, x=8),
-        "output_dtype": ttnn.bfloat8_b,
-    },
-    "blocks.2.se.fc2": {
+    "blocks.2.se.squeeze_excite.reduce": {
         "weights_dtype": ttnn.bfloat8_b,
         "math_fidelity": ttnn.MathFidelity.HiFi2,
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
-        "core_grid": ttnn.CoreGrid(y=8, x=8),
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.2.se.squeeze_excite.expand": {
+        "weights_dtype": ttnn.bfloat8_b,
+        "math_fidelity": ttnn.MathFidelity.HiFi2,
+        "fp32_dest_acc_en": True,
+        "packer_l1_acc": True,
         "output_dtype": ttnn.bfloat8_b,
     },
     "head": {
@@ -196,5 +172,8 @@ LAYERS = {
         "fp32_dest_acc_en": True,
         "packer_l1_acc": True,
         "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.1.add": {
+        "in_place": False,
     },
 }

@@ -13,25 +13,17 @@ from tt_cnn.models.tt_model import Precision
 from .config import LAYERS
 
 
-class TtSqueezeExcite:
-    def __init__(self, layers: LayerFactory, module: Any, name: str) -> None:
-        self.adaptive_avg_pool2d = layers.global_avg_pool2d(f"{name}.adaptive_avg_pool2d")
-        self.fc1 = layers.linear(f"{name}.fc1", module.fc1, activation=nn.ReLU())
-        self.fc2 = layers.linear(f"{name}.fc2", module.fc2, activation=nn.Sigmoid())
-        self.multiply = layers.multiply(f"{name}.multiply")
-
-    def __call__(self, x: Any) -> Any:
-        y = self.adaptive_avg_pool2d(x)
-        y = self.fc1(y)
-        y = self.fc2(y)
-        return self.multiply(x, y)
-
-
 class TtSEBlock:
     def __init__(self, layers: LayerFactory, module: Any, name: str) -> None:
         self.conv1 = layers.conv2d(f"{name}.conv1", module.conv1, module.bn1, activation=nn.ReLU())
         self.conv2 = layers.conv2d(f"{name}.conv2", module.conv2, module.bn2)
-        self.se = TtSqueezeExcite(layers, module.se, f"{name}.se")
+        self.se = layers.squeeze_excite(
+            f"{name}.se.squeeze_excite",
+            module.se.fc1,
+            module.se.fc2,
+            nn.ReLU(),
+            nn.Sigmoid(),
+        )
         self.shortcut = None
         if layers.has(f"{name}.shortcut.0"):
             self.shortcut = layers.conv2d(f"{name}.shortcut.0", module.shortcut[0], module.shortcut[1])
