@@ -191,3 +191,25 @@ def test_files_that_nobody_generated_are_left_alone(tmp_path: Path) -> None:
         folder.write({"a.py": b"2", "b.py": b"4"})
     assert not (tmp_path / "mine/b.py").exists()
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("model", ["model.py:Net", "package/net.py:Net", "package.net:Net"])
+def test_files_of_the_user_s_are_copied_with_what_they_import(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = "from torch import nn\n\n\nclass Block(nn.Conv2d):\n    pass\n"
+    net = "from torch import nn\n\n\nclass Net(nn.Sequential):\n    def __init__(self):\n        super().__init__({})\n"
+    (tmp_path / "my_blocks.py").write_text(blocks)
+    (tmp_path / "model.py").write_text("from my_blocks import Block\n" + net.format("Block(3, 16, 3)"))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__init__.py").touch()
+    (tmp_path / "package/blocks.py").write_text(blocks)
+    head = "import package.blocks as b\nfrom .blocks import (\n    Block,\n)\n"
+    (tmp_path / "package/net.py").write_text(head + net.format("Block(3, 16, 3), b.Block(16, 16, 3)"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, said = command(model, "--input", "1x3x32x32", "--budget", "0", "-o", "brought_up/net")
+    for name in [each for each in sys.modules if each.split(".")[0] in ("package", "my_blocks")]:
+        del sys.modules[name]
+    assert code == 0, said
+    assert "passed" in said

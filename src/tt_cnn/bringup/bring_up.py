@@ -37,11 +37,12 @@ from tt_cnn.bringup.fitting import Fitted, fit_fastest
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.graph_copy import copy_graph
 from tt_cnn.bringup.graph_page import graph_html, graph_svg
-from tt_cnn.bringup.inventory import inventory, issue_text
+from tt_cnn.bringup.inventory import Inventory, inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.model_card import model_card
 from tt_cnn.bringup.outcomes import outcomes
 from tt_cnn.bringup.source import ModelSource, Weights, check_inputs, example, give_weights
+from tt_cnn.bringup.source_files import source_files
 from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
@@ -62,6 +63,7 @@ from tt_cnn.testing.layer_report import LayerReport
 
 L1_SMALL_SIZE = 32768
 CONFIG = "tt/config.py"
+ORIGINAL = "reference/original/"
 OPTIMIZER_STEPS = tuple(name for name in STEPS if name not in ("batch", "devices", "pipeline"))
 """Those that change settings of layers; how the model is run is chosen by whoever runs it."""
 
@@ -90,6 +92,7 @@ class BringUp:
     graph: TorchGraph | None = None
     program: Program | None = None
     code: ModelFile | None = None
+    ops: Inventory | None = None
     table: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Settings by layer: what `tt/config.py` says."""
     fitted: Fitted | None = None
@@ -151,7 +154,7 @@ class BringUp:
             licence=self.licence,
             source=self.origin,
         )
-        ops = inventory(self.graph, self.program, title=self.title)
+        self.ops = ops = inventory(self.graph, self.program, title=self.title)
         became = outcomes(self.graph, self.program)
         files = {
             "docs/model_card.md": card.to_markdown(),
@@ -287,11 +290,11 @@ class BringUp:
         """All that is Python."""
         assert self.program is not None and self.code is not None
         facts = self.facts
-        copied = self.source.file is not None
+        own = self._own_files()
         texts = {
             "__init__.py": entry_code(facts),
             "reference/__init__.py": "",
-            "reference/model.py": reference_code(self.source, copied),
+            "reference/model.py": reference_code(self.source, _place_of(own)),
             "tt/__init__.py": "",
             "tt/common.py": common_code(facts),
             CONFIG: self.config_text(),
@@ -302,10 +305,17 @@ class BringUp:
             "demo/__init__.py": "",
             "demo/demo.py": demo_code(facts),
         }
-        files = {name: text.encode() for name, text in texts.items()}
-        if self.source.file is not None:
-            files[f"reference/{self.source.file.name}"] = self.source.file.read_bytes()
-        return files
+        return {name: text.encode() for name, text in texts.items()} | own
+
+    def _own_files(self) -> dict[str, bytes]:
+        """Copies of the user's files; in a folder of their own where one has the name of the generated file."""
+        if self.source.file is None or self.source.root is None:
+            return {}
+        own = source_files(self.source.file, self.source.root)
+        if "model.py" not in own:
+            return {f"reference/{name}": content for name, content in own.items()}
+        copies = {f"{ORIGINAL}{name}": content for name, content in own.items()}
+        return {f"{ORIGINAL}__init__.py": b"", **copies}
 
     def config_text(self) -> str:
         return config_code(self.table, f"How every layer of {self.title} runs on {self.card}.")
@@ -378,6 +388,13 @@ def _importable(place: Path, package: str) -> Iterator[None]:
         sys.path.remove(str(place))
         for name in [each for each in sys.modules if each == package or each.startswith(package + ".")]:
             del sys.modules[name]
+
+
+def _place_of(own: Mapping[str, bytes]) -> str:
+    """The package of the copies beside `reference/model.py`; empty where there are none."""
+    if not own:
+        return ""
+    return ".original." if any(name.startswith(ORIGINAL) for name in own) else "."
 
 
 def _refused(fitted: Fitted) -> str:

@@ -107,6 +107,12 @@ class _Lives:
                 self.maker[value.owner] = statement
         self.last = program.uses()
 
+    def knows(self, layer: str) -> str:
+        """The layer that the program has: the layer itself, or the one that it is a part of; empty where there is none."""
+        while layer and layer not in self.place:
+            layer = layer.rpartition(".")[0]
+        return layer
+
     def inputs(self, layer: str) -> list[str]:
         """The layers that made what the layer reads."""
         statement = self.program.statements[self.place[layer]]
@@ -135,14 +141,15 @@ def _remedies(
         for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
             if _has(configuration, name):
                 yield {layer: {name: True}}
-    for waiting in lives.waiting(layer):
+    known = lives.knows(layer)
+    for waiting in lives.waiting(known) if known else ():
         yield from _out(waiting, configurations)
     if isinstance(configuration, ConvolutionConfiguration):
         for strategy in _strategies(configuration):
             yield {layer: {"sharding_strategy": strategy}}
         for strategy in _strategies(configuration):  # partial sums of half the size: those of 1x1 take the most room
             yield {layer: {"sharding_strategy": strategy, "fp32_dest_acc_en": False}}
-    for before in lives.inputs(layer):
+    for before in lives.inputs(known) if known else ():
         yield from _out(before, configurations)
     yield from _out(layer, configurations)
     if isinstance(configuration, ConvolutionConfiguration):

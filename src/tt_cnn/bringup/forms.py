@@ -107,11 +107,22 @@ def image_form(shape: Sequence[int]) -> Form:
     return Form.in_order(shape, IMAGE)
 
 
-def order_of(form: Form) -> tuple[int, ...] | None:
-    """The order in which torch's dimensions lie in memory; None where one of them is spread."""
-    placed = sorted((dim for dim in range(len(form.dims)) if form.dims[dim]), key=lambda dim: form.dims[dim][0])
+def nearest_order(form: Form) -> tuple[int, ...]:
+    """The order of torch's dimensions that is nearest to that of memory: the least has to be moved for it."""
+    placed = sorted((dim for dim in range(len(form.dims)) if form.dims[dim]), key=lambda dim: min(form.dims[dim]))
+    return _with_ones(placed, form)
+
+
+def _with_ones(placed: list[int], form: Form) -> tuple[int, ...]:
+    """Dimensions of 1 stand where torch has them: they lie nowhere."""
     order = list(placed)
     for dim in range(len(form.dims)):
         if not form.dims[dim]:
             order.insert(min(dim, len(order)), dim)
-    return tuple(order) if form.lies_in(order) else None
+    return tuple(order)
+
+
+def order_of(form: Form) -> tuple[int, ...] | None:
+    """The order in which torch's dimensions lie in memory; None where one of them is spread."""
+    order = nearest_order(form)
+    return order if form.lies_in(order) else None

@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,9 +33,11 @@ class ModelSource:
     spec: str
     factory_name: str
     module: str
-    """Name of the module; of a file, its stem."""
+    """Name of the module; of a file, as it is imported from the root."""
     file: Path | None
-    """Where it is a file."""
+    """Where it is a file of the user's, and no module of an installed package."""
+    root: Path | None = None
+    """The folder of the file, or of the package that the file is in."""
 
     @property
     def name(self) -> str:
@@ -47,7 +48,8 @@ class ModelSource:
         return own if own.isidentifier() else "model"
 
     def factory(self) -> Any:
-        module = _from_file(self.file) if self.file is not None else _from_package(self.module)
+        alone = self.file is not None and self.root == self.file.parent and self.spec.rpartition(":")[0].endswith(".py")
+        module = _from_file(self.file) if alone else _from_package(self.module, self.root or Path.cwd())  # type: ignore[arg-type]
         found = getattr(module, self.factory_name, None)
         if not callable(found):
             raise ValueError(f"{self.spec}: {self.module} has no {self.factory_name} that can be called")
@@ -96,8 +98,20 @@ def model_source(spec: str) -> ModelSource:
         file = Path(where)
         if not file.is_file():
             raise ValueError(f"MODEL is {spec!r}; there is no file {where}")
-        return ModelSource(spec, factory, file.stem, file.resolve())
+        return _of_file(spec, factory, file.resolve())
+    beneath = Path.cwd().joinpath(*where.split("."))
+    for file in (beneath.with_name(beneath.name + ".py"), beneath / "__init__.py"):
+        if file.is_file():
+            return ModelSource(spec, factory, where, file, Path.cwd())
     return ModelSource(spec, factory, where, None)
+
+
+def _of_file(spec: str, factory: str, file: Path) -> ModelSource:
+    root = file.parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    parts = file.relative_to(root).with_suffix("").parts
+    return ModelSource(spec, factory, ".".join(parts), file, root)
 
 
 def _from_file(file: Path) -> Any:
@@ -119,9 +133,9 @@ def _from_file(file: Path) -> Any:
     return module
 
 
-def _from_package(name: str) -> Any:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+def _from_package(name: str, root: Path) -> Any:
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

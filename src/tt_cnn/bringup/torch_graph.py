@@ -262,11 +262,36 @@ class _Reader:
 
 
 VIEWS = frozenset(
-    "view reshape flatten unflatten squeeze unsqueeze permute transpose t select slice expand chunk split "
-    "unbind narrow getitem view_as reshape_as expand_as contiguous to detach alias dropout".split()
+    [
+        "view",
+        "reshape",
+        "flatten",
+        "unflatten",
+        "squeeze",
+        "unsqueeze",
+        "permute",
+        "transpose",
+        "t",
+        "select",
+        "slice",
+        "expand",
+        "chunk",
+        "split",
+        "unbind",
+        "narrow",
+        "getitem",
+        "view_as",
+        "reshape_as",
+        "expand_as",
+        "contiguous",
+        "to",
+        "detach",
+        "alias",
+        "dropout",
+    ]
 )
 """Ops whose result shares the memory of their input in torch, or may do so."""
-DROPOUTS = frozenset("dropout feature_dropout alpha_dropout".split())
+DROPOUTS = frozenset(["dropout", "feature_dropout", "alpha_dropout"])
 
 
 def _output_names(spec: Any, count: int) -> tuple[str, ...]:
@@ -317,6 +342,12 @@ def _why(error: Exception, model: nn.Module) -> str:
         "  Python that depends on the values of tensors (if x.sum() > 0, x.item()) cannot be exported: take it out of "
         "forward, or register the module with a lowering of its own (tt_cnn.bringup.own_lowerings)."
     )
+
+
+def first_input(node: TorchNode) -> TorchNode | None:
+    """The tensor that an op of one tensor works on; None for a parameter."""
+    value = node.arguments.get("self", node.arguments.get("input"))
+    return value if isinstance(value, TorchNode) else None
 
 
 def _nodes_in(value: Any) -> Iterator[TorchNode]:

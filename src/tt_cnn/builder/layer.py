@@ -19,11 +19,11 @@ _FAILED = "_tt_cnn_layer"
 
 @contextmanager
 def telling(name: str) -> Iterator[None]:
-    """Errors from inside know the innermost layer that they came from."""
+    """Errors from inside know the innermost layer with a name that they came from."""
     try:
         yield
     except Exception as error:
-        if not hasattr(error, _FAILED):
+        if not layer_that_failed(error):
             setattr(error, _FAILED, name)
         raise
 

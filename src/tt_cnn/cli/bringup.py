@@ -184,7 +184,7 @@ def _figures(work: BringUp, profile: Profile | None) -> dict[str, Any]:
 
 
 def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figures: dict[str, Any]) -> None:
-    assert work.accuracy is not None and work.fitted is not None and work.program is not None
+    assert work.accuracy is not None and work.fitted is not None
     lowest = min(work.accuracy.pcc, key=lambda name: work.accuracy.pcc[name])  # type: ignore[union-attr]
     state = "comes up" if work.accuracy.passed else "comes up, but NOT as accurately as it should"
     speed = (
@@ -196,9 +196,9 @@ def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figur
     )
     for key, value in figures.items():
         _say(f"  {key}: {value}")
-    for note in work.program.notes:
-        if note.kind == "fallback":
-            _say(f"  in torch: {note.node.target} at {note.node.line or note.node.name}: {note.text}")
+    for each in work.ops.fallbacks if work.ops is not None else ():
+        moved = f"{each.bytes_to_host} B to the host and {each.bytes_to_card} B back"
+        _say(f"  in torch: {each.target} at {each.line or each.name}: {each.why}; {moved}")
     for misfit in work.fitted.misfits[:_MOST_MISFITS]:
         _say(f"  did not fit: {misfit.layer}: {misfit.reason}")
         for layer, settings in misfit.changes.items():
@@ -230,6 +230,8 @@ def _tests_pass(target: GeneratedFolder) -> bool:
         "-q",
         "-p",
         "no:cacheprovider",
+        "-o",
+        "addopts=",  # those of a project that the folder may be in
         "--rootdir",
         ".",
         f"{target.path.name}/tests",

@@ -21,6 +21,7 @@ from tt_cnn.builder import (
     AddConfiguration,
     AttentionConfiguration,
     AvgPool2dConfiguration,
+    ChannelShuffleConfiguration,
     ConcatConfiguration,
     Conv2dConfiguration,
     ConvTranspose2dConfiguration,
@@ -29,10 +30,14 @@ from tt_cnn.builder import (
     LayerNormConfiguration,
     LinearConfiguration,
     MaxPool2dConfiguration,
+    PixelShuffleConfiguration,
+    PixelUnshuffleConfiguration,
     PlacementConfiguration,
+    SqueezeExciteConfiguration,
     TtAdd,
     TtAttention,
     TtAvgPool2d,
+    TtChannelShuffle,
     TtConcat,
     TtConv2d,
     TtConvTranspose2d,
@@ -41,12 +46,16 @@ from tt_cnn.builder import (
     TtLayerNorm,
     TtLinear,
     TtMaxPool2d,
+    TtPixelShuffle,
+    TtPixelUnshuffle,
     TtPlacement,
+    TtSqueezeExcite,
     TtUpsample,
     UpsampleConfiguration,
 )
 from tt_cnn.builder.activation import TtActivation
 from tt_cnn.builder.activation_configuration import ActivationConfiguration
+from tt_cnn.builder.adaptive_avg_pool2d import AdaptiveAvgPool2dConfiguration, TtAdaptiveAvgPool2d
 from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
 from tt_cnn.builder.batch_norm2d_configuration import BatchNorm2dConfiguration
 from tt_cnn.builder.function import FunctionConfiguration, TtFunction
@@ -56,6 +65,7 @@ from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
 from tt_cnn.builder.prelu import TtPReLU
 from tt_cnn.builder.prelu_configuration import PReLUConfiguration
 from tt_cnn.builder.rearrange import RearrangeConfiguration, TtRearrange
+from tt_cnn.builder.resize import ResizeConfiguration, TtResize
 from tt_cnn.builder.slice import SliceConfiguration, TtSlice
 from tt_cnn.builder.torch_activations import activation_from_torch
 from tt_cnn.builder.weights import to_host_tensors
@@ -133,6 +143,14 @@ class LayerFactory:
     def global_avg_pool2d(self, name: str) -> TtGlobalAvgPool2d:
         return self._image_layer(TtGlobalAvgPool2d, GlobalAvgPool2dConfiguration, name, nn.AdaptiveAvgPool2d(1))
 
+    def adaptive_avg_pool2d(self, name: str, pool: nn.AdaptiveAvgPool2d) -> TtAdaptiveAvgPool2d:
+        """Of windows of several sizes; those of one size are an `avg_pool2d`."""
+        return self._image_layer(TtAdaptiveAvgPool2d, AdaptiveAvgPool2dConfiguration, name, pool)
+
+    def resize(self, name: str, resize: nn.Upsample) -> TtResize:
+        """To sizes that are no whole multiples, or with corners that stay corners; else `upsample` is quicker."""
+        return self._image_layer(TtResize, ResizeConfiguration, name, resize)
+
     def upsample(self, name: str, upsample: nn.Upsample) -> TtUpsample:
         return self._image_layer(TtUpsample, UpsampleConfiguration, name, upsample)
 
@@ -166,19 +184,53 @@ class LayerFactory:
         configuration = BatchNorm2dConfiguration.from_torch(norm, self.mesh_mapper, **own)
         return TtBatchNorm2d(configuration, self.device, name)
 
-    def layer_norm(self, name: str, norm: nn.LayerNorm) -> Any:
+    def layer_norm(self, name: str, norm: nn.LayerNorm) -> TtLayerNorm:
         return self._of_torch(TtLayerNorm, LayerNormConfiguration, name, norm)
 
-    def group_norm(self, name: str, norm: nn.GroupNorm) -> Any:
-        size, settings = self._sized(name)
-        configuration = GroupNormConfiguration.from_torch(norm, *size, self.batch_size, self.mesh_mapper, **settings)
+    def group_norm(self, name: str, norm: nn.GroupNorm, activation: nn.Module | None = None) -> TtGroupNorm:
+        own = {"activation": activation_from_torch(activation), **self._settings(name)}
+        configuration = GroupNormConfiguration.from_torch(norm, self.batch_size, self.mesh_mapper, **own)
         return TtGroupNorm(configuration, self.device, name)
 
     def _of_torch(self, layer: Any, kind: Any, name: str, torch_layer: Any) -> Any:
         return layer(kind.from_torch(torch_layer, self.mesh_mapper, **self._settings(name)), self.device, name)
 
-    def attention(self, name: str, **settings: Any) -> Any:
-        return TtAttention(AttentionConfiguration(**{**settings, **self._settings(name)}), self.device, name)
+    def attention(
+        self,
+        name: str,
+        heads: int,
+        head_dim: int,
+        sequences: int,
+        bias: torch.Tensor | None = None,
+        mask: torch.Tensor | None = None,
+        **settings: Any,
+    ) -> TtAttention:
+        """`sequences` are images, or all windows of all images."""
+        own = {**settings, **self._settings(name)}
+        configuration = AttentionConfiguration.from_torch(
+            heads, head_dim, sequences, bias, mask, self.mesh_mapper, **own
+        )
+        return TtAttention(configuration, self.device, name)
+
+    def squeeze_excite(
+        self, name: str, reduce: Any, expand: Any, activation: nn.Module | None, gate: nn.Module | None
+    ) -> TtSqueezeExcite:
+        """Both are linear layers, or 1x1 convolutions of images of one pixel."""
+        configuration = SqueezeExciteConfiguration.from_torch(
+            reduce, expand, activation, gate, self.batch_size, mesh_mapper=self.mesh_mapper, **self._settings(name)
+        )
+        return TtSqueezeExcite(configuration, self.device, name)
+
+    def channel_shuffle(self, name: str, shuffle: nn.ChannelShuffle) -> TtChannelShuffle:
+        own = self._settings(name)
+        configuration = ChannelShuffleConfiguration.from_torch(shuffle, own.pop("channels"), **own)
+        return TtChannelShuffle(configuration, self.device, name)
+
+    def pixel_shuffle(self, name: str, shuffle: nn.PixelShuffle) -> TtPixelShuffle:
+        return self._image_layer(TtPixelShuffle, PixelShuffleConfiguration, name, shuffle)
+
+    def pixel_unshuffle(self, name: str, shuffle: nn.PixelUnshuffle) -> TtPixelUnshuffle:
+        return self._image_layer(TtPixelUnshuffle, PixelUnshuffleConfiguration, name, shuffle)
 
     def rearrange(self, name: str, shape: Any, order: Any, output_shape: Any) -> TtRearrange:
         configuration = RearrangeConfiguration(shape, order, output_shape, **self._settings(name))
@@ -228,27 +280,6 @@ class LayerFactory:
         if "input_size" not in settings:
             raise ValueError(f"the settings of {name!r} have no input_size; it must be (height, width) of its input.")
         return settings.pop("input_size"), settings
-
-
-def conv_of(weight: torch.Tensor, bias: torch.Tensor | None, **window: Any) -> Any:
-    """`F.conv2d(x, weight, bias, **window)` as a module."""
-    groups = window.get("groups", 1)
-    with torch.device("meta"):
-        conv = nn.Conv2d(weight.shape[1] * groups, weight.shape[0], tuple(weight.shape[2:]), bias=False, **window)
-    return _with(conv, weight, bias)
-
-
-def linear_of(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
-    """`F.linear(x, weight, bias)` as a module."""
-    with torch.device("meta"):
-        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-    return _with(linear, weight, bias)
-
-
-def _with(module: Any, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
-    module.weight = nn.Parameter(weight.detach(), requires_grad=False)
-    module.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
-    return module
 
 
 def _even_cores(parts: int, grid: Any) -> Any:

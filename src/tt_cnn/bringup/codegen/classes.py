@@ -16,9 +16,14 @@ from tt_cnn.models.brought_up import BroughtUpPictureModel, BroughtUpTensorModel
 
 Item = Block | Statement
 WIDTH = 120
-MADE_BY_INIT = frozenset({"device", "resolution", "batch_size", "layers", "again", "output_shapes", "input_shape"})
-RESERVED = frozenset(dir(BroughtUpPictureModel)) | frozenset(dir(BroughtUpTensorModel)) | MADE_BY_INIT
-"""Attributes of the model itself that no module of torch's may take: `self.layers` is the registry's."""
+_OF_MODELS = frozenset(
+    name
+    for model in (BroughtUpPictureModel, BroughtUpTensorModel)
+    for base in model.__mro__
+    for name in (*vars(base), *vars(base).get("__annotations__", ()))
+    if name != "picture"
+)
+"""Names that the base of a model has a meaning for."""
 KEEPERS = frozenset({"add", "concat"})
 """Layers that give back whatever they are not told to keep."""
 
@@ -125,10 +130,11 @@ class BlockWriter:
         self.optional = optional
         self.init: list[str] = []
         self.call: list[str] = []
-        self.attributes: set[str] = set() if named else set(RESERVED)
+        self.attributes: set[str] = set()
+        self.reserved = frozenset() if named else _OF_MODELS
         self.names: dict[Value, str] = {}
         self.inputs: dict[Value, str] = {}
-        self.constants: dict[tuple[str, tuple[int, ...]], str] = {}
+        self.constants: dict[str, str] = {}
 
     def write(self) -> tuple[list[str], list[str], list[str]]:
         parameters = self._name_inputs(self.flow.inputs(self.block))
@@ -195,12 +201,17 @@ class BlockWriter:
         container = self._container(run[0])
         if self._is_loop(run) and container is not None:
             return ", ".join(self._list(run, container))
-        constants = [self.constant_code(value) for value in getattr(run[0], "inputs", ()) if value.constant is not None]
-        return " ".join([self.made(run[0]), *constants])
+        item = run[0]
+        given = [self._constant(value) for value in item.inputs] if isinstance(item, Statement) else []
+        return f"{self.made(item)} {given}" if any(given) else self.made(item)
 
-    def constant_code(self, value: Value) -> str:
-        assert value.constant is not None
-        return f"{self.expressions.constant(value.constant)}, {_any_width(value.constant.shape)}"
+    def _constant(self, value: Value) -> str:
+        """The code of a constant as the card has it; empty for what is computed."""
+        if value.constant is None:
+            return ""
+        rows = value.constant.shape[:-1]
+        shape = (*rows, -1) if set(rows) <= {1} else value.constant.shape
+        return f"layers.constant({self.expressions.constant(value.constant)}, {shape})"
 
     def _count(self, container: str) -> int:
         path = f"{self.block.call.path}.{container}" if self.block.call.path else container
@@ -354,15 +365,14 @@ class BlockWriter:
     def _argument(self, value: Value) -> str:
         if value.constant is None:
             return self.names[self.flow.tensor(value)]
-        code = self.expressions.constant(value.constant)
-        key = (code, _any_width(value.constant.shape))
-        if key not in self.constants:
+        code = self._constant(value)
+        if code not in self.constants:
             source = value.constant.constant.source
             hint = source.path if isinstance(source, Parameter) else source.name
             attribute = self._attribute(hint.split(".")[-1])
-            self.constants[key] = f"self.{attribute}"
-            self.init += _folded(f"self.{attribute} = layers.constant({code}, {_any_width(value.constant.shape)})")
-        return self.constants[key]
+            self.constants[code] = f"self.{attribute}"
+            self.init += _folded(f"self.{attribute} = {code}")
+        return self.constants[code]
 
     def _short(self, item: Item) -> str:
         """The module's name where one layer is all that has come of it: `cv1` for `cv1.conv`."""
@@ -378,7 +388,7 @@ class BlockWriter:
         plain = re.sub(r"\W", "_", text)
         if plain[0].isdigit():
             plain = f"layer{plain}"
-        if keyword.iskeyword(plain):
+        if keyword.iskeyword(plain) or plain in self.reserved:
             plain += "_"
         name, number = plain, 2
         while name in self.attributes:
@@ -401,11 +411,6 @@ class BlockWriter:
         while name in taken or keyword.iskeyword(name):
             name, number = f"{plain}_{number}", number + 1
         return name
-
-
-def _any_width(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The last size is what is left: blocks of other widths have the same code."""
-    return (*shape[:-1], -1)
 
 
 def _plain_call(statement: Statement) -> bool:

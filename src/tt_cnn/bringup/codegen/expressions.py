@@ -10,8 +10,7 @@ from torch import nn
 
 from tt_cnn.bringup.lowering.fallback import HostFunction
 from tt_cnn.bringup.lowering.lowering import Unsupported
-from tt_cnn.bringup.lowering.matrices import Linear, Norm
-from tt_cnn.bringup.lowering.program import Code, OnCard, Ref
+from tt_cnn.bringup.lowering.program import Code, ConstantTensor, Made, OnCard, Ref
 from tt_cnn.bringup.torch_graph import Parameter, TorchNode
 
 _METHODS = frozenset(
@@ -53,10 +52,13 @@ class Expressions:
             return self.access(value.path)
         if isinstance(value, Code):
             return value.text
-        if isinstance(value, Linear):
-            return f"linear_of({self.of(value[0])}, {self.of(value[1])})"
-        if isinstance(value, Norm):
-            return f"layer_norm_of({self.of(value[0])}, {self.of(value[1])}, {value[2]})"
+        if isinstance(value, ConstantTensor):
+            return self.tensor(value.source)
+        if isinstance(value, OnCard):
+            return self.constant(value)
+        if isinstance(value, Made):
+            named = [f"{key}={self.of(each)}" for key, each in value.keywords]
+            return f"{value.function}({', '.join([*(self.of(each) for each in value.arguments), *named])})"
         if isinstance(value, HostFunction):
             return self.host_function(*value)
         if isinstance(value, (tuple, list)):

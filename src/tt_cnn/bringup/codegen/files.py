@@ -65,8 +65,9 @@ def entry_code(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def reference_code(source: ModelSource, copied: bool) -> str:
-    where = f".{source.module}" if copied else source.module
+def reference_code(source: ModelSource, place: str) -> str:
+    """`place` is the package, relative to this file, that has the user's files; empty where they were not copied."""
+    where = f"{place}{source.module}"
     return f'''"""The PyTorch model with its weights: what is right."""
 
 from pathlib import Path

@@ -12,7 +12,15 @@ from tt_cnn.bringup.forms import IMAGE, order_of
 from tt_cnn.bringup.lowering.program import Program, Value
 from tt_cnn.bringup.torch_graph import Shape, TorchNode
 
-_FACTORY = ("LayerFactory", "layer_norm_of", "linear_of")
+_TORCH_LAYERS = (
+    "batch_norm_of",
+    "conv_of",
+    "conv_transpose_of",
+    "group_norm_of",
+    "layer_norm_of",
+    "linear_of",
+    "prelu_of",
+)
 _BROUGHT_UP = ("BroughtUpPictureModel", "BroughtUpTensorModel", "TorchShape", "image_of", "pixels_of", "rows_of")
 
 
@@ -122,8 +130,10 @@ def _imports(code: str) -> str:
         lines.append("")
     used = [name for name in _BROUGHT_UP if re.search(rf"\b{name}\b", code)]
     lines += _import("tt_cnn.models.brought_up", [*used, "settings_for"])
-    lines += _import("tt_cnn.models.layer_factory", [name for name in _FACTORY if re.search(rf"\b{name}\b", code)])
-    lines += ["from tt_cnn.models.tt_model import Precision", "", "from .config import LAYERS"]
+    lines.append("from tt_cnn.models.layer_factory import LayerFactory")
+    made = [name for name in _TORCH_LAYERS if re.search(rf"\b{name}\b", code)]
+    functional = _import("tt_cnn.models.torch_layers", made) if made else []
+    lines += [*functional, "from tt_cnn.models.tt_model import Precision", "", "from .config import LAYERS"]
     return "\n".join(lines)
 
 

@@ -74,7 +74,8 @@ def _call(run: Sequence[Item], flow: Flow) -> str:
     item = run[0]
     if len(run) > 1 or not isinstance(item, Statement):
         return ""
-    kept = [flow.memory_read_after(value, item) for value in item.inputs if value.constant is None]
+    owners = [value.owner for value in item.inputs]
+    kept = [flow.memory_read_after(v, item) or owners.count(v.owner) > 1 for v in item.inputs if v.constant is None]
     return f"{item.call} {kept if item.layer.method in ('add', 'concat') else ''} {len(item.inputs)}"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from tt_cnn.bringup.activations import activation_of
-from tt_cnn.bringup.forms import Form, order_of
+from tt_cnn.bringup.forms import Form, nearest_order, order_of
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
 from tt_cnn.bringup.lowering.program import Code, ConstantTensor, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
@@ -106,9 +107,11 @@ def _with_number(low: Lowering, node: TorchNode, one: Any, other: Any, function:
     first = isinstance(one, (int, float))
     x = low.value(other if first else one)
     number = float(one if first else other)
-    if first and function == "divide":
-        raise Unsupported("a number divided by a tensor")
     made = Value(x.form, x.shape, node=node)
+    if first and function == "divide":
+        inverse = Value(x.form, x.shape)
+        x = low.emit(node, "function", [x], inverse, ("reciprocal",), name="reciprocal", frees="deallocate_input")
+        return low.emit(node, "function", [x], made, ("multiply",), call=f"{{0}}, {number}", frees="deallocate_input")
     if first and function == "subtract":
         return low.emit(node, "function", [x], made, ("rsub",), call=f"{{0}}, {number}", frees="deallocate_input")
     return low.emit(node, "function", [x], made, (function,), call=f"{{0}}, {number}", frees="deallocate_input")
@@ -126,12 +129,11 @@ def _with_constant(
     constant = constants[0] or constants[1]
     assert constant is not None
     x = low.value(other if first else one)
+    first = first and function not in ("add", "multiply")  # the result is put where the first operand is
     if tuple(x.form.shape) != tuple(node.shape):
         raise Unsupported("a constant that is larger than the tensor")
-    order = order_of(x.form)
-    if order is None:
-        order = tuple(range(len(x.form.dims)))
-        x = low.in_order(node, x, order)
+    order = nearest_order(x.form)
+    x = low.in_order(node, x, order)
     if prod(constant.shape) == 1:
         scalar = low.on_card(constant, (1,) * len(order), order, (1, 1, 1, 1))
         made = Value(x.form, x.shape, node=node)
@@ -157,15 +159,13 @@ def _with_constant(
 def _of_tensors(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -> Value:
     if x.form.shape == y.form.shape:
         return _alike(low, node, x, y, function)
-    if tuple(y.form.shape) == tuple(node.shape) and function in ("add", "multiply"):
+    if function in ("add", "multiply") and prod(y.form.shape) > prod(x.form.shape):
         x, y = y, x
-    if tuple(x.form.shape) != tuple(node.shape):
-        raise Unsupported(f"{x.form.shape} and {y.form.shape}, which both are spread")
     return _spread(low, node, x, y, function)
 
 
 def _alike(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -> Value:
-    order = order_of(x.form) or order_of(y.form) or tuple(range(len(x.form.dims)))
+    order = order_of(x.form) or order_of(y.form) or nearest_order(x.form)
     a, b = low.rows(node, x, order), low.rows(node, y, order)
     made = Value(a.form, a.shape, node=node)
     if function == "add":
@@ -177,65 +177,112 @@ def _alike(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) ->
 
 
 def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -> Value:
-    """y has dimensions of 1 where x has more."""
-    order = order_of(x.form)
-    if order is None:
-        order = tuple(range(len(x.form.dims)))
-        x = low.in_order(node, x, order)
-    rank = len(order)
-    aligned = (1,) * (rank - len(y.form.shape)) + tuple(y.form.shape)
-    spread = Value(y.form.reshaped(aligned), y.shape, y.tiles, memory=y)
-    ordered = low.in_order(node, spread, order)
-    memory = [x.form.shape[dim] for dim in order]
-    own = [aligned[dim] for dim in order]
-    rows = low.rows(node, x, order)
-    made = Value(rows.form, rows.shape, node=node)
-    if all(size == 1 for size in own[:-1]) and own[-1] == memory[-1]:
-        gate = low.seen(node, ordered, (1, 1, 1, memory[-1]))
-    elif own[:-1] == memory[:-1] and own[-1] == 1:
-        gate = low.seen(node, ordered, (1, 1, rows.shape[2], 1))
-    elif function == "multiply" and own[0] == memory[0] and own[-1] == memory[-1] and set(own[1:-1]) <= {1}:
-        gate = low.seen(node, ordered, (1, 1, memory[0], memory[-1]))
-    else:
-        raise Unsupported(f"{y.form.shape} spread over {x.form.shape}")
-    if function == "multiply":
-        return low.emit(node, "multiply", [rows, gate], made, name="multiply", frees=BOTH)
-    return low.emit(node, "function", [rows, gate], made, (function,), frees="deallocate_input")
+    """Dimensions of 1 are spread: TT-NN does so where neighbours that are spread alike make up four dimensions."""
+    shape: Shape = node.shape  # type: ignore[assignment]
+    given = [_of_rank(value, len(shape)) for value in (x, y)]
+    larger = max(given, key=lambda value: prod(value.form.shape))
+    order = nearest_order(larger.form)
+    ordered = [low.in_order(node, value, order) for value in given]
+    whole = [value.form.shape == tuple(shape) for value in ordered]
+    if function == "multiply" and whole[0] and _is_gate(ordered[1].form.shape, order, shape):
+        rows = low.rows(node, ordered[0], order)
+        gate = low.seen(node, ordered[1], (1, 1, shape[order[0]], shape[order[-1]]))
+        return low.emit(
+            node, "multiply", [rows, gate], Value(rows.form, rows.shape, node=node), name="multiply", frees=BOTH
+        )
+    kinds = [tuple(value.form.shape[dim] == 1 and shape[dim] != 1 for value in ordered) for dim in order]
+    groups = _groups([shape[dim] for dim in order], kinds)
+    if len(groups) > 4:
+        raise Unsupported(f"{x.form.shape} and {y.form.shape}, which are spread over each other")
+    extra = (1,) * (4 - len(groups))
+    seen = [
+        low.seen(node, value, extra + tuple(1 if alone[index] else size for size, alone in groups))
+        for index, value in enumerate(ordered)
+    ]
+    made = Value(Form.in_order(shape, order), extra + tuple(size for size, _ in groups), node=node)
+    return low.emit(node, "function", seen, made, (function,), frees="deallocate_input")
+
+
+def _of_rank(value: Value, rank: int) -> Value:
+    shape = value.form.shape
+    if len(shape) == rank:
+        return value
+    return Value(value.form.reshaped((1,) * (rank - len(shape)) + shape), value.shape, value.tiles, memory=value)
+
+
+def _is_gate(shape: Shape, order: Sequence[int], whole: Shape) -> bool:
+    """One value for each channel of each of several images, the channels last."""
+    first, *between, last = order
+    alone = all(shape[dim] == 1 for dim in between) and shape[last] == whole[last]
+    return bool(between) and alone and shape[first] == whole[first] > 1 and first == 0
+
+
+REDUCTIONS = {"mean": "mean", "sum": "sum", "amax": "max", "amin": "min", "max": "max", "min": "min"}
+"""torch's name and TT-NN's."""
 
 
 @lowers("mean", "sum", "amax", "amin")
 def reduction(low: Lowering, node: TorchNode) -> Value:
+    source = node.arguments["self"]
+    rank = len(source.shape)
+    given = node.arguments.get("dim")
+    dims = [given] if isinstance(given, int) else given or range(rank)
+    return _reduced(low, node, sorted(dim % rank for dim in dims), node.shape)  # type: ignore[arg-type]
+
+
+@lowers("max", "min")
+def extreme(low: Lowering, node: TorchNode) -> Any:
+    """Of all, or along a dimension with the places, which nobody may read."""
+    rank = len(node.arguments["self"].shape)
+    if "dim" not in node.arguments:
+        if "other" in node.arguments:
+            node.op = {"max": "maximum", "min": "minimum"}[node.op]
+            return binary(low, node)
+        return _reduced(low, node, list(range(rank)), node.shape)  # type: ignore[arg-type]
+    if any(user.arguments.get("0") != 0 for user in low.users[node]):
+        raise Unsupported("the places of the extremes")
+    return [_reduced(low, node, [node.arguments["dim"] % rank], node.shape[0]), None]  # type: ignore[arg-type]
+
+
+@lowers("adaptive_avg_pool1d")
+def adaptive_avg_pool1d(low: Lowering, node: TorchNode) -> Value:
+    if node.shape[-1] != 1:
+        raise Unsupported("an adaptive pool of sequences to more than one value")
+    return _reduced(low, node, [len(node.shape) - 1], node.shape, "mean")  # type: ignore[arg-type]
+
+
+def _reduced(low: Lowering, node: TorchNode, dims: list[int], shape: Shape, op: str = "") -> Value:
     from tt_cnn.bringup.lowering.images import global_average
 
     source = node.arguments["self"]
     rank = len(source.shape)
-    given = node.arguments.get("dim")
-    dims = sorted(dim % rank for dim in ([given] if isinstance(given, int) else given or range(rank)))
-    if node.op == "mean" and rank == 4 and dims == [2, 3]:
+    if (op or node.op) == "mean" and rank == 4 and dims == [2, 3]:
         return global_average(low, node, source)
     value = low.value(source)
-    order = order_of(value.form)
-    if order is None or len(order) > 4:
-        order = tuple(range(rank))
-    if len(order) > 4:
+    order = nearest_order(value.form)
+    groups = _groups([source.shape[dim] for dim in order], [dim in dims for dim in order])
+    if len(groups) > 4:
         raise Unsupported(f"a reduction of {rank} dimensions")
     x = low.in_order(node, value, order)
-    memory = tuple(x.form.shape[dim] for dim in order)
-    extra = 4 - len(memory)
-    seen = low.seen(node, x, (1,) * extra + memory)
-    kept = tuple(1 if dim in dims else x.form.shape[dim] for dim in range(rank))
-    result = (1,) * extra + tuple(kept[dim] for dim in order)
-    axes = [order.index(dim) + extra for dim in dims]
-    names = {"amax": "max", "amin": "min"}
-    form = Form.in_order(kept, order).reshaped(node.shape)  # type: ignore[arg-type]
-    made = Value(form, result, node=node)
+    extra = 4 - len(groups)
+    seen = low.seen(node, x, (1,) * extra + tuple(size for size, _ in groups))
+    kept = tuple(1 if dim in dims else source.shape[dim] for dim in range(rank))
+    result = (1,) * extra + tuple(1 if gone else size for size, gone in groups)
+    axes = [place + extra for place, (_, gone) in enumerate(groups) if gone]
+    made = Value(Form.in_order(kept, order).reshaped(shape), result, node=node)
     axis: Any = axes[0] if len(axes) == 1 else axes
-    return low.emit(
-        node,
-        "function",
-        [seen],
-        made,
-        (names.get(node.op, node.op),),
-        {"dim": axis, "keepdim": True},
-        frees="deallocate_input",
-    )
+    name = REDUCTIONS[op or node.op]
+    return low.emit(node, "function", [seen], made, (name,), {"dim": axis, "keepdim": True}, frees="deallocate_input")
+
+
+def _groups(sizes: Sequence[int], kinds: Sequence[Any]) -> list[tuple[int, Any]]:
+    """Neighbours of one kind as one dimension; dimensions of 1 are of any kind."""
+    found: list[tuple[int, Any]] = []
+    for size, kind in zip(sizes, kinds, strict=True):
+        if size == 1:
+            continue
+        if found and found[-1][1] == kind:
+            found[-1] = (found[-1][0] * size, kind)
+        else:
+            found.append((size, kind))
+    return found or [(1, kinds[-1])]

@@ -17,6 +17,8 @@ def fallback(low: Lowering, node: TorchNode) -> Value:
         raise Unsupported(
             f"{node.target} at {node.line or node.name}: several outputs, and {node.fused.get('fallback')}"
         )
+    if set(node.fused) & {"norm", "extra_padding", "parts"}:
+        raise Unsupported(f"{node.target} at {node.line or node.name}: {node.fused.get('fallback')}")
     inputs = list(dict.fromkeys(source for source in node.inputs() if isinstance(low.values[source], Value)))
     values = []
     for source in inputs:

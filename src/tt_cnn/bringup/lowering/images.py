@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-from torch import nn
 
 from tt_cnn.bringup.forms import IMAGE, Form, image_form
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
-from tt_cnn.bringup.lowering.program import Code, Ref, Value
-from tt_cnn.bringup.torch_graph import Parameter, TorchNode
+from tt_cnn.bringup.lowering.program import Code, Made, Ref, Value
+from tt_cnn.bringup.torch_graph import TorchNode
+
+MOST_SHARES = 16 * 1024 * 1024
+"""Values of a matrix that has each pixel's share of each window."""
 
 
 @lowers("conv2d")
@@ -22,15 +22,14 @@ def conv2d(low: Lowering, node: TorchNode) -> Value:
         return _as_linear(low, node, x)
     settings = {"input_size": (height, width)}
     extra = node.fused.get("extra_padding")
-    conv = low.module(node, nn.Conv2d)
     if extra is not None:
-        settings["padding"] = _padded(low, node, extra)
+        settings["padding"] = _padded(node, extra)
     return low.emit(
         node,
         "conv2d",
         [low.image(node, x)],
         _image(node),
-        (conv or _functional_conv(node), *_norm(node)),
+        (low.own(node) or _functional(low, node), *_norm(node)),
         _activation(node),
         settings,
         frees="deallocate_activation",
@@ -40,15 +39,12 @@ def conv2d(low: Lowering, node: TorchNode) -> Value:
 @lowers("conv_transpose2d")
 def conv_transpose2d(low: Lowering, node: TorchNode) -> Value:
     source = node.arguments["input"]
-    conv = low.module(node, nn.ConvTranspose2d)
-    if conv is None:
-        raise Unsupported("F.conv_transpose2d outside of nn.ConvTranspose2d")
     return low.emit(
         node,
         "conv_transpose2d",
         [low.image(node, low.value(source))],
         _image(node),
-        (conv, *_norm(node)),
+        (low.own(node) or _functional(low, node), *_norm(node)),
         _activation(node),
         {"input_size": tuple(source.shape[-2:])},
         frees="deallocate_activation",
@@ -58,34 +54,39 @@ def conv_transpose2d(low: Lowering, node: TorchNode) -> Value:
 def _is_pointwise(node: TorchNode) -> bool:
     """A convolution of one pixel, as squeeze-and-excite has it, is a matmul."""
     weight = node.arguments["weight"]
-    return weight.shape[-2:] == (1, 1) and node.arguments["groups"] == 1 and "norm" not in node.fused
+    alone = not set(node.fused) & {"norm", "extra_padding"} and set(node.arguments["padding"]) == {0}
+    return bool(weight.shape[-2:] == (1, 1) and node.arguments["groups"] == 1 and alone)
 
 
 def _as_linear(low: Lowering, node: TorchNode, x: Value) -> Value:
-    conv = low.module(node, nn.Conv2d)
-    if conv is None:
-        raise Unsupported("F.conv2d of one pixel outside of nn.Conv2d")
     low.note(node, "decomposed", "a 1x1 convolution of one pixel is a linear layer")
     form = image_form(node.shape)  # type: ignore[arg-type]
     batch, channels = node.shape[0], node.shape[1]
     rows = low.rows(node, x, IMAGE)
     made = Value(form, (1, 1, batch, channels))  # type: ignore[arg-type]
-    return low.emit(node, "linear", [rows], made, (conv,), _activation(node))
+    return low.emit(node, "linear", [rows], made, (low.own(node) or _functional(low, node),), _activation(node))
 
 
-def _functional_conv(node: TorchNode) -> Code:
-    weight, bias = node.arguments["weight"], node.arguments["bias"]
-    if not isinstance(weight, Parameter) or not isinstance(bias, (Parameter, type(None))):
-        raise Unsupported("a convolution whose weight is computed")
-    raise Unsupported("F.conv2d with a weight that is no nn.Conv2d's")
+def _functional(low: Lowering, node: TorchNode) -> Made:
+    """`F.conv2d` of tensors that are no module's own."""
+    own = node.arguments
+    plain: dict[str, Any] = {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1}
+    window = {name: _least(own[name]) for name in plain if name in own}
+    said = {name: value for name, value in window.items() if value != plain[name]}
+    function = "conv_of" if node.op == "conv2d" else "conv_transpose_of"
+    return low.made(function, (own["weight"], own["bias"]), **said)
 
 
-def _padded(low: Lowering, node: TorchNode, extra: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+def _least(value: Any) -> Any:
+    """2 for [2, 2]."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    return value[0] if len(set(value)) == 1 else tuple(value)
+
+
+def _padded(node: TorchNode, extra: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     """The convolution's own padding and zeros that were put around the image before."""
-    own = node.arguments["padding"]
-    if not isinstance(own, (list, tuple)):
-        raise Unsupported(f"padding {own!r} after a pad")
-    height, width = own
+    height, width = node.arguments["padding"]
     top, bottom, left, right = extra
     return top + height, bottom + height, left + width, right + width
 
@@ -106,13 +107,15 @@ def _image(node: TorchNode, tiles: bool = True) -> Value:
 @lowers("max_pool2d", "avg_pool2d")
 def pool(low: Lowering, node: TorchNode) -> Value:
     source = node.arguments["self"]
-    kind = nn.MaxPool2d if node.op == "max_pool2d" else nn.AvgPool2d
+    if node.arguments.get("divisor_override") is not None:
+        raise Unsupported("an average pool with a divisor of its own")
+    kind = "MaxPool2d" if node.op == "max_pool2d" else "AvgPool2d"
     return low.emit(
         node,
         node.op,
         [low.image(node, low.value(source))],
         _image(node, tiles=False),
-        (low.module(node, kind) or Code(_window(node, kind.__name__)),),
+        (low.own(node) or Code(_window(node, kind)),),
         settings={"input_size": tuple(source.shape[-2:]), "channels": source.shape[1]},
         frees="deallocate_input",
     )
@@ -154,7 +157,17 @@ def adaptive_avg_pool2d(low: Lowering, node: TorchNode) -> Value:
     if height == out_height and width == out_width:
         return low.value(source)
     if height % out_height or width % out_width:
-        raise Unsupported(f"an adaptive pool of {height}x{width} to {out_height}x{out_width}: windows of several sizes")
+        if height * width * out_height * out_width * node.shape[0] ** 2 > MOST_SHARES:  # type: ignore[operator]
+            raise Unsupported(f"{height}x{width} to {out_height}x{out_width}: many windows of several sizes")
+        return low.emit(
+            node,
+            "adaptive_avg_pool2d",
+            [low.image(node, low.value(source))],
+            _image(node),
+            (Code(f"nn.AdaptiveAvgPool2d({_short((out_height, out_width))})"),),
+            settings={"input_size": (height, width), "channels": source.shape[1]},
+            frees="deallocate_input",
+        )
     low.note(node, "decomposed", "an adaptive pool whose windows are all of one size is an average pool")
     kernel = (height // out_height, width // out_width)
     return low.emit(
@@ -205,60 +218,107 @@ def global_average(low: Lowering, node: TorchNode, source: TorchNode) -> Value:
     )
 
 
-@lowers("upsample_nearest2d", "upsample_bilinear2d")
+MODES = {
+    "upsample_nearest2d": "nearest",
+    "_upsample_nearest_exact2d": "nearest-exact",
+    "upsample_bilinear2d": "bilinear",
+}
+
+
+@lowers(*MODES)
 def upsample(low: Lowering, node: TorchNode) -> Value:
-    source = node.arguments.get("input", node.arguments.get("self"))
+    source = node.arguments["input" if "input" in node.arguments else "self"]
     _, channels, height, width = source.shape
-    *_, out_height, out_width = node.shape
-    if node.arguments.get("align_corners"):
-        raise Unsupported("align_corners=True, of which TT-NN has no form")
-    if out_height % height or out_width % width:  # type: ignore[operator]
-        raise Unsupported(f"{height}x{width} to {out_height}x{out_width}, which is no whole factor")
-    scale = (out_height // height, out_width // width)  # type: ignore[operator]
-    mode = "nearest" if node.op == "upsample_nearest2d" else "bilinear"
-    if scale == (1, 1):
+    out_height, out_width = node.shape[-2:]
+    factors = node.arguments.get("scale_factors")
+    scale = (out_height // height, out_width // width)
+    mode, corners = MODES[node.op], bool(node.arguments.get("align_corners"))
+    if scale == (1, 1) and (out_height, out_width) == (height, width) and (not factors or set(factors) == {1}):
         return low.value(source)
-    if not _same_factor(node.arguments.get("scale_factors"), scale):
-        raise Unsupported("a scale factor that is not the quotient of the sizes")
-    keyword = "" if mode == "nearest" else ', mode="bilinear"'
-    module = Code(f"nn.Upsample(scale_factor={_short(scale)}{keyword})")
+    whole = (out_height, out_width) == (scale[0] * height, scale[1] * width) and tuple(factors or scale) == scale
+    simple = whole and (not corners or height == width == 1)
+    size = f"scale_factor={_short(factors)}" if factors else f"size={_short((out_height, out_width))}"
+    if simple:
+        mode = "bilinear" if mode == "bilinear" else "nearest"  # whole factors are nearest to the same pixels
+        size = f"scale_factor={_short(scale)}"
+    said = [
+        size,
+        *([f'mode="{mode}"'] if mode != "nearest" else []),
+        *(["align_corners=True"] if corners and not simple else []),
+    ]
+    settings: dict[str, Any] = {"input_size": (height, width), "channels": channels}
+    if simple:
+        settings["output_layout"] = Code("ttnn.TILE_LAYOUT")
     return low.emit(
         node,
-        "upsample",
+        "upsample" if simple else "resize",
         [low.image(node, low.value(source))],
         _image(node),
-        (low.module(node, nn.Upsample) or module,),
-        settings={"input_size": (height, width), "channels": channels, "output_layout": Code("ttnn.TILE_LAYOUT")},
+        (Code(f"nn.Upsample({', '.join(said)})"),),
+        settings=settings,
         frees="deallocate_input",
     )
 
 
-def _same_factor(factors: Sequence[float] | None, scale: tuple[int, int]) -> bool:
-    return factors is None or tuple(factors) == scale
-
-
 @lowers("batch_norm")
 def batch_norm(low: Lowering, node: TorchNode) -> Value:
-    norm = low.module(node, nn.BatchNorm2d)
-    if norm is None or node.arguments.get("training"):
-        raise Unsupported("F.batch_norm outside of nn.BatchNorm2d")
-    x = low.image(node, low.value(node.arguments["input"]))
-    return low.emit(node, "batch_norm2d", [x], _image(node), (norm,), _activation(node), frees="deallocate_input")
+    own = node.arguments
+    if own.get("training"):
+        raise Unsupported("a batch norm that takes the statistics of its input")
+    statistics = (own["running_mean"], own["running_var"], own["weight"], own["bias"])
+    module = low.own(node) or low.made("batch_norm_of", statistics, eps=own["eps"])
+    return _of_channels(low, node, "batch_norm2d", own["input"], module)
 
 
 @lowers("group_norm")
 def group_norm(low: Lowering, node: TorchNode) -> Value:
-    norm = low.module(node, nn.GroupNorm)
-    if norm is None or len(node.shape) != 4:
-        raise Unsupported("F.group_norm outside of nn.GroupNorm, or of what is no image")
-    x = low.image(node, low.value(node.arguments["input"]))
-    return low.emit(node, "group_norm", [x], _image(node), (norm,), settings={"input_size": tuple(node.shape[-2:])})
+    own = node.arguments
+    if len(node.shape) != 4:
+        raise Unsupported("a group norm of what is no image")
+    weights, sizes = (own["weight"], own["bias"]), (own["num_groups"], node.shape[1])
+    module = low.own(node) or low.made("group_norm_of", weights, *sizes, eps=own["eps"])
+    return _of_channels(low, node, "group_norm", own["input"], module)
+
+
+@lowers("instance_norm")
+def instance_norm(low: Lowering, node: TorchNode) -> Value:
+    own = node.arguments
+    if len(node.shape) != 4 or not own.get("use_input_stats"):
+        raise Unsupported("an instance norm with running statistics, or of what is no image")
+    low.note(node, "decomposed", "an instance norm is a group norm of one channel a group")
+    weights, channels = (own["weight"], own["bias"]), node.shape[1]
+    module = low.made("group_norm_of", weights, channels, channels, eps=own["eps"])
+    return _of_channels(low, node, "group_norm", own["input"], module)
 
 
 @lowers("prelu")
 def prelu(low: Lowering, node: TorchNode) -> Value:
-    module = low.module(node, nn.PReLU)
-    if module is None or len(node.shape) != 4:
-        raise Unsupported("F.prelu outside of nn.PReLU, or of what is no image")
+    own = node.arguments
+    module = low.own(node) or low.made("prelu_of", (own["weight"],))
+    return _of_channels(low, node, "prelu", own["self"], module)
+
+
+def _of_channels(low: Lowering, node: TorchNode, method: str, source: TorchNode, module: Any) -> Value:
+    """A layer of (..., channels): torch has the channels second."""
+    rank = len(node.shape)
+    if rank < 2:
+        raise Unsupported("a layer of channels of one dimension")
+    rows = low.rows(node, low.value(source), (0, *range(2, rank), 1))
+    made = Value(rows.form, rows.shape, node=node)
+    return low.emit(node, method, [rows], made, (module,), _activation(node), frees="deallocate_input")
+
+
+@lowers("squeeze_excite")
+def squeeze_excite(low: Lowering, node: TorchNode) -> Value:
     x = low.image(node, low.value(node.arguments["self"]))
-    return low.emit(node, "prelu", [x], _image(node), (module,), frees="deallocate_input")
+    parts = [Ref(path) for path in node.fused["parts"]]
+    activations = [Code(code or "None") for code in node.fused["activations"]]
+    return low.emit(
+        node,
+        "squeeze_excite",
+        [x],
+        _image(node),
+        (*parts, *activations),
+        name="squeeze_excite",
+        frees="deallocate_input",
+    )

@@ -8,11 +8,12 @@ from math import prod
 from typing import Any
 
 from tt_cnn.bringup.forms import IMAGE, Form, order_of
-from tt_cnn.bringup.lowering.memory import choose_layouts, free_inputs
+from tt_cnn.bringup.lowering.memory import choose_layouts, drop_unread, free_inputs
 from tt_cnn.bringup.lowering.program import (
     Code,
     ConstantTensor,
     LayerSpec,
+    Made,
     Note,
     OnCard,
     Program,
@@ -21,11 +22,14 @@ from tt_cnn.bringup.lowering.program import (
     Statement,
     Value,
 )
+from tt_cnn.bringup.own_modules import is_own
 from tt_cnn.bringup.torch_graph import ModuleCall, Parameter, TorchGraph, TorchNode
 
 TILE = 32
 LINE = 8
 """Values of bfloat16 in a word of 16 bytes."""
+MOST_SHUFFLED = 2048
+"""Channels that are shuffled by a product: the matrix has their square."""
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 
 Rule = Callable[["Lowering", TorchNode], Any]
@@ -75,10 +79,16 @@ class Lowering:
         found = self.values.get(argument) if isinstance(argument, TorchNode) else None
         return found if isinstance(found, ConstantTensor) else None
 
-    def module(self, node: TorchNode, kind: type) -> Ref | None:
-        """The module whose forward the node is."""
-        module = self.modules.get(node.call.path)
-        return Ref(node.call.path) if node.call.path and isinstance(module, kind) else None
+    def own(self, node: TorchNode) -> Ref | None:
+        """The module whose forward the node is; None where some other code calls the op."""
+        return Ref(node.call.path) if is_own(node, self.modules.get(node.call.path)) else None
+
+    def made(self, function: str, tensors: Sequence[Any], *arguments: Any, **keywords: Any) -> Made:
+        """A torch module of tensors that do not depend on the input."""
+        constants = [None if tensor is None else self.constant(tensor) for tensor in tensors]
+        if any(tensor is not None and found is None for tensor, found in zip(tensors, constants, strict=True)):
+            raise Unsupported("weights that are computed from the input")
+        return Made(function, (*arguments, *constants), tuple(keywords.items()))
 
     # -- making statements
 
@@ -130,13 +140,15 @@ class Lowering:
 
     # -- forms
 
-    def in_order(self, node: TorchNode, value: Value, order: Sequence[int]) -> Value:
-        """The value with torch's dimensions in this order in memory; rearranged where it is not."""
+    def in_order(self, node: TorchNode, value: Value, order: Sequence[int], rows: Shape | None = None) -> Value:
+        """The value with torch's dimensions in this order in memory; rearranged where it is not, to the shape `rows`."""
         if value.form.lies_in(order):
             return value
         shape, places = value.form.movement(order)
         form = Form.in_order(value.form.shape, order)
-        rows = flat(form)
+        if _deals_channels(value.form, order, places):
+            return self._shuffled(node, value, form)
+        rows = rows or flat(form)
         made = Value(form, rows, tiles=False)
         return self.emit(
             node,
@@ -145,6 +157,22 @@ class Lowering:
             made,
             (shape, places, rows),
             name=f"{plain(node)}_input",
+            frees="deallocate_input",
+        )
+
+    def _shuffled(self, node: TorchNode, value: Value, form: Form) -> Value:
+        """Two runs of channels the other way round: what channel shuffles make."""
+        groups, each = value.form.runs[-2:]
+        channels = groups * each
+        rows = (1, 1, prod(form.runs) // channels, channels)
+        return self.emit(
+            node,
+            "channel_shuffle",
+            [self.seen(node, value, rows)],
+            Value(form, rows),
+            (Code(f"nn.ChannelShuffle({groups})"),),
+            settings={"channels": channels},
+            name="channel_shuffle",
             frees="deallocate_input",
         )
 
@@ -181,6 +209,7 @@ class Lowering:
             self.values[node] = self._lowered(node)
         for node in self.graph.outputs:
             self.program.outputs.append(self._output(node))
+        drop_unread(self.program)
         choose_layouts(self.program)
         free_inputs(self.program)
         return self.program
@@ -231,11 +260,19 @@ class Lowering:
         if rule is not None:
             mark, said = len(self.program.statements), len(self.program.notes)
             try:
-                return rule(self, node)
+                return self._activated(node, rule(self, node), mark)
             except Unsupported as reason:
                 del self.program.statements[mark:], self.program.notes[said:]
-                return RULES["fallback"](self, _because(node, str(reason)))
+                return self._activated(node, RULES["fallback"](self, _because(node, str(reason))), mark)
         return RULES["fallback"](self, _because(node, "TT-NN has no such op"))
+
+    def _activated(self, node: TorchNode, value: Any, mark: int) -> Any:
+        """With the activation that was drawn into the op, where no layer of the op has it in itself."""
+        code = node.fused.get("activation")
+        if code is None or any("activation" in each.layer.keywords for each in self.program.statements[mark:]):
+            return value
+        made = Value(value.form, value.shape, value.tiles, node=node)
+        return self.emit(node, "activation", [value], made, (Code(code),), name="activation", frees="deallocate_input")
 
     def _constant(self, node: TorchNode) -> Any:
         """Ops on parameters alone: computed when the model is made."""
@@ -247,6 +284,13 @@ class Lowering:
 def _is_constant(value: Any) -> bool:
     parts = value if isinstance(value, list) else [value]
     return all(isinstance(part, ConstantTensor) for part in parts)
+
+
+def _deals_channels(form: Form, order: Sequence[int], places: Sequence[int]) -> bool:
+    """Whether only the two last runs change places, both of them in the last dimension."""
+    last = len(form.runs) - 1
+    dealt = list(places) == [*range(last - 1), last, last - 1] and last > 0
+    return dealt and set(form.dims[order[-1]]) == {last - 1, last} and form.shape[order[-1]] <= MOST_SHUFFLED
 
 
 def _because(node: TorchNode, reason: str) -> TorchNode:

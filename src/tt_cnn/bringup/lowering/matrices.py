@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
 from typing import Any
-
-from torch import nn
 
 from tt_cnn.bringup.forms import Form, order_of
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
-from tt_cnn.bringup.lowering.program import Code, Ref, Shape, Value
-from tt_cnn.bringup.torch_graph import Parameter, TorchNode
-
-
-def _last(shape: Shape) -> tuple[int, ...]:
-    return tuple(range(len(shape)))
+from tt_cnn.bringup.lowering.program import Code, Cut, OnCard, Shape, Value
+from tt_cnn.bringup.torch_graph import TorchNode
 
 
 def _row_order(form: Form) -> tuple[int, ...]:
@@ -32,45 +26,22 @@ def linear(low: Lowering, node: TorchNode) -> Value:
     form = Form.in_order((*x.form.shape[:-1], width), order)  # type: ignore[arg-type]
     made = Value(form, (*rows.shape[:-1], width), node=node)  # type: ignore[arg-type]
     keywords = {"activation": Code(node.fused["activation"])} if "activation" in node.fused else {}
-    module = low.module(node, nn.Linear)
-    return low.emit(node, "linear", [rows], made, (module or _functional(node),), keywords)
-
-
-def _functional(node: TorchNode) -> Any:
-    """`F.linear` with parameters of the model: nn.MultiheadAttention has its own like that."""
-    weight, bias = node.arguments["weight"], node.arguments["bias"]
-    if not isinstance(weight, Parameter) or not isinstance(bias, (Parameter, type(None))):
-        raise Unsupported("a linear layer whose weight is computed")
-    return Linear(Ref(weight.path), Ref(bias.path) if bias is not None else Code("None"))
-
-
-class Linear(tuple):  # type: ignore[type-arg]
-    """A linear layer of two parameters."""
-
-    def __new__(cls, weight: Ref, bias: Any) -> Linear:
-        return super().__new__(cls, (weight, bias))
+    module = low.own(node) or low.made("linear_of", (node.arguments["weight"], node.arguments["bias"]))
+    return low.emit(node, "linear", [rows], made, (module,), keywords)
 
 
 @lowers("layer_norm")
 def layer_norm(low: Lowering, node: TorchNode) -> Value:
     x = low.value(node.arguments["input"])
-    module = low.module(node, nn.LayerNorm)
-    if len(node.arguments["normalized_shape"]) != 1:
+    own = node.arguments
+    if len(own["normalized_shape"]) != 1:
         raise Unsupported("a layer norm over more than the last dimension")
     rows = low.rows(node, x, _row_order(x.form))
-    made = Value(rows.form, rows.shape, node=node)
-    return low.emit(node, "layer_norm", [rows], made, (module or _functional_norm(node),), frees="deallocate_input")
-
-
-def _functional_norm(node: TorchNode) -> Any:
-    weight, bias = node.arguments["weight"], node.arguments["bias"]
-    if not isinstance(weight, Parameter) or not isinstance(bias, (Parameter, type(None))):
-        raise Unsupported("a layer norm whose weight is computed")
-    return Norm((Ref(weight.path), Ref(bias.path) if bias is not None else Code("None"), node.arguments["eps"]))
-
-
-class Norm(tuple):  # type: ignore[type-arg]
-    """A layer norm of two parameters and an epsilon."""
+    weights = (own["weight"], own["bias"])
+    module = low.own(node) or low.made("layer_norm_of", weights, own["normalized_shape"][0], eps=own["eps"])
+    return low.emit(
+        node, "layer_norm", [rows], Value(rows.form, rows.shape, node=node), (module,), frees="deallocate_input"
+    )
 
 
 @lowers("softmax", "_softmax")
@@ -89,19 +60,21 @@ def softmax(low: Lowering, node: TorchNode) -> Value:
 @lowers("matmul", "bmm", "mm")
 def matmul(low: Lowering, node: TorchNode) -> Value:
     one, other = node.arguments["self"], node.arguments.get("other", node.arguments.get("mat2"))
-    if low.constant(one) is not None or low.constant(other) is not None:
-        raise Unsupported("a product with a parameter that is no linear layer's")
-    x, y = low.value(one), low.value(other)
-    if len(x.form.dims) != len(y.form.dims) or len(x.form.dims) > 4 or len(x.form.dims) < 2:
-        raise Unsupported(f"a product of {x.form.shape} and {y.form.shape}")
-    a, b = (_matrices(low, node, value) for value in (x, y))
+    ranks = [len(each.shape) for each in (one, other)]
+    if ranks[0] != ranks[1] or ranks[0] not in (2, 3, 4) or one.shape[:-2] != other.shape[:-2]:
+        raise Unsupported(f"a product of {one.shape} and {other.shape}")
+    a, b = (_matrices(low, node, each) for each in (one, other))
     form = Form.in_order(node.shape)  # type: ignore[arg-type]
     made = Value(form, _four(node.shape), node=node)  # type: ignore[arg-type]
     return low.emit(node, "function", [a, b], made, ("matmul",), frees="deallocate_input")
 
 
-def _matrices(low: Lowering, node: TorchNode, value: Value) -> Value:
-    ordered = low.in_order(node, value, range(len(value.form.dims)))
+def _matrices(low: Lowering, node: TorchNode, argument: Any) -> Value:
+    constant = low.constant(argument)
+    order = tuple(range(len(argument.shape)))
+    if constant is not None:
+        return low.on_card(constant, constant.shape, order, _four(constant.shape))
+    ordered = low.in_order(node, low.value(argument), order)
     return low.seen(node, ordered, _four(ordered.form.shape))
 
 
@@ -111,41 +84,87 @@ def _four(shape: Shape) -> Shape:
 
 @lowers("scaled_dot_product_attention")
 def attention(low: Lowering, node: TorchNode) -> Value:
-    """(batch, heads, tokens, size): heads apart, as torch has them; the card gets them so as well."""
+    """(batch, heads, tokens, size) as tokens with their heads side by side, which is what projections give and take."""
     if node.arguments.get("is_causal") or node.arguments.get("enable_gqa"):
         raise Unsupported("a causal mask, or groups of queries")
-    q, k, v = (low.value(node.arguments[name]) for name in ("query", "key", "value"))
-    biases = list(node.fused.get("biases", []))
-    if node.arguments.get("attn_mask") is not None:
-        biases.append(node.arguments["attn_mask"])
-    size = q.form.shape[-1]
+    q, k, v = (_with_heads(low.value(node.arguments[name])) for name in ("query", "key", "value"))
+    batch, heads, queries, size = q.form.shape
+    keys = k.form.shape[2]
+    if q.form.shape[:2] != k.form.shape[:2] or k.form.shape != v.form.shape or k.form.shape[-1] != size:
+        raise Unsupported(f"attention of {q.form.shape}, {k.form.shape} and {v.form.shape}")
+    tokens = _fused(low, node, (q, k, v)) or [_tokens(low, node, each) for each in (q, k, v)]
     scale = node.arguments.get("scale")
-    scale = size**-0.5 if scale is None else scale
-    given = [_heads(low, node, each) for each in (q, k, v)]
-    if len(biases) > 1 or any(low.constant(bias) is None for bias in biases):
-        raise Unsupported("a mask that is computed, or several")
-    keywords: dict[str, Any] = {"scale": round(float(scale), 10)}
-    inputs = list(given)
-    call = "{0}, {1}, {2}"
-    if biases:
-        constant = low.constant(biases[0])
-        assert constant is not None
-        heads, tokens = given[0].shape[1], given[0].shape[2]
-        aligned = _four(constant.shape)
-        if aligned[0] not in (1, given[0].shape[0]) or aligned[1] not in (1, heads):
-            raise Unsupported(f"a mask of shape {constant.shape}")
-        shape = (aligned[0], heads, tokens, given[1].shape[2])
-        inputs.append(low.on_card(constant, shape, (0, 1, 2, 3), shape))
-        call += ", {3}"
-    shape = tuple(node.shape)  # type: ignore[assignment]
-    made = Value(Form.in_order(shape), _four(shape), node=node)  # type: ignore[arg-type]
-    return low.emit(node, "attention", inputs, made, keywords=keywords, call=call, name="attention")
+    keywords: dict[str, Any] = {} if scale is None else {"scale": round(float(scale), 10)}
+    keywords |= _bias(low, node, (batch, heads, queries, keys))
+    form = Form.in_order((batch, heads, queries, size), TOKENS).reshaped(node.shape)  # type: ignore[arg-type]
+    made = Value(form, (1, 1, batch * queries, heads * size), node=node)
+    frees = ("deallocate_input",) * len(tokens)
+    return low.emit(node, "attention", tokens, made, (heads, size, batch), keywords, name="attention", frees=frees)
 
 
-def _heads(low: Lowering, node: TorchNode, value: Value) -> Value:
-    if len(value.form.dims) not in (3, 4):
-        raise Unsupported(f"attention of {len(value.form.dims)} dimensions")
-    return _matrices(low, node, value)
+TOKENS = (0, 2, 1, 3)
+"""Batch, token, head and the values of a head, in memory."""
 
 
-__all__ = ["Linear", "Norm", "prod"]
+def _with_heads(value: Value) -> Value:
+    shape = value.form.shape
+    if len(shape) not in (3, 4):
+        raise Unsupported(f"attention of {len(shape)} dimensions")
+    if len(shape) == 4:
+        return value
+    return Value(value.form.reshaped((shape[0], 1, *shape[1:])), value.shape, value.tiles, memory=value)
+
+
+def _tokens(low: Lowering, node: TorchNode, value: Value) -> Value:
+    batch, heads, tokens, size = value.form.shape
+    rows = (1, 1, batch * tokens, heads * size)
+    return low.seen(node, low.in_order(node, value, TOKENS, rows), rows)
+
+
+def _fused(low: Lowering, node: TorchNode, values: Sequence[Value]) -> list[Value] | None:
+    """The output of one projection that q, k and v are the parts of, in this order; or q, and that of k and v."""
+    batch, heads, tokens, size = values[-1].form.shape
+    width = heads * size
+    for first in (0, 1):
+        parts = [_cut(value) for value in values[first:]]
+        count = len(parts)
+        sources = [part.source for part in parts if part is not None]
+        if len(sources) < count or any(source is not sources[0] for source in sources):
+            continue
+        wanted = [(batch * tokens, count * width, index * width) for index in range(count)]
+        if [(part.rows, part.width, part.start) for part in parts if part is not None] != wanted:
+            continue
+        whole = low.seen(node, sources[0], (1, 1, batch * tokens, count * width))
+        return [*(_tokens(low, node, value) for value in values[:first]), whole]
+    return None
+
+
+def _cut(value: Value) -> Cut | None:
+    """Where tokens with their heads side by side were cut from another tensor."""
+    if not value.form.lies_in(TOKENS):
+        return None
+    here: Value | None = value
+    while here is not None and here.cut is None:
+        here = here.memory
+    return here.cut if here is not None else None
+
+
+def _bias(low: Lowering, node: TorchNode, scores: Shape) -> dict[str, Any]:
+    """What is added to the scores, for all sequences alike or for each window of an image."""
+    given = node.arguments.get("attn_mask")
+    if given is None:
+        return {}
+    constant = low.constant(given)
+    if constant is None:
+        raise Unsupported("a mask that is computed from the input")
+    shape = constant.shape if len(constant.shape) != 3 or len(node.shape) == 4 else (shape_with_heads(constant.shape))
+    aligned = (1,) * (4 - len(shape)) + tuple(shape)
+    if aligned[0] not in (1, scores[0]) or aligned[1] not in (1, scores[1]):
+        raise Unsupported(f"a mask of shape {constant.shape}")
+    expanded = (*aligned[:2], *scores[2:])
+    return {"mask" if aligned[0] > 1 else "bias": OnCard(constant, expanded, (0, 1, 2, 3), expanded)}
+
+
+def shape_with_heads(shape: Shape) -> Shape:
+    """A mask (batch, queries, keys) of attention without heads."""
+    return (shape[0], 1, *shape[1:])

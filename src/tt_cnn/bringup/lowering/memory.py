@@ -4,8 +4,31 @@ from __future__ import annotations
 
 from tt_cnn.bringup.lowering.program import Code, Program, Statement, Value
 
-TAKE_ROWS = frozenset("conv2d conv_transpose2d max_pool2d avg_pool2d upsample rearrange slice concat".split())
+TAKE_ROWS = frozenset(
+    ["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "upsample", "rearrange", "slice", "concat"]
+)
 """Layers that read rows as well as tiles."""
+
+
+def drop_unread(program: Program) -> None:
+    """Statements whose outputs nobody reads: parts of a tensor that somebody took as a whole."""
+    read = {value for output in program.outputs for value in _chain(output)}
+    kept: list[Statement] = []
+    for statement in reversed(program.statements):
+        if not any(output in read for output in statement.outputs):
+            continue
+        kept.append(statement)
+        read |= {value for given in statement.inputs for value in _chain(given)}
+    program.statements = kept[::-1]
+
+
+def _chain(value: Value | None) -> list[Value]:
+    """The value and those that it is a view of."""
+    found = []
+    while value is not None:
+        found.append(value)
+        value = value.memory
+    return found
 
 
 def free_inputs(program: Program) -> None:
@@ -18,22 +41,23 @@ def free_inputs(program: Program) -> None:
         reads.setdefault(value.owner, []).append((len(program.statements), value))
     lent = {value.owner for value in program.inputs}
     for index, statement in enumerate(program.statements):
-        owners = [value.owner for value in statement.inputs]
+        freed: dict[str, list[bool]] = {}
         for value, setting in zip(statement.inputs, statement.frees, strict=False):
-            if not setting or value.constant is not None or value.owner in lent or owners.count(value.owner) > 1:
+            if not setting:
                 continue
             later = [read for place, read in reads[value.owner] if place > index]
-            if all(_seen_through(read, statement.outputs) for read in later):
-                statement.layer.settings[setting] = True
+            freed.setdefault(setting, []).append(_may_go(value, later, statement, lent))
+        statement.layer.settings.update({setting: True for setting, may in freed.items() if all(may)})
 
 
-def _seen_through(value: Value | None, outputs: tuple[Value, ...]) -> bool:
-    """Whether it is one of these, or a view of one: a layer gives back only what its output does not lie in."""
-    while value is not None:
-        if value in outputs:
-            return True
-        value = value.memory
-    return False
+def _may_go(value: Value, later: list[Value], statement: Statement, lent: set[Value]) -> bool:
+    """Whether all that read the memory later see it through the statement's outputs: a layer gives back only what
+    these do not lie in."""
+    if value.constant is not None or value.owner in lent:
+        return False
+    if sum(each.owner is value.owner for each in statement.inputs) > 1:
+        return False
+    return all(any(each in statement.outputs for each in _chain(read)) for read in later)
 
 
 def choose_layouts(program: Program) -> None:

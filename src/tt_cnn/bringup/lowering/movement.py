@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tt_cnn.bringup.forms import IMAGE, Form, NotExpressible, order_of
+from tt_cnn.bringup.forms import IMAGE, Form, NotExpressible, nearest_order, order_of
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, flat, lowers
-from tt_cnn.bringup.lowering.program import Code, Shape, Value
+from tt_cnn.bringup.lowering.program import Code, Cut, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
 MOST_DIMENSIONS = 4
@@ -126,7 +126,7 @@ def _part(low: Lowering, node: TorchNode, dim: int, start: int, end: int, step: 
     source = low.value(node.arguments["self"])
     dim %= len(source.form.dims)
     if not _in_one_piece(source.form.dims[dim]):
-        source = low.in_order(node, source, range(len(source.form.dims)))
+        source = low.in_order(node, source, nearest_order(source.form))
     form = source.form
     runs = form.dims[dim]
     size = form.shape[dim]
@@ -140,10 +140,10 @@ def _part(low: Lowering, node: TorchNode, dim: int, start: int, end: int, step: 
     shape = list(form.shape)
     shape[dim] = length
     made_form = _resized(form, dim, length)
-    last = source.shape[-1]
-    if step == 1 and last % (size * after) == 0 and last == size * after:
+    cut = Cut(source, before, size * after, start * after) if step == 1 else None
+    if step == 1 and source.shape[-1] == size * after:
         width = length * after
-        made = Value(made_form, (*source.shape[:-1], width), source.tiles, node=None)
+        made = Value(made_form, (*source.shape[:-1], width), source.tiles, cut=cut)
         arguments: tuple[Any, ...] = (len(source.shape) - 1, start * after, end * after)
         return low.emit(node, "slice", [source], made, arguments, name=_part_name(node), frees="")
     inner = form.runs[-1] if runs[-1] + 1 < len(form.runs) else 1
@@ -153,7 +153,7 @@ def _part(low: Lowering, node: TorchNode, dim: int, start: int, end: int, step: 
     else:
         seen = (before, size, after // inner, inner)
         axis, result = 1, (before, length, after // inner, inner)
-    made = Value(made_form, result, tiles=False)
+    made = Value(made_form, result, tiles=False, cut=cut)
     keywords = {"shape": seen} if seen != source.shape else {}
     if step != 1:
         keywords["step"] = step  # type: ignore[assignment]
@@ -223,7 +223,8 @@ def _common_order(low: Lowering, parts: list[Any], rank: int) -> tuple[int, ...]
             order = order_of(value.form)
             if order is not None:
                 return order
-    return tuple(range(rank))
+    known = [low.values[part] for part in parts if isinstance(part, TorchNode)]
+    return next((nearest_order(value.form) for value in known if isinstance(value, Value)), tuple(range(rank)))
 
 
 def _on_card(low: Lowering, node: TorchNode, part: Any, order: tuple[int, ...]) -> Value:
@@ -318,25 +319,21 @@ def roll(low: Lowering, node: TorchNode) -> Value:
     return x
 
 
-@lowers("pixel_shuffle")
+@lowers("pixel_shuffle", "pixel_unshuffle")
 def pixel_shuffle(low: Lowering, node: TorchNode) -> Value:
-    """(N, C r r, H, W): each pixel's channels as r x r pixels."""
-    factor = node.arguments["upscale_factor"]
-    value = low.value(node.arguments["self"])
-    batch, channels, height, width = node.arguments["self"].shape
-    small = channels // factor**2
-    form = value.form.reshaped((batch, small, factor, factor, height, width)).permuted((0, 1, 4, 2, 5, 3))
-    low.note(node, "decomposed", "pixel shuffle is a permutation of channels and pixels")
-    return _with_form(value, form.reshaped(node.shape))  # type: ignore[arg-type]
-
-
-@lowers("pixel_unshuffle")
-def pixel_unshuffle(low: Lowering, node: TorchNode) -> Value:
-    factor = node.arguments["downscale_factor"]
-    value = low.value(node.arguments["self"])
-    batch, channels, height, width = node.arguments["self"].shape
-    form = value.form.reshaped((batch, channels, height // factor, factor, width // factor, factor))
-    return _with_form(value, form.permuted((0, 1, 3, 5, 2, 4)).reshaped(node.shape))  # type: ignore[arg-type]
+    source = node.arguments["self"]
+    kind = "PixelShuffle" if node.op == "pixel_shuffle" else "PixelUnshuffle"
+    factor = node.arguments["upscale_factor" if node.op == "pixel_shuffle" else "downscale_factor"]
+    batch, channels, height, width = node.shape
+    return low.emit(
+        node,
+        node.op,
+        [low.image(node, low.value(source))],
+        Value(Form.in_order(node.shape, IMAGE), (1, 1, batch * height * width, channels), node=node),  # type: ignore[arg-type, operator]
+        (Code(f"nn.{kind}({factor})"),),
+        settings={"input_size": tuple(source.shape[-2:]), "channels": source.shape[1]},
+        frees="deallocate_input",
+    )
 
 
 @lowers("channel_shuffle")

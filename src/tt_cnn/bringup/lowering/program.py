@@ -46,6 +46,27 @@ class OnCard:
     shape: Shape
 
 
+@dataclass(frozen=True)
+class Made:
+    """A torch module that the code makes of constants: `conv_of(weight, bias, stride=2)`."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    """`ConstantTensor`, or plain values."""
+    keywords: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a part lies in the tensor that it was cut from: of each of `rows` rows of `width` values, those from `start`
+    on."""
+
+    source: Value
+    rows: int
+    width: int
+    start: int
+
+
 @dataclass(eq=False)
 class Value:
     """A tensor on the card."""
@@ -59,6 +80,8 @@ class Value:
     constant: OnCard | None = None
     node: TorchNode | None = None
     """The torch value that it is, where it is one."""
+    cut: Cut | None = None
+    """For a part of another tensor."""
 
     @property
     def owner(self) -> Value:
