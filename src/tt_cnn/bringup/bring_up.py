@@ -33,7 +33,7 @@ from tt_cnn.bringup.codegen.files import (
 from tt_cnn.bringup.codegen.model_file import ModelFile, model_class, model_file, takes_pictures
 from tt_cnn.bringup.codegen.points import points_code, points_of, with_losses
 from tt_cnn.bringup.comparison import Point, compare_points, losses
-from tt_cnn.bringup.fitting import Fitted, fit
+from tt_cnn.bringup.fitting import Fitted, fit_fastest
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.graph_copy import copy_graph
 from tt_cnn.bringup.graph_page import graph_html, graph_svg
@@ -190,7 +190,7 @@ class BringUp:
     def _fitted(self, entry: ModelEntry, rung: Arithmetic) -> Fitted:
         assert self.program is not None
         with planned_network(entry.name, self.card, batch_size=entry.batch_sizes[0], reference=self.model) as network:
-            return fit(network, self.program, arithmetic_settings(rung, network.configurations))
+            return fit_fastest(network, self.program, arithmetic_settings(rung, network.configurations))
 
     def compare(self) -> tuple[LayerReport, dict[str, Point]]:
         """Every layer beside torch, in a run of the whole model: what each loses, its test allows."""

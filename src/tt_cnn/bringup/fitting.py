@@ -21,6 +21,7 @@ from tt_cnn.builder.sharding import (
     HeightShardedStrategyConfiguration,
     WidthShardedStrategyConfiguration,
 )
+from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
 
 DRAM = ttnn.DRAM_MEMORY_CONFIG
@@ -41,6 +42,25 @@ class Fitted:
     assignment: Assignment
     prediction: Prediction | Refusal
     misfits: tuple[Misfit, ...]
+
+
+def fit_fastest(predictor: Predictor, program: Program, start: Assignment) -> Fitted:
+    """The faster of two beginnings: convolutions that stay in DRAM where their input is there, and such that do not.
+
+    From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is
+    told to take its whole input into L1.
+    """
+    whole: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
+    into_l1 = {
+        name: whole
+        for name, configuration in predictor.configurations.items()
+        if isinstance(configuration, ConvolutionConfiguration)
+    }
+    return min((fit(predictor, program, each) for each in (start.with_all(into_l1), start)), key=_time)
+
+
+def _time(fitted: Fitted) -> float:
+    return float("inf") if isinstance(fitted.prediction, Refusal) else fitted.prediction.device_ns
 
 
 def fit(predictor: Predictor, program: Program, start: Assignment | None = None) -> Fitted:
@@ -136,7 +156,8 @@ def _remedies(
         yield {layer: {"enable_weights_double_buffer": False, "output_dtype": ttnn.bfloat8_b}}
         yield {layer: {"weights_dtype": ttnn.bfloat8_b}}
         if configuration.input_memory_config is None:  # from DRAM it runs in slices, however large it is
-            yield {layer: {"sharding_strategy": AutoShardedStrategyConfiguration(), "input_memory_config": DRAM}}
+            sliced = {"sharding_strategy": AutoShardedStrategyConfiguration(), "slice_strategy": None}
+            yield {layer: {**sliced, "input_memory_config": DRAM}}
     for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
         if _has(configuration, name):
             yield {layer: {name: True}}
