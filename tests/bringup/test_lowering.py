@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.bringup.bringing import Written, assert_comes_up
 from torch import nn
 
+from tests.bringup.bringing import Written, assert_comes_up
 from tt_cnn import ttnn
 
 Forward = Callable[..., Any]
@@ -141,7 +141,9 @@ def test_activations(name: str, device: Any) -> None:
     """Behind a convolution, in it where the card can, and of the input itself."""
     torch.manual_seed(0)
     c = conv(32, 32)
-    assert_comes_up(block(lambda m, x: m.act(m.c(m.act(x))), act=ACTIVATIONS[name], c=c), torch.randn(1, 32, 8, 8), device)
+    assert_comes_up(
+        block(lambda m, x: m.act(m.c(m.act(x))), act=ACTIVATIONS[name], c=c), torch.randn(1, 32, 8, 8), device
+    )
 
 
 class Attention(nn.Module):
@@ -173,9 +175,7 @@ class Attention(nn.Module):
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize(
-    ("style", "layers"), [("fused", 3), ("chunks", 3), ("written_out", 3), ("heads_first", None)]
-)
+@pytest.mark.parametrize(("style", "layers"), [("fused", 3), ("chunks", 3), ("written_out", 3), ("heads_first", None)])
 def test_attention(style: str, layers: int | None, batch: int, device: Any) -> None:
     """Where q, k and v are parts of one projection in the op's order, nothing is cut or turned."""
     torch.manual_seed(0)

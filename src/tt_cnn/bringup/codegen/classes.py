@@ -5,8 +5,8 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Sequence
-from itertools import count, islice
 from dataclasses import dataclass
+from itertools import count, islice
 
 from tt_cnn.bringup.codegen.blocks import Block, Flow
 from tt_cnn.bringup.codegen.expressions import Expressions
