@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,9 @@ hypothesis.settings.register_profile("steady", derandomize=True)
 hypothesis.settings.register_profile("exploring")
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 """The same examples in every run, so that a failure comes from a change; `exploring` draws new ones."""
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell ignores Ctrl-C for what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -47,7 +47,9 @@ def bring_up(model: nn.Module, shape: tuple[int, ...]) -> tuple[Program, type]:
     return program, names[model_class(program)]
 
 
-def outputs_of(model: nn.Module, x: torch.Tensor, device: Any) -> tuple[Program, list[torch.Tensor], list[torch.Tensor]]:
+def outputs_of(
+    model: nn.Module, x: torch.Tensor, device: Any
+) -> tuple[Program, list[torch.Tensor], list[torch.Tensor]]:
     """The program, what the card gives, and what torch gives."""
     program, kind = bring_up(model, tuple(x.shape))
     made = kind(model, device, batch_size=x.shape[0])

@@ -82,3 +82,56 @@ class DependsOnValues(nn.Module):
 
 def not_a_model() -> int:
     return 1
+
+
+class TwoInputs(nn.Module):
+    """An image and a vector that is added to its channels; the vector is read first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(8, 32)
+        self.conv = nn.Conv2d(3, 32, 3, padding=1)
+        self.last = nn.Conv2d(32, 4, 1)
+
+    def forward(self, image: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+        added = F.silu(self.embed(vector))[:, :, None, None]
+        return self.last(F.relu(self.conv(image) + added))
+
+
+class Data(nn.Module):
+    """Does in Python what torch.export cannot follow; registered with a lowering of its own in the tests."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if float(x.abs().max()) >= 0 else x
+
+
+class WithOwnLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 32, 3, padding=1)
+        self.own = Data()
+        self.last = nn.Conv2d(32, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.own(self.conv(x)))
+
+
+def make_data(layers, module, name):  # type: ignore[no-untyped-def]
+    """What is registered for `Data`."""
+    return lambda x: layers.function(name, "multiply")(x, 2.0)
+
+
+class AwkwardNames(nn.Module):
+    """Attributes that the model on the card has as well, and Python's words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1))
+        self.device = nn.Conv2d(16, 16, 1)
+        self.outputs = nn.ModuleDict({"in": nn.Conv2d(16, 8, 1), "x": nn.Conv2d(8, 8, 1)})
+        self.add_module("class", nn.Conv2d(8, 8, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.device(self.layers(x))
+        x = self.outputs["x"](self.outputs["in"](x))
+        return getattr(self, "class")(x)

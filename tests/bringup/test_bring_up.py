@@ -11,6 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from tests.bringup import small_nets
+from tt_cnn.bringup import own_lowerings
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.folder import Edited, GeneratedFolder
 from tt_cnn.bringup.source import input_shape, model_source
@@ -35,8 +36,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_folder_has_the_structure_of_the_guide(folder: Path) -> None:
-    wanted = "__init__.py reference/model.py tt/common.py tt/config.py tt/model.py tests/test_model.py demo/demo.py README.md"
-    assert all((folder / name).is_file() for name in wanted.split())
+    wanted = (
+        "reference/model.py",
+        "tt/common.py",
+        "tt/config.py",
+        "tt/model.py",
+        "tests/test_model.py",
+        "demo/demo.py",
+    )
+    assert all((folder / name).is_file() for name in ("__init__.py", "README.md", *wanted))
     assert (folder / "docs/inventory.md").is_file() and (folder / "profile/report.html").is_file()
 
 
@@ -94,6 +102,43 @@ def test_skips_and_several_outputs() -> None:
     assert report.passed and set(points) >= {"down", "deep", "up", "last"}
 
 
+def test_names_that_are_taken_on_the_card() -> None:
+    work = BringUp(model_source("tests.bringup.small_nets:AwkwardNames"), (1, 3, 32, 32))
+    work.load()
+    work.lower()
+    work.fit()
+    assert work.accuracy is not None and work.accuracy.passed
+    report, points = work.compare()
+    assert report.passed and {"layers.0", "device", "outputs.in", "outputs.x", "class"} <= set(points)
+
+
+def test_several_inputs(tmp_path: Path) -> None:
+    target = tmp_path / "two_inputs"
+    code, said = command(
+        f"{SOURCE}:TwoInputs", "--input", "1x3x32x32", "--input", "1x8", "--budget", "3s", "-o", str(target)
+    )
+    assert code == 0, said
+    assert "passed" in said and "y, x = inputs" in (target / "tt/model.py").read_text()
+    done = subprocess.run([sys.executable, "-m", "two_inputs.demo.demo"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("PCC 0.99") == 4, done.stderr
+
+
+def test_a_module_with_a_lowering_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_lowerings, "_REGISTERED", {})
+    model = small_nets.WithOwnLayer()
+    with pytest.raises(ExportFailed):
+        export_graph(model, [torch.randn(1, 3, 16, 16)])
+    own_lowerings.register_lowering(small_nets.Data, "tests.bringup.small_nets:make_data")
+    work = BringUp(model_source("tests.bringup.small_nets:WithOwnLayer"), (1, 3, 32, 32))
+    work.load()
+    work.lower()
+    work.fit()
+    assert work.accuracy is not None and work.accuracy.passed
+    assert 'layers.registered("own", reference.own, "tests.bringup.small_nets:make_data")' in work.code.code
+    report, points = work.compare()
+    assert report.passed and "own" in points
+
+
 def test_what_the_card_has_not_runs_in_torch_and_is_said(tmp_path: Path) -> None:
     code, said = command(f"{SOURCE}:OnHost", "--input", "1x3x32x32", "--budget", "0", "-o", str(tmp_path / "on_host"))
     assert code == 0, said
@@ -137,12 +182,34 @@ def test_files_that_nobody_generated_are_left_alone(tmp_path: Path) -> None:
     folder = GeneratedFolder(tmp_path / "mine")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
-    with pytest.raises(Edited, match="notes.txt"):
+    with pytest.raises(Edited, match=r"notes\.txt"):
         folder.check_untouched()
     folder.write({"a.py": b"1"})
     assert folder.edited({"a.py": b"2"}) == []
     (tmp_path / "mine/a.py").write_text("3")
-    with pytest.raises(Edited, match="a.py"):
+    with pytest.raises(Edited, match=r"a\.py"):
         folder.write({"a.py": b"2", "b.py": b"4"})
     assert not (tmp_path / "mine/b.py").exists()
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("model", ["model.py:Net", "package/net.py:Net", "package.net:Net"])
+def test_files_of_the_user_s_are_copied_with_what_they_import(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = "from torch import nn\n\n\nclass Block(nn.Conv2d):\n    pass\n"
+    net = "from torch import nn\n\n\nclass Net(nn.Sequential):\n    def __init__(self):\n        super().__init__({})\n"
+    (tmp_path / "my_blocks.py").write_text(blocks)
+    (tmp_path / "model.py").write_text("from my_blocks import Block\n" + net.format("Block(3, 16, 3)"))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__init__.py").touch()
+    (tmp_path / "package/blocks.py").write_text(blocks)
+    head = "import package.blocks as b\nfrom .blocks import (\n    Block,\n)\n"
+    (tmp_path / "package/net.py").write_text(head + net.format("Block(3, 16, 3), b.Block(16, 16, 3)"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, said = command(model, "--input", "1x3x32x32", "--budget", "0", "-o", "brought_up/net")
+    for name in [each for each in sys.modules if each.split(".")[0] in ("package", "my_blocks")]:
+        del sys.modules[name]
+    assert code == 0, said
+    assert "passed" in said

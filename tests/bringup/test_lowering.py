@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.bringup.bringing import Written, assert_comes_up
-from tests.bringup.random_models import RandomModel
 from torch import nn
 
+from tests.bringup.bringing import Written, assert_comes_up
+from tests.bringup.random_models import RandomModel
 from tt_cnn import ttnn
 
 Forward = Callable[..., Any]
@@ -173,9 +173,7 @@ class Attention(nn.Module):
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize(
-    ("style", "layers"), [("fused", 3), ("chunks", 3), ("written_out", 3), ("heads_first", None)]
-)
+@pytest.mark.parametrize(("style", "layers"), [("fused", 3), ("chunks", 3), ("written_out", 3), ("heads_first", None)])
 def test_attention(style: str, layers: int | None, batch: int, device: Any) -> None:
     """Where q, k and v are parts of one projection in the op's order, nothing is cut or turned."""
     torch.manual_seed(0)

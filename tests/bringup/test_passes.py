@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.bringup.bringing import Written
 from torch import nn
 
+from tests.bringup.bringing import Written
 from tt_cnn.bringup.passes import prepare
 from tt_cnn.bringup.torch_graph import ExportFailed, TorchGraph, TorchNode, export_graph
 

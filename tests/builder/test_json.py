@@ -12,18 +12,29 @@ from hypothesis import strategies as st
 
 from tt_cnn import ttnn
 from tt_cnn.builder import (
+    ActivationConfiguration,
+    AttentionConfiguration,
     AutoShardedStrategyConfiguration,
     AvgPool2dConfiguration,
+    BatchNorm2dConfiguration,
     BlockShardedStrategyConfiguration,
+    ChannelShuffleConfiguration,
     ChannelSliceStrategyConfiguration,
     Conv2dConfiguration,
     ConvTranspose2dConfiguration,
     GlobalAvgPool2dConfiguration,
+    GroupNormConfiguration,
     HeightShardedStrategyConfiguration,
     HeightSliceStrategyConfiguration,
     L1FullSliceStrategyConfiguration,
+    LayerNormConfiguration,
     LinearConfiguration,
     MaxPool2dConfiguration,
+    MultiplyConfiguration,
+    PixelShuffleConfiguration,
+    PixelUnshuffleConfiguration,
+    PReLUConfiguration,
+    RMSNormConfiguration,
     ShardedStrategyConfiguration,
     UpsampleConfiguration,
     WidthShardedStrategyConfiguration,
@@ -219,3 +230,30 @@ def test_weights_make_configurations_different() -> None:
     a, b = (LinearConfiguration.with_random_weights(4, 4) for _ in range(2))
     assert a != b and a.to_dict() == b.to_dict()
     assert a != a.to_dict()
+
+
+MISH = ttnn.UnaryWithParam(ttnn.UnaryOpType.MISH)
+SHARDS = ttnn.create_sharded_memory_config((1, 1, 128, 64), ttnn.CoreGrid(x=2, y=1), ttnn.ShardStrategy.HEIGHT)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        ActivationConfiguration(ttnn.UnaryWithParam(ttnn.UnaryOpType.ELU, 0.5), in_place=True),
+        PReLUConfiguration.from_torch(torch.nn.PReLU(8), deallocate_input=True),
+        MultiplyConfiguration(2, MISH, ttnn.bfloat8_b, memory_config=SHARDS),
+        BatchNorm2dConfiguration.from_torch(torch.nn.BatchNorm2d(8), activation=MISH),
+        LayerNormConfiguration.from_torch(torch.nn.LayerNorm(8, bias=False), math_fidelity=ttnn.MathFidelity.HiFi2),
+        RMSNormConfiguration.from_torch(torch.nn.RMSNorm(8)),
+        GroupNormConfiguration.from_torch(torch.nn.GroupNorm(2, 8), 3),
+        AttentionConfiguration.from_torch(2, 24, 4, torch.zeros(2, 9, 9), torch.zeros(4, 9, 9), scale=0.1),
+        PixelShuffleConfiguration(8, 8, 8, 1, 2, sharding_strategy=HeightShardedStrategyConfiguration()),
+        PixelUnshuffleConfiguration(8, 8, 8, 1, 2, memory_config=ttnn.L1_MEMORY_CONFIG),
+        ChannelShuffleConfiguration(8, 2),
+    ],
+    ids=lambda configuration: type(configuration).__name__,
+)
+def test_further_layers(configuration: Any) -> None:
+    tensors = {name: getattr(configuration, name) for name in configuration.tensors}
+    again = configuration_from_dict(through_json(configuration), **tensors)
+    assert again == configuration and hash(again) == hash(configuration)

@@ -10,7 +10,7 @@ from torch import nn
 
 from tests.zoo.test_registry import pcc, tensors
 from tt_cnn.models.initialization import natural_images
-from tt_cnn.zoo import architecture, create_architecture
+from tt_cnn.zoo import architecture, create_architecture, list_architectures
 from tt_cnn.zoo.seeding import seed_weights
 
 
@@ -47,7 +47,12 @@ def test_a_pattern_that_fits_nothing_is_refused() -> None:
         seed_weights(nn.Sequential(nn.Conv2d(3, 3, 1)), torch.zeros(1, 3, 8, 8), 0, ["*.bn9"])
 
 
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v3_large", "efficientnet_b0", "yolov5s", "swin_tiny"])
+SOME = ("resnet50", "mobilenet_v3_large", "efficientnet_b0", "yolov5s", "swin_tiny")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SOME else pytest.param(name, marks=pytest.mark.long) for name in list_architectures()]
+)
 def test_rounding_to_bfloat16_does_not_grow(name: str) -> None:
     """Weights and what every module gives, rounded: a card can reach 0.99 with such weights."""
 

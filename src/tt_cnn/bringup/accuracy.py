@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 
 from tt_cnn import ttnn
@@ -76,11 +75,15 @@ class Accuracy:
         return all(value >= self.gate(output) for output, value in self.pcc.items())
 
 
-def bfloat16_pcc(reference: nn.Module, images: torch.Tensor, outputs: tuple[str, ...]) -> dict[str, float]:
+def _in_bfloat16(images: Any) -> Any:
+    return tuple(each.bfloat16() for each in images) if isinstance(images, tuple) else images.bfloat16()
+
+
+def bfloat16_pcc(reference: nn.Module, images: Any, outputs: tuple[str, ...]) -> dict[str, float]:
     """What PyTorch loses when it computes in bfloat16; nothing where an op has no such form on this machine."""
     expected = reference_outputs(reference, images)
     try:
-        rounded = reference_outputs(copy.deepcopy(reference).bfloat16(), images.bfloat16())
+        rounded = reference_outputs(copy.deepcopy(reference).bfloat16(), _in_bfloat16(images))
     except RuntimeError:
         return {}
     return {
@@ -92,7 +95,7 @@ def bfloat16_pcc(reference: nn.Module, images: torch.Tensor, outputs: tuple[str,
 def measure(
     entry: ModelEntry,
     reference: nn.Module,
-    images: torch.Tensor,
+    images: Any,
     card: str,
     config: Assignment,
     bfloat16: Mapping[str, float],

@@ -20,17 +20,29 @@ from torch import nn
 
 from tt_cnn.bringup.accuracy import MIN_PCC, RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
 from tt_cnn.bringup.codegen.config_file import config_code, settings_of, with_changes
-from tt_cnn.bringup.codegen.files import Facts, common_code, demo_code, entry_code, readme, reference_code, test_code
+from tt_cnn.bringup.codegen.files import (
+    LAYERS_SEED,
+    Facts,
+    common_code,
+    demo_code,
+    entry_code,
+    readme,
+    reference_code,
+    test_code,
+)
 from tt_cnn.bringup.codegen.model_file import ModelFile, model_class, model_file, takes_pictures
-from tt_cnn.bringup.codegen.points import points_code, points_of
-from tt_cnn.bringup.comparison import Point, compare_points
-from tt_cnn.bringup.fitting import Fitted, fit
+from tt_cnn.bringup.codegen.points import points_code, points_of, with_losses
+from tt_cnn.bringup.comparison import Point, compare_points, losses
+from tt_cnn.bringup.fitting import Fitted, fit_fastest
 from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.graph_copy import copy_graph
-from tt_cnn.bringup.inventory import inventory, issue_text
+from tt_cnn.bringup.graph_page import graph_html, graph_svg
+from tt_cnn.bringup.inventory import Inventory, inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.model_card import model_card
-from tt_cnn.bringup.source import ModelSource, Weights, example, give_weights
+from tt_cnn.bringup.outcomes import outcomes
+from tt_cnn.bringup.source import ModelSource, Weights, check_inputs, example, give_weights
+from tt_cnn.bringup.source_files import source_files
 from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
@@ -51,6 +63,7 @@ from tt_cnn.testing.layer_report import LayerReport
 
 L1_SMALL_SIZE = 32768
 CONFIG = "tt/config.py"
+ORIGINAL = "reference/original/"
 OPTIMIZER_STEPS = tuple(name for name in STEPS if name not in ("batch", "devices", "pipeline"))
 """Those that change settings of layers; how the model is run is chosen by whoever runs it."""
 
@@ -64,9 +77,11 @@ class BringUp:
     """One model on its way; a stage fills what the next ones read."""
 
     source: ModelSource
-    input_shape: tuple[int, ...]
+    input_shape: Shape
     card: str = "n150"
     name: str = ""
+    more_inputs: tuple[Shape, ...] = ()
+    """Shapes of further inputs, in the order of forward's arguments."""
     model: nn.Module | None = None
     weights: Weights | None = None
     task: str | None = None
@@ -77,12 +92,15 @@ class BringUp:
     graph: TorchGraph | None = None
     program: Program | None = None
     code: ModelFile | None = None
+    ops: Inventory | None = None
     table: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Settings by layer: what `tt/config.py` says."""
     fitted: Fitted | None = None
     arithmetic: Arithmetic | None = None
     accuracy: Accuracy | None = None
     prediction: Prediction | None = None
+    lost: dict[str, float] = field(default_factory=dict)
+    """The PCC that each layer loses by itself, as the settings are."""
     sections: dict[str, str] = field(default_factory=dict)
     """Parts of the README that stages have written."""
     extra_files: dict[str, bytes] = field(default_factory=dict)
@@ -97,14 +115,20 @@ class BringUp:
 
     @property
     def inputs(self) -> list[torch.Tensor]:
-        return [example(self.input_shape)]
+        return [example(shape) for shape in (self.input_shape, *self.more_inputs)]
+
+    def example(self, seed: int) -> Any:
+        """A batch; a tuple where the model has several inputs."""
+        made = tuple(example(shape, seed=seed) for shape in (self.input_shape, *self.more_inputs))
+        return made if self.more_inputs else made[0]
 
     # -- stages
 
     def load(self, weights: Path | None = None) -> None:
         """The model and its weights."""
         self.model = self.source.create()
-        self.weights = give_weights(self.model, weights, self.input_shape)
+        check_inputs(self.model, self.inputs)
+        self.weights = give_weights(self.model, weights, (self.input_shape, *self.more_inputs))
 
     def export(self) -> TorchGraph:
         assert self.model is not None
@@ -130,12 +154,15 @@ class BringUp:
             licence=self.licence,
             source=self.origin,
         )
-        ops = inventory(self.graph, self.program, title=self.title)
+        self.ops = ops = inventory(self.graph, self.program, title=self.title)
+        became = outcomes(self.graph, self.program)
         files = {
             "docs/model_card.md": card.to_markdown(),
             "docs/model_card.json": json.dumps(card.to_dict(), indent=1),
             "docs/summary.md": summary(self.graph, title=self.title).to_markdown(),
             "docs/inventory.md": ops.to_markdown(),
+            "docs/graph.svg": graph_svg(self.program.graph, title=self.title, outcomes=became),
+            "docs/graph.html": graph_html(self.program.graph, title=self.title, outcomes=became),
         }
         for number, fallback in enumerate(ops.fallbacks, 1):
             files[f"docs/issues/{number}-{fallback.op}.md"] = issue_text(fallback)
@@ -144,7 +171,7 @@ class BringUp:
     def fit(self) -> Fitted:
         """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
         assert self.model is not None and self.program is not None
-        images = example(self.input_shape, seed=7)
+        images = self.example(seed=7)
         bfloat16 = bfloat16_pcc(self.model, images, self.program.graph.output_names)
         with self.entry() as entry:
             for rung in RUNGS:
@@ -163,15 +190,18 @@ class BringUp:
     def _fitted(self, entry: ModelEntry, rung: Arithmetic) -> Fitted:
         assert self.program is not None
         with planned_network(entry.name, self.card, batch_size=entry.batch_sizes[0], reference=self.model) as network:
-            return fit(network, self.program, arithmetic_settings(rung, network.configurations))
+            return fit_fastest(network, self.program, arithmetic_settings(rung, network.configurations))
 
     def compare(self) -> tuple[LayerReport, dict[str, Point]]:
-        """Every layer beside torch, in a run of the whole model."""
+        """Every layer beside torch, in a run of the whole model: what each loses, its test allows."""
         assert self.model is not None and self.program is not None
         points = points_of(self.program)
         with self.entry() as entry, opened_card(entry, card=self.card, executor="plain") as device:
             model = create_tt(entry.name, device, self.model, batch_size=entry.batch_sizes[0])
-            return compare_points(self.model, model, example(self.input_shape, seed=7), points), points
+            inputs = entry.example_input(batch_size=entry.batch_sizes[0], seed=LAYERS_SEED)
+            report = compare_points(self.model, model, inputs, points)
+        self.lost = losses(report, points)
+        return report, points
 
     def optimize(self, seconds: float, watcher: Watcher | None = None) -> OptimizationResult:
         """The optimiser's settings, under its guard; what was found becomes the model's."""
@@ -201,12 +231,14 @@ class BringUp:
             self.table = with_changes(self.table, result.after.assignment)
             self.prediction = result.after.prediction
             self._measure_again()
+            if self.lost:
+                self.compare()
         return result
 
     def _measure_again(self) -> None:
         assert self.model is not None and self.accuracy is not None
         with self.entry() as entry:
-            images = example(self.input_shape, seed=7)
+            images = self.example(seed=7)
             self.accuracy = measure(entry, self.model, images, self.card, Assignment(), self.accuracy.bfloat16)
 
     def profile(self) -> Profile:
@@ -237,6 +269,7 @@ class BringUp:
             tt_class=model_class(self.program),
             card=self.card,
             input_shape=self.input_shape,
+            more_inputs=self.more_inputs,
             pictures=takes_pictures(self.program),
             outputs=outputs,
             gates=gates,
@@ -247,7 +280,9 @@ class BringUp:
     def _registry_task(self) -> str:
         """One of those that the registry has; a model that is none of them is run and compared all the same."""
         assert self.program is not None
-        guessed, _ = guess_task([self.input_shape], [cast(Shape, node.shape) for node in self.program.graph.outputs])
+        guessed, _ = guess_task(
+            [self.input_shape, *self.more_inputs], [cast(Shape, node.shape) for node in self.program.graph.outputs]
+        )
         task = self.task or guessed
         return task if task in get_args(Task) else "detection"
 
@@ -255,25 +290,32 @@ class BringUp:
         """All that is Python."""
         assert self.program is not None and self.code is not None
         facts = self.facts
-        copied = self.source.file is not None
+        own = self._own_files()
         texts = {
             "__init__.py": entry_code(facts),
             "reference/__init__.py": "",
-            "reference/model.py": reference_code(self.source, copied),
+            "reference/model.py": reference_code(self.source, _place_of(own)),
             "tt/__init__.py": "",
             "tt/common.py": common_code(facts),
             CONFIG: self.config_text(),
             "tt/model.py": self.code.code,
             "tests/__init__.py": "",
-            "tests/points.py": points_code(points_of(self.program)),
+            "tests/points.py": points_code(with_losses(points_of(self.program), self.lost)),
             "tests/test_model.py": test_code(facts),
             "demo/__init__.py": "",
             "demo/demo.py": demo_code(facts),
         }
-        files = {name: text.encode() for name, text in texts.items()}
-        if self.source.file is not None:
-            files[f"reference/{self.source.file.name}"] = self.source.file.read_bytes()
-        return files
+        return {name: text.encode() for name, text in texts.items()} | own
+
+    def _own_files(self) -> dict[str, bytes]:
+        """Copies of the user's files; in a folder of their own where one has the name of the generated file."""
+        if self.source.file is None or self.source.root is None:
+            return {}
+        own = source_files(self.source.file, self.source.root)
+        if "model.py" not in own:
+            return {f"reference/{name}": content for name, content in own.items()}
+        copies = {f"{ORIGINAL}{name}": content for name, content in own.items()}
+        return {f"{ORIGINAL}__init__.py": b"", **copies}
 
     def config_text(self) -> str:
         return config_code(self.table, f"How every layer of {self.title} runs on {self.card}.")
@@ -318,6 +360,7 @@ class BringUp:
                     l1_small_size=facts.l1_small_size,
                     own_weights=True,
                     input_shape=None if facts.pictures else self.input_shape,
+                    more_inputs=self.more_inputs,
                 )
                 if facts.pictures:
                     made = replace(made, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
@@ -345,6 +388,13 @@ def _importable(place: Path, package: str) -> Iterator[None]:
         sys.path.remove(str(place))
         for name in [each for each in sys.modules if each == package or each.startswith(package + ".")]:
             del sys.modules[name]
+
+
+def _place_of(own: Mapping[str, bytes]) -> str:
+    """The package of the copies beside `reference/model.py`; empty where there are none."""
+    if not own:
+        return ""
+    return ".original." if any(name.startswith(ORIGINAL) for name in own) else "."
 
 
 def _refused(fitted: Fitted) -> str:

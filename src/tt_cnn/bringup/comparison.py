@@ -8,14 +8,16 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.export.graph_signature import InputKind
 
+from tt_cnn.bringup.own_lowerings import registered_modules_closed
 from tt_cnn.models.brought_up import TorchShape
 from tt_cnn.testing.layer_report import LayerComparison, LayerReport
 from tt_cnn.testing.listening import listening
 from tt_cnn.testing.pcc import comp_pcc, max_error
 
 LAYER_LOSS = 0.01
-"""How much PCC one layer may lose beside what it is given."""
+"""How much PCC one layer may lose beside what it is given, where its tuned precision does not lose more."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,28 @@ class Point:
     shape: TorchShape
     reads: tuple[str, ...] = ()
     """The layers whose outputs it is given; empty for the first."""
+    loss: float = LAYER_LOSS
+    """How much PCC it may lose beside them."""
 
 
 def torch_values(reference: nn.Module, inputs: Sequence[torch.Tensor], names: set[str]) -> dict[str, torch.Tensor]:
     """Values of nodes of the exported graph, by their names."""
-    with torch.no_grad():
-        program = torch.export.export(reference.eval(), tuple(inputs))
-        noting = _Noting(program.module(), names)
-        noting.run(*inputs)
+    reference.eval()
+    with torch.no_grad(), registered_modules_closed(reference, inputs):
+        program = torch.export.export(reference, tuple(inputs))
+        noting = _Noting(program.graph_module, names)
+        noting.run(*_arguments(program, inputs))
     return noting.found
+
+
+def _arguments(program: torch.export.ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[Any]:
+    """Of the exported graph: parameters, buffers and constants by their names, and the model's inputs."""
+    given = iter(inputs)
+    held = {**program.constants, **program.state_dict}
+    return [
+        next(given) if spec.kind == InputKind.USER_INPUT else held[str(spec.target)]
+        for spec in program.graph_signature.input_specs
+    ]
 
 
 class _Noting(fx.Interpreter):
@@ -53,12 +68,13 @@ class _Noting(fx.Interpreter):
 def compare_points(
     reference: nn.Module,
     model: Any,
-    images: torch.Tensor,
+    images: Any,
     points: Mapping[str, Point],
     threshold: float = 0.99,
 ) -> LayerReport:
     """PCC of each layer's output in a run of the whole model, in the order of the layers."""
-    expected = torch_values(reference, (images,), {point.node for point in points.values()})
+    given = images if isinstance(images, tuple) else (images,)
+    expected = torch_values(reference, given, {point.node for point in points.values()})
     outputs: dict[str, torch.Tensor] = {}
     with listening(model, list(points), outputs):
         model(model.place(images))

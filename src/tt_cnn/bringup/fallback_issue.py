@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -122,7 +122,7 @@ def _callable(node: TorchNode) -> tuple[str, dict[str, Any]]:
     return target, arguments
 
 
-class Sum(list):  # type: ignore[type-arg]
+class Sum(list[Any]):
     """Tensors that are added up for one argument."""
 
 
@@ -131,7 +131,8 @@ def _call(target: str, arguments: Mapping[str, Any], operands: list[Operand], mo
     if schema is None:
         given = ", ".join(_code(value, key, operands, model) for key, value in arguments.items())
         return f"operator.{target}({given})"
-    positional, named = [], []
+    positional: list[str] = []
+    named: list[str] = []
     for argument in schema.arguments:
         if argument.name not in arguments:
             continue
@@ -186,12 +187,11 @@ def _parameter_dtype(parameter: Parameter, model: nn.Module) -> torch.dtype:
 def reproducer(fallback: Fallback) -> str:
     """A script: the op on random inputs of these shapes, and what TT-NN has of it. Needs torch, and ttnn or tt_cnn."""
     names = fallback.in_ttnn or (fallback.op.lstrip("_"), *_OTHER_NAMES.get(fallback.op, ()))
+    imports = "import operator\n\nimport torch" if fallback.call.startswith("operator.") else "import torch"
     tensors = "\n".join(f"{each.name} = {_random(each)}" for each in fallback.operands)
     return f'''"""{_docstring(fallback.target)} in torch, and what TT-NN has of it."""
 
-import operator  # noqa: F401
-
-import torch
+{imports}
 
 torch.manual_seed(0)
 {tensors}
@@ -236,8 +236,8 @@ def _random(operand: Operand) -> str:
     return f"torch.randint(0, 2, {shape}, dtype=torch.{operand.dtype})"
 
 
-def issue_text(fallback: Fallback) -> str:
-    """Markdown, ready to file: the first line is the title."""
+def issue_text(fallback: Fallback, others: Sequence[Fallback] = ()) -> str:
+    """Markdown, ready to file: the first line is the title. `others` are the same op at other places of the model."""
     if fallback.in_ttnn:
         title = f"{fallback.target} runs on the host: {' '.join(fallback.why.split())}"
     else:
@@ -249,6 +249,7 @@ def issue_text(fallback: Fallback) -> str:
         ("in", f"{fallback.module or 'the model'} ({fallback.module_class})"),
         ("line", fallback.line),
         ("moved", f"{fallback.bytes_to_host:,} B to the host, {fallback.bytes_to_card:,} B back, each inference"),
+        *(("also in", f"{each.module or 'the model'}, {_given(each)}, {each.line}") for each in others),
         ("torch", str(torch.__version__)),
         ("tt_cnn", tt_cnn_version()),
         ("TT-NN", VERSION),
@@ -259,6 +260,10 @@ def issue_text(fallback: Fallback) -> str:
         f"# {title}\n\n{' '.join(fallback.why.split())}. The op runs in torch on the host, and its tensors are moved "
         f"both ways.\n\n{fenced(listed)}\n\nReproducer:\n\n{fenced(reproducer(fallback), 'python')}\n"
     )
+
+
+def _given(fallback: Fallback) -> str:
+    return " ".join(shape_text(each.shape) for each in fallback.operands)
 
 
 def tt_cnn_version() -> str:

@@ -16,10 +16,12 @@ from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
 from tt_cnn.builder.sharding import (
+    AutoShardedStrategyConfiguration,
     BlockShardedStrategyConfiguration,
     HeightShardedStrategyConfiguration,
     WidthShardedStrategyConfiguration,
 )
+from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
 
 DRAM = ttnn.DRAM_MEMORY_CONFIG
@@ -40,6 +42,25 @@ class Fitted:
     assignment: Assignment
     prediction: Prediction | Refusal
     misfits: tuple[Misfit, ...]
+
+
+def fit_fastest(predictor: Predictor, program: Program, start: Assignment) -> Fitted:
+    """The faster of two beginnings: convolutions that stay in DRAM where their input is there, and such that do not.
+
+    From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is
+    told to take its whole input into L1.
+    """
+    whole: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
+    into_l1 = {
+        name: whole
+        for name, configuration in predictor.configurations.items()
+        if isinstance(configuration, ConvolutionConfiguration)
+    }
+    return min((fit(predictor, program, each) for each in (start.with_all(into_l1), start)), key=_time)
+
+
+def _time(fitted: Fitted) -> float:
+    return float("inf") if isinstance(fitted.prediction, Refusal) else fitted.prediction.device_ns
 
 
 def fit(predictor: Predictor, program: Program, start: Assignment | None = None) -> Fitted:
@@ -87,7 +108,7 @@ class _Lives:
         self.last = program.uses()
 
     def knows(self, layer: str) -> str:
-        """The layer that the program has: the layer itself, or the one that it is a part of; empty where there is none."""
+        """The layer of the program: the layer itself, or the one that it is a part of; empty where there is none."""
         while layer and layer not in self.place:
             layer = layer.rpartition(".")[0]
         return layer
@@ -126,12 +147,17 @@ def _remedies(
     if isinstance(configuration, ConvolutionConfiguration):
         for strategy in _strategies(configuration):
             yield {layer: {"sharding_strategy": strategy}}
+        for strategy in _strategies(configuration):  # partial sums of half the size: those of 1x1 take the most room
+            yield {layer: {"sharding_strategy": strategy, "fp32_dest_acc_en": False}}
     for before in lives.inputs(known) if known else ():
         yield from _out(before, configurations)
     yield from _out(layer, configurations)
     if isinstance(configuration, ConvolutionConfiguration):
         yield {layer: {"enable_weights_double_buffer": False, "output_dtype": ttnn.bfloat8_b}}
         yield {layer: {"weights_dtype": ttnn.bfloat8_b}}
+        if configuration.input_memory_config is None:  # from DRAM it runs in slices, however large it is
+            sliced = {"sharding_strategy": AutoShardedStrategyConfiguration(), "slice_strategy": None}
+            yield {layer: {**sliced, "input_memory_config": DRAM}}
     for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
         if _has(configuration, name):
             yield {layer: {name: True}}

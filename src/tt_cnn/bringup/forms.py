@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 
@@ -77,12 +78,7 @@ class Form:
 
     def merged(self) -> Form:
         """Neighbours in memory that are neighbours in the same torch dimension as one run."""
-        follows = {
-            first: second
-            for dim in self.dims
-            for first, second in zip(dim, dim[1:], strict=False)
-            if second == first + 1
-        }
+        follows = {first: second for dim in self.dims for first, second in pairwise(dim) if second == first + 1}
         joined: list[list[int]] = []
         for run in range(len(self.runs)):
             if joined and follows.get(joined[-1][-1]) == run:

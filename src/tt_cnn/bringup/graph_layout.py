@@ -21,6 +21,8 @@ PORT_GAP = 8.0
 """Between the edge of a box and its first or last layer."""
 COLUMN_GAP = 34.0
 PAD = 12.0
+CHANNEL = 5.0
+"""Between edges that go side by side to the next column."""
 LABEL = 18.0
 """Height of a box's own line of text."""
 LANE = 12.0
@@ -102,7 +104,7 @@ class _Cell:
         return 1.0 if self.item is not None else 0.6
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class _Link:
     """Between cells of neighbouring layers; shifts are from the cells' centres to the ports."""
 
@@ -130,7 +132,8 @@ class _Laid:
             self.cells.append(cell)
             self.owner |= {leaf.name: cell for leaf in ([item] if isinstance(item, Leaf) else item.leaves())}
         self.routes: dict[tuple[str, _Cell], list[_Link]] = {}
-        self.channels: dict[_Link, float] = {}
+        self.channels: dict[_Link, tuple[float, float, float]] = {}
+        """Of links to the next column: where they go up, and how far they keep from the layers below and above."""
         self._assign_layers(touching)
         self._assign_places()
 
@@ -183,7 +186,7 @@ class _Laid:
     # -- places
 
     def _assign_places(self) -> None:
-        links = list({(link.start, link.end): link for route in self.routes.values() for link in route}.values())
+        links = list(dict.fromkeys(link for route in self.routes.values() for link in route))
         into: dict[_Cell, list[_Link]] = {}
         out: dict[_Cell, list[_Link]] = {}
         for link in links:
@@ -206,12 +209,12 @@ class _Laid:
     def _stack_layers(self) -> None:
         """Heights, columns, and the size of the whole."""
         heights = [max((cell.height for cell in layer), default=0.0) for layer in self.layers]
-        gaps = [
-            PORT_GAP if not height or not after else LAYER_GAP for height, after in zip(heights, [*heights[1:], 0.0])
-        ]
+        after = [*heights[1:], 0.0]
+        gaps = [LAYER_GAP if height and below else PORT_GAP for height, below in zip(heights, after, strict=True)]
         whole = self._width_of(range(len(self.layers)))
         columns = _columns(heights, whole, self._crossings(), len(self.routes) if self.top else 1)
-        header = 2 * PAD if self.top else PAD + LABEL
+        lanes = CHANNEL * max((self._crossings()[column[-1]] for column in columns[:-1]), default=0)
+        header = (2 * PAD if self.top else PAD + LABEL) + lanes
         x = PAD
         tallest = 0.0
         for number, column in enumerate(columns):
@@ -227,17 +230,16 @@ class _Laid:
             tallest = max(tallest, y - gaps[column[-1]])
             x += self._width_of(column)
             if number + 1 < len(columns):
-                self._open_channels(column[-1], x)
-                x += COLUMN_GAP + 4.0 * sum(1 for link in self.channels if link.start.layer == column[-1])
-        self.width, self.height = x + PAD, tallest + PAD
+                x += COLUMN_GAP + CHANNEL * self._open_channels(column[-1], x)
+        self.width, self.height = x + PAD, tallest + PAD + lanes
         if not self.top:
             self.width = max(self.width, 2 * PAD + 6.6 * len(self.group.label))
         self.lowest = tallest
 
     def _crossings(self) -> list[int]:
         """How many edges go on from each layer to the next."""
-        found = {(link.start, link.end) for route in self.routes.values() for link in route}
-        return [sum(start.layer == layer for start, _ in found) for layer in range(len(self.layers))]
+        found = {link for route in self.routes.values() for link in route}
+        return [sum(link.start.layer == layer for link in found) for layer in range(len(self.layers))]
 
     def _width_of(self, column: Iterable[int]) -> float:
         cells = [cell for i in column for cell in self.layers[i]]
@@ -245,12 +247,13 @@ class _Laid:
             return 0.0
         return max(c.x + c.width / 2 for c in cells) - min(c.x - c.width / 2 for c in cells)
 
-    def _open_channels(self, layer: int, x: float) -> None:
-        """Edges to the next column go up between the two."""
-        crossing = {(id(link.start), id(link.end)): link for r in self.routes.values() for link in r}
-        found = [link for link in crossing.values() if link.start.layer == layer]
-        for number, link in enumerate(found):
-            self.channels[link] = x + COLUMN_GAP / 2 + 4.0 * number
+    def _open_channels(self, layer: int, x: float) -> int:
+        """Edges to the next column go up between the two, the nearest ones inside of the others; how many there are."""
+        found = {link for route in self.routes.values() for link in route if link.start.layer == layer}
+        for number, link in enumerate(sorted(found, key=lambda link: -link.start.x - link.start_shift)):
+            away = CHANNEL * number
+            self.channels[link] = (x + COLUMN_GAP / 2 + away, away, CHANNEL * (len(found) - 1) - away)
+        return len(found)
 
     # -- results
 
@@ -297,16 +300,12 @@ class _Laid:
             first = (link.start.x + link.start_shift, start_y)
             last = (link.end.x + link.end_shift, end_y)
             found.append(first)
-            channel = self.channels.get(link) or self._channel_between(link)
-            if channel:
-                bottom = self.lowest + PAD / 2
-                found += [(first[0], bottom), (channel, bottom), (channel, last[1] - PAD), (last[0], last[1] - PAD)]
+            if link in self.channels:
+                channel, below, above = self.channels[link]
+                bottom, above = self.lowest + PAD / 2 + below, last[1] - PAD - above
+                found += [(first[0], bottom), (channel, bottom), (channel, above), (last[0], above)]
             found.append(last)
         return found
-
-    def _channel_between(self, link: _Link) -> float | None:
-        same = (x for other, x in self.channels.items() if other.start is link.start and other.end is link.end)
-        return next(same, None)
 
 
 def _wish(cell: _Cell, links: Sequence[_Link], down: bool) -> float:
@@ -350,7 +349,8 @@ def _columns(heights: Sequence[float], width: float, crossings: Sequence[int], m
     columns: list[list[int]] = []
     first = 0
     while first < len(heights):
-        used, ends = 0.0, []
+        used = 0.0
+        ends: list[tuple[int, float, int]] = []
         for i in range(first, len(heights)):
             used += heights[i] + LAYER_GAP
             if ends and used > 1.1 * aim:

@@ -48,7 +48,7 @@ def graph_html(
             tag("div", _svg(picture, name), class_="graph-view")
             + tag(
                 "div",
-                tag("p", "Click on an op for its arguments, shapes and line."),
+                tag("p", "A click on an op tells about it."),
                 class_="graph-side",
                 role="status",
             ),
@@ -70,7 +70,7 @@ def _searched(op: DrawnOp) -> str:
 
 
 def _tools() -> str:
-    field = '<input type="search" id="graph-search" placeholder="Find ops: name, module, shape, line" aria-label="Find ops">'
+    field = '<input type="search" id="graph-search" placeholder="Find ops: name, module, shape" aria-label="Find ops">'
     buttons = "".join(
         tag("button", said, type="button", id=f"graph-{name}")
         for name, said in (("in", "Zoom in"), ("out", "Zoom out"), ("fit", "All of it"))
@@ -96,7 +96,8 @@ def _svg(picture: Picture, title: str) -> str:
     parts = [
         tag("title", text(title)),
         tag("style", _file("graph.css")),
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto" '
+        'markerUnits="userSpaceOnUse">'
         '<path d="M0 0 8 4 0 8z" class="tip"/></marker></defs>',
         *(_module(group, box) for group, box in layout.groups),
         *_edges(layout),

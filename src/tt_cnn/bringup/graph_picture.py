@@ -80,8 +80,7 @@ def picture_of(graph: TorchGraph, outcomes: Mapping[str, Outcome] | None = None)
     sizes = parameter_sizes(graph)
     ops: dict[str, DrawnOp] = {}
     root = Group("")
-    inputs = [node for node in graph.inputs]
-    for node in inputs:
+    for node in graph.inputs:
         ops[node.name] = DrawnOp(node.name, node.name, _shapes(node), "end", (("input", _shapes(node)),))
         root.items.append(ops[node.name].leaf)
     for scope, node in _grouped(shown, root):

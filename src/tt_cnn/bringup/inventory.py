@@ -19,6 +19,8 @@ _HEADINGS = ("torch op", "count", "on the card", "how")
 _NUMBERS = frozenset({"count"})
 _FALLBACKS = ("op", "module", "why", "B to host", "B back", "line")
 _BFLOAT16 = 2
+_MOVES = frozenset({"rearrange", "view"})
+"""Layers that bring an input into the form that the op's own layer takes."""
 _ORDER: tuple[Kind, ...] = ("fallback", "decomposed", "mapped", "fused", "view", "constant", "dropped")
 
 
@@ -55,13 +57,18 @@ class Inventory:
         total = sum(row.count for row in self.rows)
         moved = sum(each.bytes_to_host + each.bytes_to_card for each in self.fallbacks)
         if self.fallbacks:
-            first = (
-                f"{len(self.fallbacks)} of {total} ops fall back to torch, {moved:,} B moved for them each inference"
-            )
+            first = f"{len(self.fallbacks)} of {total} ops fall back to torch, {moved:,} B moved for each inference"
         else:
             first = f"all {total} ops run on the card, no fallback"
         others = ", ".join(f"{number} {kind}" for kind, number in self.counts.items() if kind != "fallback")
         return f"{first}: {others}" if others else first
+
+    def issues(self) -> list[str]:
+        """A text for each op that falls back for one reason, with all its places."""
+        alike: dict[tuple[str, str, str], list[Fallback]] = {}
+        for each in self.fallbacks:
+            alike.setdefault((each.target, each.arguments, each.why), []).append(each)
+        return [issue_text(first, others) for first, *others in alike.values()]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -69,7 +76,8 @@ class Inventory:
             "title": self.title,
             "counts": dict(self.counts),
             "rows": [asdict(row) for row in self.rows],
-            "fallbacks": [{**asdict(each), "why": each.why, "issue": issue_text(each)} for each in self.fallbacks],
+            "fallbacks": [{**asdict(each), "why": each.why} for each in self.fallbacks],
+            "issues": self.issues(),
         }
 
     def to_text(self) -> str:
@@ -129,7 +137,10 @@ def _becomes(outcome: Outcome, ops: dict[str, str]) -> str:
     """Without names of single ops, so that ops of one kind stand in one row."""
     if outcome.kind == "fused":
         return ops.get(outcome.into, outcome.into)
-    return ": ".join(part for part in (outcome.text, ", ".join(outcome.layers)) if part)
+    moves = sorted(_MOVES.intersection(outcome.layers))
+    own = [layer for layer in outcome.layers if layer not in moves]
+    layers = f"{', '.join(own)} after {' and '.join(moves)}" if own and moves else ", ".join(own or moves)
+    return ": ".join(part for part in (outcome.text, layers) if part)
 
 
 def _fallback(statement: Statement, program: Program) -> Fallback:

@@ -160,5 +160,5 @@ def state_dict_facts(model: nn.Module) -> WeightsFacts:
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()
         digest.update(f"{name} {dtype_text(value.dtype)} {shape_text(tuple(value.shape))}\n".encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return WeightsFacts("", size, digest.hexdigest())

@@ -28,7 +28,7 @@ def _of_convolution(node: TorchNode) -> int:
     weight = node.arguments["weight"].shape
     if node.arguments.get("transposed"):
         return _of_transposed_convolution(node)
-    return prod(node.shape) * prod(weight[1:])  # type: ignore[arg-type]
+    return prod(shape_of(node)) * prod(weight[1:])
 
 
 def _of_transposed_convolution(node: TorchNode) -> int:
@@ -37,12 +37,12 @@ def _of_transposed_convolution(node: TorchNode) -> int:
 
 
 def _of_linear(node: TorchNode) -> int:
-    return prod(node.shape) * int(shape_of(node.arguments["input"])[-1])  # type: ignore[arg-type]
+    return prod(shape_of(node)) * shape_of(node.arguments["input"])[-1]
 
 
 def _of_matmul(node: TorchNode) -> int:
     first = next(node.arguments[name] for name in ("mat1", "batch1", "self") if name in node.arguments)
-    return prod(node.shape) * int(shape_of(first)[-1])  # type: ignore[arg-type]
+    return prod(shape_of(node)) * shape_of(first)[-1]
 
 
 def _of_attention(node: TorchNode) -> int:
@@ -57,7 +57,8 @@ def _of_einsum(node: TorchNode) -> int:
     operands = node.arguments["tensors"]
     if len(terms) != 2 or "..." in "".join(terms):
         return 0
-    sizes = {letter: size for term, x in zip(terms, operands, strict=True) for letter, size in zip(term, shape_of(x))}
+    pairs = (zip(term, shape_of(operand), strict=True) for term, operand in zip(terms, operands, strict=True))
+    sizes = {letter: size for pair in pairs for letter, size in pair}
     return prod(sizes.values())
 
 
@@ -115,7 +116,7 @@ def shape_of(value: Any) -> Shape:
 def shapes(node: TorchNode) -> tuple[Shape, ...]:
     """Of all that the op makes."""
     if node.shape and isinstance(node.shape[0], tuple):
-        return node.shape  # type: ignore[return-value]
+        return node.shape
     return (node.shape,)  # type: ignore[return-value]
 
 
@@ -128,13 +129,31 @@ def dtype_text(dtype: Any) -> str:
 
 
 _NOT_SAID = frozenset(
-    "device layout pin_memory memory_format requires_grad implicit momentum training cudnn_enabled cudnn_enable "
-    "use_input_stats inplace kernel_size copy non_blocking generator".split()
+    {
+        "device",
+        "layout",
+        "pin_memory",
+        "memory_format",
+        "requires_grad",
+        "implicit",
+        "momentum",
+        "training",
+        "cudnn_enabled",
+        "cudnn_enable",
+        "use_input_stats",
+        "inplace",
+        "kernel_size",
+        "copy",
+        "non_blocking",
+        "generator",
+    }
 )
 """Arguments that say nothing about what an op computes in eval mode."""
-_WEIGHTS = frozenset("weight bias running_mean running_var".split())
+_WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 """Parameters that the parameter count and the module already tell."""
-_SIZES = frozenset("kernel_size stride padding dilation output_padding output_size scale_factors kernel".split())
+_SIZES = frozenset(
+    {"kernel_size", "stride", "padding", "dilation", "output_padding", "output_size", "scale_factors", "kernel"}
+)
 
 
 def short_arguments(node: TorchNode) -> str:
@@ -163,7 +182,7 @@ def _argument(name: str, value: Any) -> str:
         if any(isinstance(each, TorchNode) for each in value):
             return ""  # its shapes are among the inputs
         if name in _SIZES:
-            return shape_text(tuple(value))
+            return "x".join(f"{each:g}" for each in value)
         return "[" + ",".join(_argument("", each) for each in value) + "]"
     return f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -1,7 +1,7 @@
 """Whether an op is all that a torch module's own forward does.
 
-A class of the user's that is derived from `nn.Conv2d` may pad, scale its weight or ignore its bias before it calls the op:
-the op's arguments tell, and the module is named in the generated code only where they are its own.
+A class of the user's that is derived from `nn.Conv2d` may pad, scale its weight or ignore its bias before it calls the
+op: the op's arguments tell, and the module is named in the generated code only where they are its own.
 """
 
 from __future__ import annotations

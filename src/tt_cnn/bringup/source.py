@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import os
+import inspect
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from tt_cnn.preprocessing.weights.checkpoints import load_into
 
 PICTURE_MEAN, PICTURE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Pictures are given to models of three channels as most of them were trained."""
+_SAYS_NOTHING = frozenset({"", "create", "make", "build", "get", "model", "net"}) | frozenset(
+    f"{verb}_{noun}" for verb in ("create", "make", "build", "get") for noun in ("model", "net")
+)
+"""Names of factories that do not tell models apart; the module's name is better."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +33,23 @@ class ModelSource:
     spec: str
     factory_name: str
     module: str
-    """Name of the module; of a file, its stem."""
+    """Name of the module; of a file, as it is imported from the root."""
     file: Path | None
-    """Where it is a file."""
+    """Where it is a file of the user's, and no module of an installed package."""
+    root: Path | None = None
+    """The folder of the file, or of the package that the file is in."""
 
     @property
     def name(self) -> str:
-        """A name for the folder and the registry: `ResNet18` is `resnet18`."""
-        return self.factory_name.lower().strip("_") or "model"
+        """A name for the folder and the registry: `ResNet18` is `resnet18`, `net.py:create_model` is `net`."""
+        own = self.factory_name.lower().strip("_")
+        if own in _SAYS_NOTHING:
+            own = self.module.rpartition(".")[2].lower()
+        return own if own.isidentifier() else "model"
 
     def factory(self) -> Any:
-        module = _from_file(self.file) if self.file is not None else _from_package(self.module)
+        alone = self.file is not None and self.root == self.file.parent and self.spec.rpartition(":")[0].endswith(".py")
+        module = _from_file(self.file) if alone else _from_package(self.module, self.root or Path.cwd())  # type: ignore[arg-type]
         found = getattr(module, self.factory_name, None)
         if not callable(found):
             raise ValueError(f"{self.spec}: {self.module} has no {self.factory_name} that can be called")
@@ -48,10 +59,34 @@ class ModelSource:
         """The model, from a seed where the factory draws its weights."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            model = self.factory()()
+            model = _called(self.factory(), self.spec)
         if not isinstance(model, nn.Module):
             raise ValueError(f"{self.spec} gives a {type(model).__name__}; it must give a torch.nn.Module")
         return model.eval()
+
+
+def _called(factory: Any, spec: str) -> Any:
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        raise ValueError(
+            f"{spec} cannot be called without arguments: {error}\n"
+            "  give a factory that has them: def create(): return Net(num_classes=10)"
+        ) from error
+    except ValueError:
+        pass  # no signature that Python knows
+    return factory()
+
+
+def check_inputs(model: nn.Module, inputs: Sequence[torch.Tensor]) -> None:
+    """In torch, before anything else is blamed."""
+    shapes = " ".join(f"--input {'x'.join(map(str, each.shape))}" for each in inputs)
+    try:
+        inspect.signature(model.forward).bind(*inputs)
+        with torch.no_grad():
+            model(*inputs)
+    except (TypeError, RuntimeError, ValueError, IndexError) as error:
+        raise ValueError(f"{type(model).__name__} does not run in PyTorch with {shapes}: {error}") from error
 
 
 def model_source(spec: str) -> ModelSource:
@@ -63,8 +98,20 @@ def model_source(spec: str) -> ModelSource:
         file = Path(where)
         if not file.is_file():
             raise ValueError(f"MODEL is {spec!r}; there is no file {where}")
-        return ModelSource(spec, factory, file.stem, file.resolve())
+        return _of_file(spec, factory, file.resolve())
+    beneath = Path.cwd().joinpath(*where.split("."))
+    for file in (beneath.with_name(beneath.name + ".py"), beneath / "__init__.py"):
+        if file.is_file():
+            return ModelSource(spec, factory, where, file, Path.cwd())
     return ModelSource(spec, factory, where, None)
+
+
+def _of_file(spec: str, factory: str, file: Path) -> ModelSource:
+    root = file.parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    parts = file.relative_to(root).with_suffix("").parts
+    return ModelSource(spec, factory, ".".join(parts), file, root)
 
 
 def _from_file(file: Path) -> Any:
@@ -86,9 +133,9 @@ def _from_file(file: Path) -> Any:
     return module
 
 
-def _from_package(name: str) -> Any:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+def _from_package(name: str, root: Path) -> Any:
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -105,7 +152,7 @@ class Weights:
     """Of the file that was given."""
 
 
-def give_weights(model: nn.Module, file: Path | None, shape: tuple[int, ...]) -> Weights:
+def give_weights(model: nn.Module, file: Path | None, shapes: Sequence[tuple[int, ...]]) -> Weights:
     """Those of a file; else the factory's own, with batch norms that have seen something.
 
     A factory that loads no checkpoint leaves batch norms with a mean of 0 and a variance of 1, which no trained network
@@ -118,7 +165,7 @@ def give_weights(model: nn.Module, file: Path | None, shape: tuple[int, ...]) ->
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     if not norms or any(_has_seen_something(norm) for norm in norms):
         return Weights("the factory's own")
-    measure_statistics(model, example(shape, batch=max(2, shape[0]), seed=1))
+    measure_statistics(model, *(example(shape, batch=max(2, shape[0]), seed=1) for shape in shapes))
     return Weights("the factory's own, drawn from seed 0; statistics of batch norms measured on generated images")
 
 

@@ -15,6 +15,8 @@ from typing import Any, cast
 import torch
 from torch import fx, nn
 
+from tt_cnn.bringup.own_lowerings import registered_modules_closed
+
 Shape = tuple[int, ...]
 
 
@@ -119,7 +121,7 @@ def export_graph(model: nn.Module, inputs: Sequence[torch.Tensor]) -> TorchGraph
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), registered_modules_closed(model, inputs):
             program = torch.export.export(model, tuple(inputs))
     except Exception as error:  # torch.export raises whatever the model's own code does
         raise ExportFailed(_why(error, model)) from error
@@ -295,9 +297,9 @@ DROPOUTS = frozenset(["dropout", "feature_dropout", "alpha_dropout"])
 def _output_names(spec: Any, count: int) -> tuple[str, ...]:
     """Keys of a dictionary where the model returns one; else `output`, or `output1`, `output2`, ..."""
     keys = getattr(spec, "context", None)
-    if getattr(spec, "type", None) is not None and "dict" in str(spec.type).lower() and isinstance(keys, list):
-        if len(keys) == count:
-            return tuple(re.sub(r"\W", "_", str(key)) for key in keys)
+    is_dict = getattr(spec, "type", None) is not None and "dict" in str(spec.type).lower()
+    if is_dict and isinstance(keys, list) and len(keys) == count:
+        return tuple(re.sub(r"\W", "_", str(key)) for key in keys)
     return ("output",) if count == 1 else tuple(f"output{index + 1}" for index in range(count))
 
 
@@ -338,7 +340,7 @@ def _why(error: Exception, model: nn.Module) -> str:
     return (
         f"torch.export cannot follow {type(model).__name__}: {said}{where}\n"
         "  Python that depends on the values of tensors (if x.sum() > 0, x.item()) cannot be exported: take it out of "
-        "forward, or register the module with a lowering of its own (tt_cnn.bringup.register_lowering)."
+        "forward, or register the module with a lowering of its own (tt_cnn.bringup.own_lowerings)."
     )
 
 

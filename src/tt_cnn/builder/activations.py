@@ -39,6 +39,14 @@ def runs_as_matmul(configuration: Any, x: Any) -> bool:
     return bool(configuration.kernel_size == configuration.stride and _folds(configuration, x))
 
 
+def folds_shards(configuration: Any, x: Any) -> bool:
+    """Whether TT-NN folds the stride of a convolution into the channels of this input, which is in shards."""
+    strided = configuration.kernel_size == configuration.stride != (1, 1)
+    if not strided or any(size != 1 for size in configuration.dilation) or not ttnn.is_tensor_storage_on_device(x):
+        return False
+    return bool(x.is_sharded() and _folds(configuration, x))
+
+
 def _folds(configuration: Any, x: Any) -> bool:
     """TT-NN's rule for folding a stride into the channels."""
     top, bottom, left, right = borders(configuration.padding)

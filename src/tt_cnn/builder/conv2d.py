@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tt_cnn import ttnn
-from tt_cnn.builder.activations import activated, fits_into_matmul, runs_as_matmul
+from tt_cnn.builder.activations import activated, fits_into_matmul, folds_shards, runs_as_matmul
 from tt_cnn.builder.conv2d_configuration import Conv2dConfiguration
 from tt_cnn.builder.convolution import ConvolutionLayer
 from tt_cnn.builder.lowering import to_conv2d_config
@@ -23,6 +23,12 @@ class TtConv2d(ConvolutionLayer):
     def configure(self, configuration: Any) -> None:
         super().configure(configuration)
         self.__dict__.pop("_config_without_activation", None)
+
+    def place_of_input(self, x: Any) -> Any:
+        """A stride that TT-NN would fold into the channels of an input in height shards is left to the convolution: it
+        folds rows on few cores, refuses some, and takes several times as long."""
+        place = self.configuration.input_memory_config
+        return ttnn.L1_MEMORY_CONFIG if place is None and folds_shards(self.configuration, x) else place
 
     def convolve(self, x: Any, in_channels: int, weight: Any, bias: Any) -> Any:
         own: dict[str, Any] = {**self.get_conv2d_kwargs(), "in_channels": in_channels}

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from tt_cnn import ttnn
 from tt_cnn.builder.channel_slices import free, slices_of_channels, to_dram
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.flow import Flow
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.lowering import to_compute_config, to_conv2d_config, to_slice_config
 from tt_cnn.builder.sharding import AutoTunedStrategyConfiguration, ShardedStrategyConfiguration
@@ -104,6 +105,16 @@ class ConvolutionLayer(Layer):
         return next((weights for weights in self._kept if weights.form == form), None)
 
     def _run(self, x: Any, weights: Weights) -> Any:
+        place = self.place_of_input(x)
+        if place is None:
+            return self._run_on(x, weights)
+        moved = self._moved(x, place)
+        output = self._run_on(moved, weights)
+        if moved is not x:
+            free(moved)
+        return output
+
+    def _run_on(self, x: Any, weights: Weights) -> Any:
         if weights.slices:
             return self._sum_over_slices(x, weights)
         if self.strategy is None:
@@ -111,6 +122,17 @@ class ConvolutionLayer(Layer):
         output, prepared = self.convolve(x, self.configuration.in_channels, weights.weight, weights.bias)
         weights.weight, weights.bias = prepared
         return output
+
+    def place_of_input(self, x: Any) -> Any:
+        """The memory that this input is moved to first; None where it stays."""
+        return self.configuration.input_memory_config
+
+    def _moved(self, x: Any, place: Any) -> Any:
+        """An input in L1 is given back at once where the configuration says so; the copy always is."""
+        if not ttnn.is_tensor_storage_on_device(x):
+            return ttnn.to_device(x, self.device, memory_config=place)
+        in_l1 = x.memory_config().buffer_type == ttnn.BufferType.L1
+        return Flow(x, self.configuration.deallocate_activation and in_l1).moved(place).value
 
     def _tune(self, x: Any) -> None:
         """The fastest strategy for this input, from now on."""

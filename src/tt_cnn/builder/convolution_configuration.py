@@ -64,6 +64,7 @@ CONVOLUTION_RULES = (
         lambda c: c.output_layout == ttnn.TILE_LAYOUT or c.output_dtype not in BLOCK_FLOATS,
         lambda c: f"ttnn.TILE_LAYOUT with output_dtype {c.output_dtype}: block formats exist only as tiles",
     ),
+    instance("input_memory_config", None, ttnn.MemoryConfig),
     instance("output_memory_config", None, ttnn.MemoryConfig),
     instance("sharding_strategy", ShardedStrategyConfiguration),
     any_slicing(),
@@ -114,6 +115,9 @@ class ConvolutionConfiguration(Configuration):
     weights_dtype: Any = ttnn.bfloat16
     output_dtype: Any = ttnn.bfloat16
     output_layout: Any = ttnn.TILE_LAYOUT
+    input_memory_config: Any = None
+    """Where the input is moved to first. None: it stays. Interleaved in L1, an input in shards that do not suit the
+    layer leaves the choice to TT-NN again; from DRAM the layer is cut into slices as far as it has to be."""
     output_memory_config: Any = None
     """Where the output is put. None: on the cores that made it, or in DRAM where the layer is cut into slices."""
 

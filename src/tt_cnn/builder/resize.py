@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn import functional
@@ -21,7 +21,7 @@ MODES = ("nearest", "nearest-exact", "bilinear")
 
 @dataclass(frozen=True, eq=False)
 class ResizeConfiguration(ImageConfiguration):
-    """For what `UpsampleConfiguration` has no form: corners that stay corners, and sizes that are no whole multiples."""
+    """For what `UpsampleConfiguration` has no form: corners that stay corners, sizes that are no whole multiples."""
 
     size: tuple[int, int] | None = None
     scale_factor: tuple[float, float] | None = None
@@ -108,7 +108,7 @@ class TtResize(Layer):
         grid = torch.stack(torch.broadcast_tensors(columns[None, :], rows[:, None]), -1).float()
         points = grid.expand(config.batch_size, *grid.shape).contiguous()
         prepared = ttnn.prepare_grid_sample_grid(
-            ttnn.from_torch(points, dtype=ttnn.float32),
+            cast(Any, ttnn.from_torch(points, dtype=ttnn.float32)),
             [config.batch_size, config.input_height, config.input_width, config.channels],
             mode=self._mode,
             padding_mode="zeros",

@@ -48,4 +48,26 @@ def same_padding(kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[in
     """PyTorch's padding="same": an odd total puts the larger half after the image."""
     totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
     (top, bottom), (left, right) = ((t // 2, t - t // 2) for t in totals)
-    return (top, left) if (top, left) == (bottom, right) else (top, bottom, left, right)
+    return shortened((top, bottom, left, right))
+
+
+def shortened(border: tuple[int, ...]) -> tuple[int, ...]:
+    """(top, bottom, left, right) as (height, width) where both sides are alike."""
+    top, bottom, left, right = border
+    return (top, left) if (top, left) == (bottom, right) else border
+
+
+def taps_in_use(size: int, before: int, after: int, kernel: int, stride: int, dilation: int) -> range:
+    """The taps of a kernel that see the image somewhere: a wide dilation leaves others in the border for all outputs.
+
+    Those between two of them are among them, and so are all whose loss would take more than the border away.
+    """
+    last = convolved(size, before, after, kernel, stride, dilation) - 1
+    seeing = [
+        tap for tap in range(kernel) if tap * dilation - before < size and tap * dilation - before + last * stride >= 0
+    ]
+    if not seeing:
+        return range(kernel)
+    first = min(seeing[0], before // dilation)
+    end = max(seeing[-1], kernel - 1 - after // dilation)
+    return range(first, end + 1)

@@ -31,7 +31,12 @@ Model = Annotated[
     ),
 ]
 Input = Annotated[
-    list[str], typer.Option("--input", metavar="NxCxHxW", help="The shape of the model's input, the batch first.")
+    list[str],
+    typer.Option(
+        "--input",
+        metavar="NxCxHxW",
+        help="The shape of the model's input, the batch first; once for each input where there are several.",
+    ),
 ]
 WeightsFile = Annotated[
     Path | None,
@@ -62,7 +67,7 @@ def bringup(
     overwrite: Overwrite = False,
     no_tests: NoTests = False,
 ) -> None:
-    """Bring a PyTorch model up on a card: lowered, fitted, compared, tuned, and written as code that you can go on with.
+    """Bring a PyTorch model up on a card: lowered, fitted, tuned, compared, and written as code to go on with.
 
     \b
     tt-cnn bringup net.py:Net --input 1x3x224x224
@@ -70,8 +75,8 @@ def bringup(
     tt-cnn bringup torchvision.models:resnet50 --input 16x3x224x224 --card p150 -o brought_up/resnet50
     tt-cnn bringup net.py:Net --input 1x3x224x224 --update      only tt/config.py, after you edited the rest
 
-    The folder has the model's card, its graph, an inventory of its ops, the code, tests that pass, a demo and a profile.
-    Nothing that you edited is written over. Times are predicted.
+    The folder has the code, its tests, a demo, a profile, and docs of the model: its card, graph and ops.
+    Nothing that you edited is written over. Times are predicted. docs/bringup.md is the guide.
     """
     from tt_cnn.bringup.bring_up import CONFIG, BringUp
     from tt_cnn.bringup.folder import GeneratedFolder
@@ -80,10 +85,8 @@ def bringup(
     from tt_cnn.virtual.devices.opening import option
 
     shapes = [input_shape(each) for each in inputs]
-    if len(shapes) != 1:
-        raise ValueError(f"--input was given {len(shapes)} times; models of one input are brought up so far")
     seconds = seconds_of(budget)
-    work = BringUp(model_source(model), shapes[0], option("card", card))
+    work = BringUp(model_source(model), shapes[0], option("card", card), more_inputs=tuple(shapes[1:]))
     target = GeneratedFolder(folder or Path("out/bringup") / work.name)
     target.check_untouched([CONFIG] if update else None, overwrite)
     work.name = target.path.name
@@ -111,12 +114,12 @@ def _run(work: BringUp, weights: Path | None, seconds: float) -> None:
         work.describe()
     with _stage(work, "fit", f"fitting it into {work.card}, and comparing outputs with PyTorch"):
         work.fit()
+    if seconds > 0:
+        with _stage(work, "optimize", f"optimising for at most {seconds:g} s"):
+            _optimize(work, seconds)
     with _stage(work, "compare", "comparing each layer with PyTorch"):
         report, points = work.compare()
         work.sections["Layers beside PyTorch"] = f"```\n{report}\n```\n\n{explain(report, points)}"
-    if seconds > 0:
-        with _stage(work, "optimize", f"optimising for {seconds:g} s"):
-            _optimize(work, seconds)
 
 
 def _optimize(work: BringUp, seconds: float) -> None:
@@ -124,10 +127,13 @@ def _optimize(work: BringUp, seconds: float) -> None:
 
     with Display(errors) as display:
         result = work.optimize(seconds, display)
+    if not result.verification.accurate:
+        work.sections["Tuning"] = f"`tt-cnn optimize` for at most {seconds:g} s found nothing that is accurate enough."
+        return
     before, after = result.before.prediction.device_ns, result.after.prediction.device_ns
     work.sections["Tuning"] = (
-        f"`tt-cnn optimize` for {seconds:g} s: {before / 1e3:.0f} µs to {after / 1e3:.0f} µs on the device (predicted), "
-        f"{len(result.journal.attempts)} attempts, {len(result.journal.kept)} kept."
+        f"`tt-cnn optimize` for at most {seconds:g} s: {before / 1e3:.0f} µs to {after / 1e3:.0f} µs on the device "
+        f"(predicted), {len(result.journal.attempts)} attempts, {len(result.journal.kept)} kept."
     )
 
 
@@ -135,6 +141,9 @@ def _profiled(work: BringUp) -> Profile | None:
     """None where parts of the model run in torch: a plan knows nothing of them."""
     if work.facts.fallbacks:
         work.sections["Profile"] = "Parts of the model run in torch on the host; no profile was made."
+        return None
+    if work.more_inputs:
+        work.sections["Profile"] = "A pipeline takes one input, and the model has several; no profile was made."
         return None
     with _stage(work, "profile", "profiling it"):
         return work.profile()
@@ -175,7 +184,7 @@ def _figures(work: BringUp, profile: Profile | None) -> dict[str, Any]:
 
 
 def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figures: dict[str, Any]) -> None:
-    assert work.accuracy is not None and work.fitted is not None and work.program is not None
+    assert work.accuracy is not None and work.fitted is not None
     lowest = min(work.accuracy.pcc, key=lambda name: work.accuracy.pcc[name])  # type: ignore[union-attr]
     state = "comes up" if work.accuracy.passed else "comes up, but NOT as accurately as it should"
     speed = (
@@ -187,16 +196,24 @@ def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figur
     )
     for key, value in figures.items():
         _say(f"  {key}: {value}")
-    for note in work.program.notes:
-        if note.kind == "fallback":
-            _say(f"  in torch: {note.node.target} at {note.node.line or note.node.name}: {note.text}")
+    for each in work.ops.fallbacks if work.ops is not None else ():
+        moved = f"{each.bytes_to_host} B to the host and {each.bytes_to_card} B back"
+        _say(f"  in torch: {each.target} at {each.line or each.name}: {each.why}; {moved}")
     for misfit in work.fitted.misfits[:_MOST_MISFITS]:
         _say(f"  did not fit: {misfit.layer}: {misfit.reason}")
         for layer, settings in misfit.changes.items():
             _say(f"    mended: {layer}: {', '.join(f'{k}={_short(v)}' for k, v in settings.items())}")
-    _say(
-        f"written to {target.path}/ in {sum(work.seconds.values()):.0f} s: README.md, reference/, tt/, tests/, demo/, profile/"
-    )
+    _say(f"written to {target.path}/ in {sum(work.seconds.values()):.0f} s")
+    shown = {
+        "README.md": "what came out, and how to go on",
+        "tt/model.py": "the model on the card",
+        "tt/config.py": "how each layer runs: what to tune",
+        "docs/graph.html": "every op, and what became of it",
+        "profile/report.html": "predicted times of every step, and what would save some",
+    }
+    for name, words in shown.items():
+        if (target.path / name).is_file():
+            _say(f"  {name:<20}  {words}")
 
 
 def _short(value: Any) -> str:
@@ -213,6 +230,8 @@ def _tests_pass(target: GeneratedFolder) -> bool:
         "-q",
         "-p",
         "no:cacheprovider",
+        "-o",
+        "addopts=",  # those of a project that the folder may be in
         "--rootdir",
         ".",
         f"{target.path.name}/tests",

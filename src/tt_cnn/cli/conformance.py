@@ -83,7 +83,7 @@ def conformance(
     python: live_options.Python = None,
     card: live_options.Card = None,
     resolution: live_options.Resolution = None,
-    batch: live_options.Batch = 1,
+    batch: live_options.Batch = None,
     precision: live_options.Precision = "tuned",
     values: live_options.Values = False,
     program_cache: live_options.Cached = False,

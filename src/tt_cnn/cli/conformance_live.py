@@ -46,7 +46,12 @@ Resolution = Annotated[
     str | None,
     typer.Option("--resolution", metavar="HxW", help="--live: of a model's input.", show_default=False),
 ]
-Batch = Annotated[int, typer.Option("--batch", min=1, help="--live: images of a model's input.")]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        "--batch", min=1, help="--live: images of a model's input. [default: the model's first]", show_default=False
+    ),
+]
 Precision = Annotated[str, typer.Option("--precision", help="--live: of a model, tuned or bfloat16.")]
 Config = Annotated[
     Path | None,
@@ -88,7 +93,7 @@ class LiveChoice:
     python: Path | None
     card: str | None
     resolution: str | None
-    batch: int
+    batch: int | None
     precision: str
     values: bool
     program_cache: bool

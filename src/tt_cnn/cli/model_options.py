@@ -64,8 +64,8 @@ def entry_of(text: str) -> ModelEntry:
         raise ValueError(f"{text}: the module {module_name} has no {attribute}") from error
     if not isinstance(entry, ModelEntry):
         raise ValueError(f"{text} is a {type(entry).__name__}; it must be a tt_cnn.models.ModelEntry")
-    if entry.name not in list_models():
-        register(entry)
+    list_models()  # so that the package's own are there, and one of the same name gives way
+    register(entry, replace=True)
     return entry
 
 

@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from tt_cnn import runtime, ttnn
 from tt_cnn.models.without_values import WithoutValues
 
@@ -90,7 +88,7 @@ def _misfits(again: Callable[[Any], Any], card: str, chips: int, l1_small_size: 
         found: list[DoesNotFit] = device.misfits
         with ttnn.command_queue(0):
             try:
-                model(model.place(torch.zeros(model.input_shape_in_torch)))
+                model(model.place(model.blank_input()))
             except CardError as error:  # of another kind: what comes after it is not known
                 found += [error] if isinstance(error, DoesNotFit) else []
         return list(dict.fromkeys(error.call for error in found if error.call))

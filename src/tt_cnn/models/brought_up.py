@@ -79,10 +79,14 @@ class BroughtUpTensorModel(BroughtUpModel):
 
     input_shape: ClassVar[TorchShape]
 
-    @property
-    def input_shape_in_torch(self) -> tuple[int, ...]:
-        batch, *rest = self.input_shape.shape
-        return (batch * self.chips, *rest)
+    more_inputs: ClassVar[tuple[TorchShape, ...]] = ()
+    """Of models of several inputs those after the first; they are called with a tuple."""
+
+    def blank_input(self) -> Any:
+        made = tuple(
+            torch.zeros(form.shape[0] * self.chips, *form.shape[1:]) for form in (self.input_shape, *self.more_inputs)
+        )
+        return made if self.more_inputs else made[0]
 
     @property
     def l1_input_memory_config(self) -> Any:
@@ -97,8 +101,11 @@ class BroughtUpTensorModel(BroughtUpModel):
             (1, 1, rows, last), ttnn.TensorMemoryLayout.HEIGHT_SHARDED, self.device.dram_grid_size()
         )
 
-    def to_host_input(self, images: torch.Tensor) -> Any:
-        return self.input_shape.to_host(images, self.input_mapper)
+    def to_host_input(self, images: Any) -> Any:
+        if not self.more_inputs:
+            return self.input_shape.to_host(images, self.input_mapper)
+        forms = (self.input_shape, *self.more_inputs)
+        return tuple(form.to_host(each, self.input_mapper) for form, each in zip(forms, images, strict=True))
 
 
 def settings_for(layers: Mapping[str, Mapping[str, Any]], precision: Precision) -> Mapping[str, Mapping[str, Any]]:

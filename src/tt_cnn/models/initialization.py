@@ -77,7 +77,7 @@ def _draw_weights(module: nn.Conv2d | nn.ConvTranspose2d | nn.Linear, generator:
             module.weight *= PREDICTION_SCALE
 
 
-def measure_statistics(model: nn.Module, images: torch.Tensor) -> None:
+def measure_statistics(model: nn.Module, *images: torch.Tensor) -> None:
     """Run pictures through in training mode; batch norms then hold the plain average of what they saw."""
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
     if not norms:
@@ -89,7 +89,7 @@ def measure_statistics(model: nn.Module, images: torch.Tensor) -> None:
     was_training = model.training
     model.train()
     with torch.no_grad():
-        model(images)
+        model(*images)
     model.train(was_training)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

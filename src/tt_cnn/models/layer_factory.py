@@ -9,6 +9,7 @@ says under its name: the size of its input (`input_size`), and any setting of it
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -123,15 +124,16 @@ class LayerFactory:
 
     def _weights(self, conv: Any, norm: Any, activation: Any) -> dict[str, Any]:
         values = (conv.weight, conv.bias) if norm is None else fold_batch_norm2d_into_conv2d(conv, norm)
-        weight, bias = to_host_tensors(*values, self.mesh_mapper)
+        weight, bias = to_host_tensors(values[0], values[1], self.mesh_mapper)
         return {"weight": weight, "bias": bias, "activation": activation_from_torch(activation)}
 
     def linear(self, name: str, linear: Any, activation: nn.Module | None = None) -> TtLinear:
         """`linear` may be a 1x1 convolution of images of one pixel, too."""
         weight = linear.weight.detach().reshape(linear.weight.shape[0], -1).T.contiguous()
+        inputs, outputs = weight.shape
         given, bias = to_host_tensors(weight, linear.bias, self.mesh_mapper)
         own = {"activation": activation_from_torch(activation), **self._settings(name)}
-        return TtLinear(LinearConfiguration(*weight.shape, given, bias, **own), self.device, name)
+        return TtLinear(LinearConfiguration(inputs, outputs, given, bias, **own), self.device, name)
 
     def max_pool2d(self, name: str, pool: nn.MaxPool2d) -> TtMaxPool2d:
         return self._image_layer(TtMaxPool2d, MaxPool2dConfiguration, name, pool)
@@ -247,6 +249,11 @@ class LayerFactory:
         """An op of TT-NN by its name."""
         own = {"keywords": tuple(keywords.items()), **self._settings(name)}
         return TtFunction(FunctionConfiguration(function, **own), self.device, name)
+
+    def registered(self, name: str, module: nn.Module, maker: str) -> Any:
+        """A layer of the user's: `maker` is `package.module:function`, which gets the factory, the module, the name."""
+        where, _, function = maker.partition(":")
+        return getattr(importlib.import_module(where), function)(self, module, name)
 
     def on_host(self, name: str, function: Callable[..., torch.Tensor]) -> TtHost:
         """What the card has no op for, in torch."""

@@ -65,17 +65,21 @@ class ModelEntry:
     """Whether `reference()` comes with its weights; else seeded ones are put into it where no others are given."""
     input_shape: tuple[int, ...] | None = None
     """Of one batch, where the model takes something else than pictures of three channels."""
+    more_inputs: tuple[tuple[int, ...], ...] = ()
+    """The shapes of further inputs, of models that have several; a pipeline takes one alone."""
 
     @property
     def resolution(self) -> Resolution:
         return self.resolutions[0]
 
-    def example_input(
-        self, *, batch_size: int = 1, resolution: Resolution | None = None, seed: int = 0
-    ) -> torch.Tensor:
-        """Seeded pictures, (batch, 3, height, width), as the reference takes them; noise where it takes no pictures."""
+    def example_input(self, *, batch_size: int = 1, resolution: Resolution | None = None, seed: int = 0) -> Any:
+        """Seeded pictures, (batch, 3, height, width), as the reference takes them; noise where it takes no pictures,
+        and a tuple where it takes several inputs."""
         if self.input_shape is not None:
-            return torch.randn(batch_size, *self.input_shape[1:], generator=torch.Generator().manual_seed(seed))
+            generator = torch.Generator().manual_seed(seed)
+            shapes = (self.input_shape, *self.more_inputs)
+            made = tuple(torch.randn(batch_size, *shape[1:], generator=generator) for shape in shapes)
+            return made if self.more_inputs else made[0]
         return self.normalize(natural_images(batch_size, resolution or self.resolution, seed))
 
     def normalize(self, images: torch.Tensor) -> torch.Tensor:
@@ -87,10 +91,10 @@ class ModelEntry:
 _ENTRIES: dict[str, ModelEntry] = {}
 
 
-def register(entry: ModelEntry) -> None:
-    """Make a model known by its name and aliases."""
+def register(entry: ModelEntry, *, replace: bool = False) -> None:
+    """Make a model known by its name and aliases; `replace` takes the place of others that have them."""
     for name in (entry.name, *entry.aliases):
-        if name in _ENTRIES:
+        if name in _ENTRIES and not replace:
             raise ValueError(f"there is a model {name!r} already ({_ENTRIES[name].title}); choose another name")
     for name in (entry.name, *entry.aliases):
         _ENTRIES[name] = entry
@@ -99,6 +103,7 @@ def register(entry: ModelEntry) -> None:
 @contextmanager
 def registered(entry: ModelEntry) -> Iterator[ModelEntry]:
     """Known by its name for a while, in the place of a former one of that name."""
+    _discover()  # else a shipped model of that name would come later, and find it taken
     former = _ENTRIES.get(entry.name)
     _ENTRIES[entry.name] = entry
     try:

@@ -114,8 +114,8 @@ def running_model(
             yield RunningModel(model, pipeline)
 
 
-def reference_outputs(reference: nn.Module, images: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def reference_outputs(reference: nn.Module, images: Any) -> tuple[torch.Tensor, ...]:
     """What PyTorch gives for a batch, always as a tuple: the tensors of lists and dictionaries in their order."""
     with torch.no_grad():
-        outputs = reference(images)
+        outputs = reference(*images) if isinstance(images, tuple) else reference(images)
     return tuple(tree_leaves(outputs))

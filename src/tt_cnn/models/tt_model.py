@@ -60,10 +60,9 @@ class TtModel(ABC):
     def chips(self) -> int:
         return int(self.device.get_num_devices())
 
-    @property
-    def input_shape_in_torch(self) -> tuple[int, ...]:
-        """Of the reference's input, the batches of all chips together."""
-        return (self.batch_size * self.chips, 3, *self.resolution)
+    def blank_input(self) -> Any:
+        """Zeros as the reference takes its input, the batches of all chips together; a tuple for several inputs."""
+        return torch.zeros(self.batch_size * self.chips, 3, *self.resolution)
 
     @property
     def input_mapper(self) -> Any:
@@ -77,7 +76,13 @@ class TtModel(ABC):
 
     def place(self, images: torch.Tensor) -> Any:
         """The pictures on the card, ready for a call without a pipeline."""
-        return ttnn.to_device(self.to_host_input(images), self.device, memory_config=self.l1_input_memory_config)
+        return self.place_host_input(self.to_host_input(images))
+
+    def place_host_input(self, host: Any) -> Any:
+        """What `to_host_input` gave, on the card; several inputs as a tuple."""
+        if isinstance(host, tuple):
+            return tuple(self.place_host_input(each) for each in host)
+        return ttnn.to_device(host, self.device, memory_config=self.l1_input_memory_config)
 
 
 def weights_mapper(device: Any) -> Any:

@@ -127,8 +127,9 @@ class ModelOnCard:
         values = self.model.to_torch(outputs)
         for tensor in outputs if isinstance(outputs, (tuple, list)) else (outputs,):
             ttnn.deallocate(tensor)
-        if placed.is_allocated():
-            ttnn.deallocate(placed)
+        for tensor in placed if isinstance(placed, tuple) else (placed,):
+            if tensor.is_allocated():
+                ttnn.deallocate(tensor)
         collect_young()
         return values
 

@@ -120,9 +120,14 @@ def _remedy(
     kept_in_dram = _new({name: IN_DRAM for name in convolutions[-2 if own else -1 :]}, assignment, configurations)
     if kept_in_dram:
         return kept_in_dram
-    places = [name for name in before if hasattr(configurations[name], "memory_config")]
+    places = [name for name in before if _chooses_memory(configurations[name])]
     chosen = {name: {"memory_config": ttnn.DRAM_MEMORY_CONFIG} for name in places[-1:]}
     return _new(chosen, assignment, configurations)
+
+
+def _chooses_memory(configuration: Configuration) -> bool:
+    """An output in the place of its input is where that was."""
+    return hasattr(configuration, "memory_config") and not getattr(configuration, "in_place", False)
 
 
 def _new(

@@ -18,7 +18,7 @@ from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
 from tt_cnn.builder.weights import to_one_torch
 from tt_cnn.optimizer.accuracy import ModelOnCard, collect_young
-from tt_cnn.testing.torch_layers import torch_rows
+from tt_cnn.testing.torch_layers import multiplies, torch_rows
 from tt_cnn.virtual.errors.card_error import CardError
 
 INPUT_DTYPE = "activation_dtype"
@@ -57,7 +57,7 @@ def record_calls(model: ModelOnCard, assignment: Assignment, images: torch.Tenso
 
 @contextmanager
 def _listening(layers: Mapping[str, Layer], calls: dict[str, LayerCall]) -> Iterator[None]:
-    listened = [layer for layer in layers.values() if "weight" in layer.configuration.tensors]
+    listened = [layer for layer in layers.values() if multiplies(layer.configuration)]
     for layer in listened:
         vars(layer)["run"] = _noting(layer, layer.run, calls)
     try:

@@ -120,7 +120,14 @@ class PlannedNetwork:
         return [note for note in notes if note.command.plan is not None]
 
     def input_ns(self, assignment: Assignment, executor: str = "trace+2cq") -> float:
-        """From one input's end to the next one's behind an executor, transfers and gaps included."""
+        """From one input's end to the next one's behind an executor, transfers and gaps included.
+
+        No executor takes several inputs: of a model that has them it is the kernels alone.
+        """
+        if isinstance(self._host_input, tuple):
+            predicted = self.predict(assignment)
+            assert isinstance(predicted, Prediction)
+            return predicted.device_ns
         self._must_configure(assignment)
         return run_executor(self.planned, executor).timeline.input_ns
 
@@ -170,13 +177,14 @@ class PlannedNetwork:
         wanted = self.model.l1_input_memory_config
         if wanted != self._input_config:  # a layer's settings may decide in which form the model takes its input
             self._host_input, self._input_config = self.planned.host_input(), wanted
-        placed = ttnn.to_device(self._host_input, self.device, memory_config=wanted)
+        placed = self.model.place_host_input(self._host_input)
         outputs = self.model(placed)
         for tensor in outputs if isinstance(outputs, (tuple, list)) else (outputs,):
             ttnn.deallocate(tensor)
-        if not placed.is_allocated():
-            raise ValueError("the model gave its input back, which is the pipeline's")
-        ttnn.deallocate(placed)
+        for tensor in placed if isinstance(placed, tuple) else (placed,):
+            if not tensor.is_allocated():
+                raise ValueError("the model gave its input back, which is the pipeline's")
+            ttnn.deallocate(tensor)
 
     def _read(self, commands: list[Command]) -> Prediction:
         layers: dict[str, float] = {}

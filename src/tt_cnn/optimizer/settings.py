@@ -16,16 +16,20 @@ _SHAPE = frozenset(
         *("input_height", "input_width", "in_channels", "out_channels", "channels", "batch_size"),
         *("in_features", "out_features", "kernel_size", "stride", "padding", "groups", "dilation", "activation"),
         *("padding_mode", "output_padding", "mirror_kernel", "ceil_mode", "count_include_pad", "divisor_override"),
-        *("scale_factor", "mode"),
+        *("scale_factor", "mode", "upscale_factor", "downscale_factor"),
+        *("heads", "head_dim", "scale", "epsilon", "num_parameters"),
     }
 )
 """What the model says, and no search: which op it is."""
+_OWNERSHIP = frozenset({"in_place", "deallocate_input", "deallocate_other"})
+"""Who may take a tensor's place or give it back: another model's word says nothing about it."""
 
 
 def settings_of(configuration: Configuration) -> dict[str, Any]:
-    """All fields but the tensors."""
+    """All fields but the tensors, and but configurations that have some: their layers have settings of their own."""
     names = [f.name for f in fields(configuration) if f.name not in configuration.tensors]  # type: ignore[arg-type]
-    return {name: getattr(configuration, name) for name in names}
+    found = {name: getattr(configuration, name) for name in names}
+    return {name: value for name, value in found.items() if not (isinstance(value, Configuration) and value.tensors)}
 
 
 def settings_in_force(configurations: Mapping[str, Configuration], assignment: Assignment) -> Assignment:
@@ -51,8 +55,8 @@ def changed_settings(
 
 
 def tunable(settings: LayerSettings) -> dict[str, Any]:
-    """Without what makes the layer the op that it is."""
-    return {key: value for key, value in settings.items() if key not in _SHAPE}
+    """Without what makes the layer the op that it is, and the model's own."""
+    return {key: value for key, value in settings.items() if key not in _SHAPE | _OWNERSHIP}
 
 
 def signature(configuration: Configuration) -> dict[str, Any]:

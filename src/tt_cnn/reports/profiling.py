@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any, cast
 
-import torch
 from torch import nn
 
 from tt_cnn import ttnn
@@ -51,7 +50,7 @@ class PlannedModel:
 
     def host_input(self) -> Any:
         """Zeros: nothing is computed with them."""
-        return self.model.to_host_input(torch.zeros(self.model.input_shape_in_torch))
+        return self.model.to_host_input(self.model.blank_input())
 
     @property
     def facts(self) -> ModelFacts:

@@ -16,17 +16,26 @@ def _hardmish(x: torch.Tensor) -> torch.Tensor:
 
 
 _FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "ABS": torch.abs,
+    "CELU": F.celu,
+    "ELU": F.elu,
     "EXP": torch.exp,
     "GELU": lambda x, *_: F.gelu(x),
+    "GELU_TANH": lambda x, *_: F.gelu(x, approximate="tanh"),
     "HARDMISH": _hardmish,
     "HARDSIGMOID": F.hardsigmoid,
     "HARDSWISH": F.hardswish,
+    "HARDTANH": F.hardtanh,
     "LEAKY_RELU": F.leaky_relu,
-    "MISH": F.mish,
+    "LOGSIGMOID": F.logsigmoid,
+    "MISH": lambda x, *_: F.mish(x),
     "RELU": F.relu,
     "RELU6": F.relu6,
     "SIGMOID": lambda x, *_: torch.sigmoid(x),
+    "SELU": lambda x, *_: F.selu(x),
     "SILU": F.silu,
+    "SOFTPLUS": F.softplus,
+    "SOFTSIGN": F.softsign,
     "SQRT": torch.sqrt,
     "TANH": lambda x, *_: torch.tanh(x),
 }

@@ -23,7 +23,8 @@ import torch
 from torch import nn
 
 from tt_cnn.preprocessing import find_conv_batch_norm_pairs
-from tt_cnn.testing.listening import listening
+from tt_cnn.testing.activations import apply
+from tt_cnn.testing.listening import layers_of, listening
 from tt_cnn.testing.pcc import as_torch, comp_pcc, max_error
 
 
@@ -104,7 +105,11 @@ def compare_layers(
     order = {name: index for index, name in enumerate(expected)}
     found.sort(key=lambda pair: order[pair[0]])
     report = LayerReport(threshold)
-    report.layers = [_compare(name, torch_name, expected, outputs, threshold) for torch_name, name in found]
+    derived = [name for name in outputs if name not in given]
+    fused = {} if isinstance(tt_model, Mapping) else _fused_activations(torch_model, tt_model, taken, derived)
+    report.layers = [
+        _compare(name, torch_name, expected, outputs, threshold, fused.get(name)) for torch_name, name in found
+    ]
     return report
 
 
@@ -155,10 +160,31 @@ def _tt_outputs(model: Any, given: Any, wanted: list[str]) -> dict[str, torch.Te
     return outputs
 
 
+_WITHOUT_ACTIVATION = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear)
+
+
+def _fused_activations(
+    torch_model: nn.Module, tt_model: Any, taken: Mapping[str, str], names: list[str]
+) -> dict[str, Any]:
+    """Of layers with an activation in them that are compared with a module of torch's that has none."""
+    modules = dict(torch_model.named_modules())
+    found = {}
+    for name, layer in layers_of(tt_model, names).items():
+        activation = getattr(getattr(layer, "configuration", None), "activation", None)
+        if activation is not None and isinstance(modules.get(taken[name]), _WITHOUT_ACTIVATION):
+            found[name] = activation
+    return found
+
+
 def _compare(
-    name: str, torch_name: str, expected: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor], pcc: float
+    name: str,
+    torch_name: str,
+    expected: Mapping[str, torch.Tensor],
+    outputs: Mapping[str, torch.Tensor],
+    pcc: float,
+    activation: Any = None,
 ) -> LayerComparison:
-    reference = expected[torch_name].float()
+    reference = apply(activation, expected[torch_name].float())
     actual = _in_shape(outputs[name], tuple(reference.shape))
     if actual is None:
         note = f"shape {tuple(outputs[name].shape)}, torch has {tuple(reference.shape)}"

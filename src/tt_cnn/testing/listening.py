@@ -40,6 +40,19 @@ def listening(model: Any, wanted: list[str], outputs: Outputs) -> Iterator[None]
             each()
 
 
+def layers_of(model: Any, wanted: list[str]) -> dict[str, Any]:
+    """The layers that `listening` would listen to, by name."""
+    by_path = {name: _at(model, name) for name in wanted}
+    found = {name: layer for name, layer in by_path.items() if callable(layer)}
+    return {**{layer.name: layer for layer in _named(model, set(wanted) - set(found))}, **found}
+
+
+def _at(model: Any, name: str) -> Any:
+    for part in name.split("."):
+        model = _member(model, part)
+    return model
+
+
 class _Listener:
     """Stands in for a layer: the same in all, but its output is noted at once, since it may be deallocated later."""
 

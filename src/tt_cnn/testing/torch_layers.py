@@ -53,6 +53,11 @@ def torch_linear(configuration: LinearConfiguration, values: torch.Tensor) -> to
     return apply(configuration.activation, product if bias is None else product + bias)
 
 
+def multiplies(configuration: Any) -> bool:
+    """Whether `torch_rows` knows the layer."""
+    return isinstance(configuration, (LinearConfiguration, Conv2dConfiguration, ConvTranspose2dConfiguration))
+
+
 def torch_rows(configuration: Any, rows: torch.Tensor) -> torch.Tensor | None:
     """The output (rows, channels) of a layer for an input (..., channels); None for layers that multiply nothing.
 
@@ -60,7 +65,7 @@ def torch_rows(configuration: Any, rows: torch.Tensor) -> torch.Tensor | None:
     """
     if isinstance(configuration, LinearConfiguration):
         return torch_linear(configuration, rows.reshape(-1, rows.shape[-1])[:, : configuration.in_features])
-    if not isinstance(configuration, (Conv2dConfiguration, ConvTranspose2dConfiguration)):
+    if not multiplies(configuration):
         return None
     size = (configuration.batch_size, configuration.input_height, configuration.input_width)
     image = rows.reshape(*size, rows.shape[-1])[..., : configuration.in_channels].permute(0, 3, 1, 2)

@@ -235,6 +235,7 @@ def fastdepth() -> nn.Module:
     outputs=("inverse_depth",),
     parameters=21.0,
     residuals=("pretrained.blocks.*.bn3", "refinenet*.conv2"),
+    norm_shift=1.0,
 )
 def midas_small() -> nn.Module:
     return MidasSmall()

@@ -154,7 +154,7 @@ class YOLOv8(nn.Module):
     input_shape=(3, 640, 640),
     outputs=("boxes", "scores"),
     parameters=3.157,
-    gmacs=4.37,
+    gmacs=4.35,
     unit_range=True,
     residuals=("c2f_[2468].m.*.cv2.bn",),
     norm_shift=1.5,

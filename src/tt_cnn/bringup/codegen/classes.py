@@ -5,8 +5,8 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Sequence
-from itertools import count, islice
 from dataclasses import dataclass
+from itertools import count, islice
 
 from tt_cnn.bringup.codegen.blocks import Block, Flow
 from tt_cnn.bringup.codegen.expressions import Expressions
@@ -135,6 +135,7 @@ class BlockWriter:
         self.attributes: set[str] = set()
         self.reserved = frozenset() if named else _OF_MODELS
         self.names: dict[Value, str] = {}
+        self.inputs: dict[Value, str] = {}
         self.constants: dict[str, str] = {}
 
     def write(self) -> tuple[list[str], list[str], list[str]]:
@@ -151,10 +152,14 @@ class BlockWriter:
         self._finish(results)
         return self.init, self.call, parameters
 
+    def name_of(self, value: Value) -> str:
+        """Of an input; one that nothing reads has none."""
+        return self.inputs.get(value, "_")
+
     def _name_inputs(self, values: list[Value]) -> list[str]:
         names = ["x", "y", "z"] if len(values) <= 3 else [f"x{i}" for i in range(1, len(values) + 1)]
         for value, name in zip(values, names, strict=False):
-            self.names[value] = name
+            self.names[value] = self.inputs[value] = name
         return [self.names[value] for value in values]
 
     def _finish(self, results: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from typing import Any
 
 import torch
@@ -81,12 +82,12 @@ class Expressions:
             elif isinstance(here, (nn.ModuleDict, nn.ParameterDict)):
                 text += f'["{part}"]'
                 here = here[part]
-            elif part.isidentifier():
+            elif part.isidentifier() and not keyword.iskeyword(part):
                 text += f".{part}"
                 here = getattr(here, part)
             else:
-                text += f'.get_submodule("{part}")'
-                here = here.get_submodule(part)
+                here = getattr(here, part)
+                text += f'.get_submodule("{part}")' if isinstance(here, nn.Module) else f'.get_parameter("{part}")'
         return text
 
     def constant(self, constant: OnCard) -> str:
@@ -119,7 +120,7 @@ class Expressions:
                 return self.tensor(value)
             if isinstance(value, (list, tuple)):
                 return "[" + ", ".join(one(each) for each in value) + "]"
-            return repr(value)
+            return f'torch.device("{value}")' if isinstance(value, torch.device) else repr(value)
 
         arguments = dict(node.arguments)
         if node.op == "getitem":

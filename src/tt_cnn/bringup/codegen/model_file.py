@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import cast
 
 from tt_cnn.bringup.codegen.blocks import Flow, build_tree
 from tt_cnn.bringup.codegen.classes import BlockWriter, ClassWriter, camel
 from tt_cnn.bringup.forms import IMAGE, order_of
 from tt_cnn.bringup.lowering.program import Program, Value
-from tt_cnn.bringup.torch_graph import TorchNode
+from tt_cnn.bringup.torch_graph import Shape, TorchNode
 
 _TORCH_LAYERS = (
     "batch_norm_of",
@@ -42,7 +43,8 @@ def model_file(program: Program, title: str) -> ModelFile:
     root = build_tree(program)
     writer = ClassWriter(program, Flow(program))
     writer.write_inside(root)
-    init, call, parameters = BlockWriter(writer, root, "reference", named=False).write()
+    block = BlockWriter(writer, root, "reference", named=False)
+    init, call, parameters = block.write()
     name = model_class(program)
     for each in writer.classes:
         if each.name == name:  # a module inside has the model's own class
@@ -50,10 +52,13 @@ def model_file(program: Program, title: str) -> ModelFile:
     body = "\n\n\n".join(each.code() for each in writer.classes)
     pictures = takes_pictures(program)
     base = "BroughtUpPictureModel" if pictures else "BroughtUpTensorModel"
-    (shape, *_) = [node.shape for node in program.graph.inputs]
+    shape = cast(Shape, program.graph.inputs[0].shape)
+    if len(program.inputs) > 1:
+        call = [f"{', '.join(block.name_of(value) for value in program.inputs)} = inputs", *call]
+        parameters = ["inputs"]
     resolution = tuple(shape[-2:]) if len(shape) == 4 else tuple(([*shape, 1])[1:3])
     outputs = ", ".join(f'"{each}"' for each in program.graph.output_names)
-    forms = [_torch_shape(value, tuple(node.shape)) for value, node in _outputs(program)]
+    forms = [_torch_shape(value, cast(Shape, node.shape)) for value, node in _outputs(program)]
     one = len(program.outputs) == 1
     head = [
         f"class {name}({base}):",
@@ -64,6 +69,8 @@ def model_file(program: Program, title: str) -> ModelFile:
     ]
     if not pictures:
         head.append(f"    input_shape = TorchShape({tuple(shape)})")
+        more = [f"TorchShape({tuple(node.shape)})" for node in program.graph.inputs[1:]]
+        head += _tuple("    more_inputs = ", more) if more else []
     head += [
         "",
         "    def __init__(",

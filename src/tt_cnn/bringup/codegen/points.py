@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from tt_cnn.bringup.comparison import Point
+from collections.abc import Mapping
+from dataclasses import replace
+from math import ceil
+
+from tt_cnn.bringup.comparison import LAYER_LOSS, Point
 from tt_cnn.bringup.forms import IMAGE, order_of
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
 from tt_cnn.models.brought_up import TorchShape
 
 WIDTH = 120
+ROOM = 1.5
+"""What a layer may lose in the folder's tests, beside what it lost when they were written."""
 
 
 def points_of(program: Program) -> dict[str, Point]:
@@ -36,10 +42,16 @@ def _torch_shape(statement: Statement) -> TorchShape | None:
         return None
     usual = IMAGE if len(shape) == 4 else tuple(range(len(shape)))
     order = () if form.lies_in(usual) else order_of(form)
-    return None if order is None else TorchShape(tuple(shape), order)  # type: ignore[arg-type]
+    return None if order is None else TorchShape(tuple(shape), order)
 
 
-def points_code(points: dict[str, Point]) -> str:
+def with_losses(points: Mapping[str, Point], lost: Mapping[str, float]) -> dict[str, Point]:
+    """Layers that lose more than usual, by a precision that the model's outputs bear, may lose that."""
+    allowed = {name: ceil(100 * ROOM * loss) / 100 for name, loss in lost.items() if ROOM * loss > LAYER_LOSS}
+    return {name: replace(point, loss=allowed[name]) if name in allowed else point for name, point in points.items()}
+
+
+def points_code(points: Mapping[str, Point]) -> str:
     lines = [
         '"""Which layer gives which value of the exported torch graph, and which layers it is given."""',
         "",
@@ -51,7 +63,9 @@ def points_code(points: dict[str, Point]) -> str:
     for name, point in points.items():
         order = f", order={point.shape.order}" if point.shape.order else ""
         reads = ", ".join(f'"{each}"' for each in point.reads) + ("," if len(point.reads) == 1 else "")
-        code = f'"{name}": Point("{point.node}", TorchShape({point.shape.shape}{order}), reads=({reads})),'
+        loss = [f"loss={point.loss}"] if point.loss != LAYER_LOSS else []
+        said = ", ".join((f'"{point.node}"', f"TorchShape({point.shape.shape}{order})", f"reads=({reads})", *loss))
+        code = f'"{name}": Point({said}),'
         if len(code) + 4 <= WIDTH:
             lines.append(f"    {code}")
             continue
@@ -60,6 +74,7 @@ def points_code(points: dict[str, Point]) -> str:
             f'        "{point.node}",',
             f"        TorchShape({point.shape.shape}{order}),",
             *_reads(point.reads),
+            *(f"        {each}," for each in loss),
             "    ),",
         ]
     return "\n".join([*lines, "}", ""])

@@ -263,7 +263,7 @@ def vector_norm(low: Lowering, node: TorchNode) -> Value:
 def adaptive_avg_pool1d(low: Lowering, node: TorchNode) -> Value:
     if node.shape[-1] != 1:
         raise Unsupported("an adaptive pool of sequences to more than one value")
-    return _reduced(low, node, [len(node.shape) - 1], node.shape, "mean")  # type: ignore[arg-type]
+    return _reduced(low, node, [len(node.shape) - 1], node.shape, "mean")
 
 
 def _reduced(

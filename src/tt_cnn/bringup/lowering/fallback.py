@@ -38,7 +38,7 @@ def fallback(low: Lowering, node: TorchNode) -> Value:
     return low.emit(node, "on_host", values, made, (HostFunction((node, tuple(inputs))),))
 
 
-class HostFunction(tuple):  # type: ignore[type-arg]
+class HostFunction(tuple):
     """The torch op of a node, and the nodes whose values it is given."""
 
 

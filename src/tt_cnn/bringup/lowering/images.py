@@ -20,7 +20,7 @@ def conv2d(low: Lowering, node: TorchNode) -> Value:
     *_, height, width = source.shape
     if height == width == 1 and _is_pointwise(node):
         return _as_linear(low, node, x)
-    settings = {"input_size": (height, width)}
+    settings: dict[str, Any] = {"input_size": (height, width)}
     extra = node.fused.get("extra_padding")
     if extra is not None:
         settings["padding"] = _padded(node, extra)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 from tt_cnn.bringup.forms import IMAGE, Form, order_of
 from tt_cnn.bringup.lowering.memory import choose_layouts, drop_unread, free_inputs
@@ -141,7 +141,7 @@ class Lowering:
     # -- forms
 
     def in_order(self, node: TorchNode, value: Value, order: Sequence[int], rows: Shape | None = None) -> Value:
-        """The value with torch's dimensions in this order in memory; rearranged where it is not, to the shape `rows`."""
+        """The value with torch's dimensions in this order in memory; else rearranged, to the shape `rows`."""
         if value.form.lies_in(order):
             return value
         shape, places = value.form.movement(order)
@@ -230,12 +230,11 @@ class Lowering:
 
     def _inputs(self) -> None:
         for node in self.graph.inputs:
-            shape = tuple(node.shape)
-            assert all(isinstance(size, int) for size in shape)
+            shape = cast(Shape, node.shape)
             order = IMAGE if len(shape) == 4 else tuple(range(len(shape)))
-            form = Form.in_order(shape, order)  # type: ignore[arg-type]
+            form = Form.in_order(shape, order)
             last = shape[order[-1]]
-            rows = (1, 1, prod(shape) // last, last)  # type: ignore[arg-type, operator]
+            rows = (1, 1, prod(shape) // last, last)
             value = Value(form, rows, tiles=False, node=node)
             self.program.inputs.append(value)
             self.values[node] = self._picture(node, value)
@@ -277,7 +276,7 @@ class Lowering:
     def _constant(self, node: TorchNode) -> Any:
         """Ops on parameters alone: computed when the model is made."""
         if isinstance(node.shape, tuple) and node.shape and isinstance(node.shape[0], tuple):
-            return [ConstantTensor(node, shape) for shape in node.shape]  # type: ignore[arg-type]
+            return [ConstantTensor(node, shape) for shape in node.shape]
         return ConstantTensor(node, node.shape)  # type: ignore[arg-type]
 
 
@@ -305,6 +304,8 @@ def plain(node: TorchNode) -> str:
 def scope_of(node: TorchNode) -> tuple[ModuleCall, ...]:
     """The calls of the user's own modules and of containers: torch's layers are calls of their own no more."""
     stack = list(node.stack)
+    if node.op == "registered_module" and len(stack) > 1:
+        stack.pop()  # the user's layer stands for the whole module
     while len(stack) > 1 and stack[-1].qualified.startswith("torch.nn.") and stack[-1].kind not in CONTAINERS:
         stack.pop()
     return tuple(stack)

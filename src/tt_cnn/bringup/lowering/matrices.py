@@ -60,7 +60,8 @@ def softmax(low: Lowering, node: TorchNode) -> Value:
 
 @lowers("matmul", "bmm", "mm")
 def matmul(low: Lowering, node: TorchNode) -> Value:
-    one, other = node.arguments["self"], node.arguments.get("other", node.arguments.get("mat2"))
+    one: Any = node.arguments["self"]
+    other: Any = node.arguments.get("other", node.arguments.get("mat2"))
     ranks = [len(each.shape) for each in (one, other)]
     if ranks[0] != ranks[1] or ranks[0] not in (2, 3, 4) or one.shape[:-2] != other.shape[:-2]:
         raise Unsupported(f"a product of {one.shape} and {other.shape}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -168,7 +169,7 @@ def _part_name(node: TorchNode) -> str:
 
 
 def _in_one_piece(runs: tuple[int, ...]) -> bool:
-    return all(second == first + 1 for first, second in zip(runs, runs[1:], strict=False))
+    return all(second == first + 1 for first, second in pairwise(runs))
 
 
 def _resized(form: Form, dim: int, length: int) -> Form:
@@ -394,5 +395,5 @@ def channel_shuffle(low: Lowering, node: TorchNode) -> Value:
     groups = node.arguments["groups"]
     value = low.value(node.arguments["self"])
     batch, channels, height, width = node.shape
-    form = value.form.reshaped((batch, groups, channels // groups, height, width)).permuted((0, 2, 1, 3, 4))  # type: ignore[operator, arg-type]
+    form = value.form.reshaped((batch, groups, channels // groups, height, width)).permuted((0, 2, 1, 3, 4))  # type: ignore[arg-type]
     return _with_form(value, form.reshaped(node.shape))  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a part lies in the tensor that it was cut from: of each of `rows` rows of `width` values, those from `start`
+    """Where a part lies in the tensor it was cut from: of each of `rows` rows of `width` values, those from `start`
     on."""
 
     source: Value

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 if TYPE_CHECKING:
     from tt_cnn.models.registry import ModelEntry
@@ -28,7 +29,8 @@ class ProgramOptions:
     """How a model is run. Scripts and functions decide for themselves."""
 
     resolution: tuple[int, int] | None = None
-    batch_size: int = 1
+    batch_size: int | None = None
+    """The first of the entry's when None."""
     precision: str = "tuned"
     passes: int = 2
     """The first prepares weights; the second is as all that follow."""
@@ -83,11 +85,9 @@ def _of_module(name: str, options: ProgramOptions) -> Program:
     if not attribute or not hasattr(module, attribute):
         raise ProgramNotFound(f"{name}: the module {module_name} has no {attribute or 'entry without a name'}")
     entry = getattr(module, attribute)
-    from tt_cnn.models.registry import ModelEntry, list_models, register
+    from tt_cnn.models.registry import ModelEntry
 
     if isinstance(entry, ModelEntry):
-        if entry.name not in list_models():
-            register(entry)
         return _model(entry, options)
     if not callable(entry):
         raise ProgramNotFound(
@@ -125,24 +125,29 @@ def _registered(name: str) -> ModelEntry:
 
 
 def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
-    """Without a trace and on one queue: traces cannot be captured on a mocked card, and hide the steps in them."""
-    from tt_cnn.models.registry import create_reference, create_tt
+    """Without a trace and on one queue: traces cannot be captured on a mocked card, and hide the steps in them.
+
+    An entry of somebody's own may have the name of a model of the package; it is taken while the program runs.
+    """
+    from tt_cnn.models.registry import create_reference, create_tt, registered
     from tt_cnn.models.running import opened_card
 
     def run() -> Outputs:
-        with opened_card(entry, executor="plain") as device:
+        with registered(entry), opened_card(entry, executor="plain") as device:
             reference = create_reference(entry.name) if options.values else entry.reference().eval()
-            size = options.resolution or entry.resolution
+            size, batch = options.resolution or entry.resolution, options.batch_size or entry.batch_sizes[0]
             model = create_tt(
                 entry.name,
                 device,
                 reference,
                 resolution=size,
-                batch_size=options.batch_size,
+                batch_size=batch,
                 precision=options.precision,  # type: ignore[arg-type]
                 config=options.config,
             )
-            images = _images(entry, options, size)
+            images = entry.example_input(batch_size=batch, resolution=size)
+            if not options.values:
+                images = tree_map(torch.zeros_like, images)
             found: tuple[torch.Tensor, ...] = ()
             for _ in range(options.passes):
                 outputs = model(model.place(images))
@@ -152,9 +157,3 @@ def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
             return dict(zip(entry.gates, found, strict=False)) or {}
 
     return run
-
-
-def _images(entry: ModelEntry, options: ProgramOptions, size: tuple[int, int]) -> torch.Tensor:
-    if options.values:
-        return entry.example_input(batch_size=options.batch_size, resolution=size)
-    return torch.zeros(options.batch_size, 3, *size)

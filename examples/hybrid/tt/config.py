@@ -1,0 +1,143 @@
+"""How every layer of Hybrid runs on n150."""
+
+from tt_cnn import ttnn
+from tt_cnn.builder import (
+    AutoShardedStrategyConfiguration,
+    BlockShardedStrategyConfiguration,
+    HeightShardedStrategyConfiguration,
+)
+
+LAYERS = {
+    "picture": {
+        "input_size": (64, 64),
+    },
+    "stem.0": {
+        "input_size": (64, 64),
+        "deallocate_activation": True,
+        "weights_dtype": ttnn.bfloat8_b,
+        "math_fidelity": ttnn.MathFidelity.HiFi2,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "sharding_strategy": AutoShardedStrategyConfiguration(),
+        "enable_act_double_buffer": True,
+        "enable_weights_double_buffer": True,
+        "reallocate_halo_output": False,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "stem.3": {
+        "input_size": (32, 32),
+        "deallocate_activation": False,
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "sharding_strategy": HeightShardedStrategyConfiguration(reshard_if_not_optimal=True),
+        "enable_act_double_buffer": True,
+        "enable_weights_double_buffer": True,
+        "reallocate_halo_output": False,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "stem.6": {
+        "input_size": (16, 16),
+        "deallocate_activation": False,
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": True,
+        "packer_l1_acc": True,
+        "sharding_strategy": BlockShardedStrategyConfiguration(reshard_if_not_optimal=True),
+        "reallocate_halo_output": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "pos": {
+        "input_size": (16, 16),
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "sharding_strategy": BlockShardedStrategyConfiguration(
+            override_core_grid=ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(0, 7))]),
+            override_output_sharding_config=True,
+        ),
+        "enable_act_double_buffer": True,
+        "enable_weights_double_buffer": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.0.attn.attention": {
+        "deallocate_input": True,
+    },
+    "blocks.1.attn.attention": {
+        "deallocate_input": True,
+    },
+    "norm": {
+        "deallocate_input": True,
+    },
+    "mean": {
+        "deallocate_input": True,
+    },
+    "blocks.0.attn.qkv": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.0.attn.proj": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.HiFi2,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.0.mlp.fc1": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": True,
+        "packer_l1_acc": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.0.mlp.fc2": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": True,
+        "packer_l1_acc": True,
+        "core_grid": ttnn.CoreGrid(y=8, x=8),
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.1.attn.qkv": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.1.attn.proj": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.HiFi2,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.1.mlp.fc1": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": True,
+        "packer_l1_acc": True,
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "blocks.1.mlp.fc2": {
+        "weights_dtype": ttnn.bfloat4_b,
+        "math_fidelity": ttnn.MathFidelity.LoFi,
+        "fp32_dest_acc_en": True,
+        "packer_l1_acc": True,
+        "core_grid": ttnn.CoreGrid(y=8, x=8),
+        "output_dtype": ttnn.bfloat8_b,
+    },
+    "head": {
+        "weights_dtype": ttnn.bfloat8_b,
+        "math_fidelity": ttnn.MathFidelity.HiFi2,
+        "fp32_dest_acc_en": False,
+        "packer_l1_acc": True,
+        "core_grid": ttnn.CoreGrid(y=8, x=8),
+        "output_dtype": ttnn.bfloat8_b,
+    },
+}
