@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from tt_cnn.bringup.folder import Edited, GeneratedFolder
 from tt_cnn.bringup.source import input_shape, model_source
 from tt_cnn.bringup.torch_graph import ExportFailed, export_graph
 from tt_cnn.cli.application import app
+from tt_cnn.models.layer_factory import LayerFactory
 
 SOURCE = Path(small_nets.__file__)
 
@@ -170,6 +173,12 @@ def test_mistakes_are_sentences(
     code, output = command(*arguments)
     assert code == 1 and said in output
     assert not list(tmp_path.iterdir())
+
+
+def test_views_go_to_json(card: Any) -> None:
+    """The optimiser compares configurations by their JSON forms."""
+    view = LayerFactory(torch.nn.Identity(), card, 1, {}).view("seen", (1, 1, 4, 8))
+    assert json.loads(json.dumps(view.configuration.to_dict()))["order"] == [0, 1, 2, 3]
 
 
 def test_input_shapes() -> None:

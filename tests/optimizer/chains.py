@@ -94,6 +94,12 @@ class ChainModel:
                 channels = link.out_channels + channels * (link.join == "concat")
         self.layers = {layer.name: layer for layer in made.layers}
 
+    def blank_input(self) -> torch.Tensor:
+        return torch.zeros(self.batch_size * self.chips, 3, *self.resolution)
+
+    def place_host_input(self, host: Any) -> Any:
+        return ttnn.to_device(host, self.device, memory_config=self.l1_input_memory_config)
+
     def to_host_input(self, images: torch.Tensor) -> Any:
         shape = (1, 1, self.chain.size**2, self.chain.channels)
         return ttnn.from_torch(torch.zeros(shape), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT)

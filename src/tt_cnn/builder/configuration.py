@@ -102,4 +102,4 @@ def as_tuple(value: Any) -> Any:
     """One number for both directions; anything else is left for the rules to judge."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (value, value)
-    return tuple(value) if isinstance(value, (list, tuple)) else value
+    return tuple(value) if isinstance(value, (list, tuple, range)) else value

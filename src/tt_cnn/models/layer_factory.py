@@ -239,7 +239,7 @@ class LayerFactory:
 
     def view(self, name: str, output_shape: Any) -> TtRearrange:
         """The same values in another shape."""
-        return self.rearrange(name, output_shape, range(len(output_shape)), output_shape)
+        return self.rearrange(name, output_shape, tuple(range(len(output_shape))), output_shape)
 
     def slice(self, name: str, dim: int, start: int, end: int, step: int = 1, shape: Any = None) -> TtSlice:
         configuration = SliceConfiguration(dim, start, end, step, shape, **self._settings(name))

@@ -11,7 +11,7 @@ import torch
 
 from tests.virtual.networks import test_unet
 from tests.virtual.networks.noting import NotedTTNN, PlanOnlyCard
-from tt_cnn.builder import concat, conv2d, conv_transpose2d, max_pool2d, placement
+from tt_cnn.builder import concat, conv2d, conv_transpose2d, flow, max_pool2d, placement
 from tt_cnn.models import create_reference, create_tt, model_entry, picture
 from tt_cnn.models.measurement import Measurement, measure
 from tt_cnn.models.vanilla_unet.tt import model as tt_model
@@ -50,7 +50,7 @@ def test_it_takes_the_recorded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = model_entry("vanilla_unet")
     card = PlanOnlyCard(l1_small_size=entry.l1_small_size)
     noted = NotedTTNN(card)
-    for module in (concat, conv2d, conv_transpose2d, max_pool2d, picture, placement, tt_model):
+    for module in (concat, flow, conv2d, conv_transpose2d, max_pool2d, picture, placement, tt_model):
         monkeypatch.setattr(module, "ttnn", noted)
     model = create_tt("vanilla_unet", card, entry.reference().eval())
     given = model.place(torch.zeros(1, 3, 480, 640))
