@@ -47,8 +47,8 @@ def draw_attention_together(graph: TorchGraph) -> None:
         if weights.arguments["dim"] not in (-1, len(weights.shape) - 1) or len(value.shape) not in (3, 4):
             continue
         scores = _Scores(node)
-        if not scores.read(weights.arguments["self"]) or scores.query.shape[:-2] != value.shape[:-2]:
-            continue
+        if not scores.read(weights.arguments["self"]) or scores.key.shape != value.shape:
+            continue  # the card's attention has values of the keys' size
         place = graph.nodes.index(node)
         graph.nodes[place:place] = [*scores.made, *scores.sum_of_biases()]
         node.op, node.target = "scaled_dot_product_attention", "aten.scaled_dot_product_attention.default"
