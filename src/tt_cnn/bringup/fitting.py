@@ -12,6 +12,7 @@ from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
+from tt_cnn.builder.concat_configuration import ConcatConfiguration
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
@@ -23,6 +24,7 @@ from tt_cnn.builder.sharding import (
 )
 from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
+from tt_cnn.optimizer.repair import FOR_ROOM
 
 DRAM = ttnn.DRAM_MEMORY_CONFIG
 MOST_TRIES = 400
@@ -45,18 +47,35 @@ class Fitted:
 
 
 def fit_fastest(predictor: Predictor, program: Program, start: Assignment) -> Fitted:
-    """The faster of two beginnings: convolutions that stay in DRAM where their input is there, and such that do not.
-
-    From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is
-    told to take its whole input into L1.
-    """
-    whole: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
-    into_l1 = {
-        name: whole
+    """The fastest of several beginnings, which differ in what all convolutions have."""
+    convolutions = [
+        name
         for name, configuration in predictor.configurations.items()
         if isinstance(configuration, ConvolutionConfiguration)
-    }
-    return min((fit(predictor, program, each) for each in (start.with_all(into_l1), start)), key=_time)
+    ]
+    starts = (start.with_all(dict.fromkeys(convolutions, settings)) for settings in _BEGINNINGS)
+    return min((fit(predictor, program, each) for each in starts), key=_time)
+
+
+_WHOLE: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
+"""From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is told
+to take its whole input into L1."""
+_AHEAD: LayerSettings = {**_WHOLE, "enable_act_double_buffer": True, "reallocate_halo_output": False}
+_BEGINNINGS: tuple[LayerSettings, ...] = (
+    {},
+    _WHOLE,
+    _AHEAD,
+    *(
+        {**_AHEAD, "sharding_strategy": strategy}
+        for strategy in (
+            HeightShardedStrategyConfiguration(),
+            HeightShardedStrategyConfiguration(reshard_if_not_optimal=True),
+            BlockShardedStrategyConfiguration(reshard_if_not_optimal=True),
+        )
+    ),
+)
+"""For all convolutions: TT-NN's choice, with slices where inputs lie in DRAM; whole inputs in L1; blocks read ahead;
+and shards of one kind, as the input comes or dealt out where that suits the layer better."""
 
 
 def _time(fitted: Fitted) -> float:
@@ -87,7 +106,24 @@ def fit(predictor: Predictor, program: Program, start: Assignment | None = None)
             continue  # did not help by itself: the next remedy is tried in its place
         misfits.append(Misfit(layer, prediction.reason, changes))
         assignment, prediction = tried, found
-    return Fitted(assignment, prediction, tuple(misfits))
+    fitted = Fitted(assignment, prediction, tuple(misfits))
+    return _relaxed(predictor, fitted, start or Assignment())
+
+
+def _relaxed(predictor: Predictor, fitted: Fitted, start: Assignment) -> Fitted:
+    """Without the changes that later ones have made needless: what is as it was at the start, and is faster so."""
+    if isinstance(fitted.prediction, Refusal):
+        return fitted
+    kept = list(fitted.misfits)
+    for misfit in fitted.misfits:
+        fewer = [each for each in kept if each is not misfit]
+        tried = start
+        for each in fewer:
+            tried = tried.with_all(each.changes)
+        found = predictor.predict(tried)
+        if not isinstance(found, Refusal) and found.device_ns <= fitted.prediction.device_ns:
+            kept, fitted = fewer, Fitted(tried, found, tuple(fewer))
+    return fitted
 
 
 def _alone(changes: Mapping[str, LayerSettings]) -> bool:
@@ -138,29 +174,54 @@ def _remedies(
     """What makes room for a layer, or lets it run otherwise; the cheap ones first."""
     configuration = configurations[layer]
     if "L1_SMALL" in reason:
-        for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
-            if _has(configuration, name):
-                yield {layer: {name: True}}
+        yield from _tables_out(layer, configuration)
+    if not any(words in reason for words in FOR_ROOM):  # room is no remedy
+        yield from _sharded_otherwise(layer, configuration)
+        yield from _from_dram(layer, configuration)
+        return
     known = lives.knows(layer)
     for waiting in lives.waiting(known) if known else ():
         yield from _out(waiting, configurations)
+    yield from _sharded_otherwise(layer, configuration)
     if isinstance(configuration, ConvolutionConfiguration):
-        for strategy in _strategies(configuration):
-            yield {layer: {"sharding_strategy": strategy}}
-        for strategy in _strategies(configuration):  # partial sums of half the size: those of 1x1 take the most room
-            yield {layer: {"sharding_strategy": strategy, "fp32_dest_acc_en": False}}
-    for before in lives.inputs(known) if known else ():
+        if configuration.output_dtype != ttnn.bfloat8_b:
+            half = {"output_dtype": ttnn.bfloat8_b}
+            yield {layer: half}
+            yield from _sharded_otherwise(layer, configuration, half)
+        # partial sums of half the size: those of 1x1 take the most room
+        yield from _sharded_otherwise(layer, configuration, {"fp32_dest_acc_en": False})
+    inputs = lives.inputs(known) if known else []
+    yield from _halved(layer, inputs, configurations)
+    for before in inputs:
         yield from _out(before, configurations)
     yield from _out(layer, configurations)
     if isinstance(configuration, ConvolutionConfiguration):
         yield {layer: {"enable_weights_double_buffer": False, "output_dtype": ttnn.bfloat8_b}}
         yield {layer: {"weights_dtype": ttnn.bfloat8_b}}
-        if configuration.input_memory_config is None:  # from DRAM it runs in slices, however large it is
-            sliced = {"sharding_strategy": AutoShardedStrategyConfiguration(), "slice_strategy": None}
-            yield {layer: {**sliced, "input_memory_config": DRAM}}
+    yield from _from_dram(layer, configuration)
+    yield from _tables_out(layer, configuration)
+
+
+def _tables_out(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
     for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
         if _has(configuration, name):
             yield {layer: {name: True}}
+
+
+def _sharded_otherwise(
+    layer: str, configuration: Configuration, besides: LayerSettings | None = None
+) -> Iterator[dict[str, LayerSettings]]:
+    """Smaller blocks and other shards, each by itself."""
+    if isinstance(configuration, ConvolutionConfiguration):
+        for strategy in _strategies(configuration):
+            yield {layer: {"sharding_strategy": strategy, **(besides or {})}}
+
+
+def _from_dram(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
+    """A convolution's input in DRAM: from there it runs in slices, however large it is."""
+    if isinstance(configuration, ConvolutionConfiguration) and configuration.input_memory_config is None:
+        sliced = {"sharding_strategy": AutoShardedStrategyConfiguration(), "slice_strategy": None}
+        yield {layer: {**sliced, "input_memory_config": DRAM}}
 
 
 def _strategies(configuration: ConvolutionConfiguration) -> Iterator[Any]:
@@ -170,6 +231,23 @@ def _strategies(configuration: ConvolutionConfiguration) -> Iterator[Any]:
             if block < small:
                 yield kind(reshard_if_not_optimal=True, act_block_h_override=block)
     yield WidthShardedStrategyConfiguration(reshard_if_not_optimal=True)
+
+
+def _halved(
+    layer: str, inputs: list[str], configurations: Mapping[str, Configuration]
+) -> Iterator[dict[str, LayerSettings]]:
+    """What the layer reads, and what it joins, in half the bytes."""
+    own: dict[str, LayerSettings] = {}
+    if isinstance(configurations[layer], ConcatConfiguration):
+        own = {layer: {"output_dtype": ttnn.bfloat8_b, "output_layout": ttnn.TILE_LAYOUT}}
+        yield own
+    read: dict[str, LayerSettings] = {
+        name: {"output_dtype": ttnn.bfloat8_b}
+        for name in inputs
+        if isinstance(configurations.get(name), ConvolutionConfiguration)
+    }
+    if read:
+        yield {**read, **own}
 
 
 def _out(layer: str, configurations: Mapping[str, Configuration]) -> Iterator[dict[str, LayerSettings]]:

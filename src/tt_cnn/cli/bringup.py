@@ -49,6 +49,25 @@ Folder = Annotated[
 BudgetOption = Annotated[
     str, typer.Option("--budget", metavar="TIME", help="How long the optimiser searches: 20s, 2m; 0 leaves it out.")
 ]
+MinPcc = Annotated[
+    float,
+    typer.Option(
+        "--min-pcc",
+        min=0.5,
+        max=1.0,
+        help="What each output must reach beside PyTorch in float32, or be at most 0.005 under PyTorch's own bfloat16.",
+    ),
+]
+Mean = Annotated[
+    str,
+    typer.Option(
+        metavar="R,G,B",
+        help="Of images of three channels: the model takes (image - mean) / std, the image's values between 0 and 1.",
+    ),
+]
+Std = Annotated[
+    str, typer.Option(metavar="R,G,B", help="`--mean 0 --std 1` for a model that takes images as they are.")
+]
 Update = Annotated[
     bool, typer.Option("--update", help="Write tt/config.py anew and leave all other files as they are.")
 ]
@@ -63,6 +82,9 @@ def bringup(
     card: Card = None,
     folder: Folder = None,
     budget: BudgetOption = "20s",
+    min_pcc: MinPcc = 0.99,
+    mean: Mean = "0.485,0.456,0.406",
+    std: Std = "0.229,0.224,0.225",
     update: Update = False,
     overwrite: Overwrite = False,
     no_tests: NoTests = False,
@@ -79,17 +101,28 @@ def bringup(
     Nothing that you edited is written over. Times are predicted. docs/bringup.md is the guide.
     """
     from tt_cnn.bringup.bring_up import CONFIG, BringUp
+    from tt_cnn.bringup.codegen.config_file import layers_named
     from tt_cnn.bringup.folder import GeneratedFolder
-    from tt_cnn.bringup.source import input_shape, model_source
+    from tt_cnn.bringup.inputs import Normalisation, input_shape, three_numbers
+    from tt_cnn.bringup.source import model_source
     from tt_cnn.cli.optimize import seconds_of
     from tt_cnn.virtual.devices.opening import option
 
     shapes = [input_shape(each) for each in inputs]
     seconds = seconds_of(budget)
-    work = BringUp(model_source(model), shapes[0], option("card", card), more_inputs=tuple(shapes[1:]))
+    work = BringUp(
+        model_source(model),
+        shapes[0],
+        option("card", card),
+        more_inputs=tuple(shapes[1:]),
+        normalisation=Normalisation(three_numbers(mean, "--mean"), three_numbers(std, "--std")),
+        min_pcc=min_pcc,
+    )
     target = GeneratedFolder(folder or Path("out/bringup") / work.name)
     target.check_untouched([CONFIG] if update else None, overwrite)
     work.name = target.path.name
+    if update and (target.path / CONFIG).is_file():
+        work.written = layers_named((target.path / CONFIG).read_text(encoding="utf-8"))
     _run(work, weights, seconds)
     profile = _profiled(work)
     figures = _figures(work, profile)

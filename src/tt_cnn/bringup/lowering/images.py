@@ -208,13 +208,13 @@ def global_average(low: Lowering, node: TorchNode, source: TorchNode) -> Value:
     """(N, C, H, W) to a row of channels for each image, whatever torch's shape of the result is."""
     batch, channels, height, width = source.shape
     form = Form.in_order(node.shape)  # type: ignore[arg-type]
-    made = Value(form, (batch, 1, 1, channels), tiles=True, node=node)  # type: ignore[arg-type]
+    made = Value(form, (1, 1, batch, channels), tiles=True, node=node)  # type: ignore[arg-type]
     return low.emit(
         node,
         "global_avg_pool2d",
         [low.image(node, low.value(source))],
         made,
-        settings={"input_size": (height, width), "channels": channels},
+        settings={"input_size": (height, width), "channels": channels, "as_mean": True, "as_rows": True},
     )
 
 
