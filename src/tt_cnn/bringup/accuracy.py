@@ -64,7 +64,7 @@ def arithmetic_settings(
     rung: Arithmetic, configurations: Mapping[str, Configuration], of_images: Collection[str]
 ) -> Assignment:
     """The settings of a rung for all layers that multiply; `of_images` are those that read the model's images."""
-    found = {}
+    found: dict[str, LayerSettings] = {}
     for name, configuration in configurations.items():
         if isinstance(configuration, ConvolutionConfiguration):
             found[name] = {**rung.settings, **rung.of_convolutions, **(rung.of_images if name in of_images else {})}

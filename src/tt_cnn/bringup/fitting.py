@@ -15,6 +15,7 @@ from tt_cnn.bringup.lowering.program import Program, Statement, Value
 from tt_cnn.builder.concat_configuration import ConcatConfiguration
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
 from tt_cnn.builder.sharding import (
     AutoShardedStrategyConfiguration,
@@ -47,14 +48,22 @@ class Fitted:
 
 
 def fit_fastest(predictor: Predictor, program: Program, start: Assignment) -> Fitted:
-    """The fastest of several beginnings, which differ in what all convolutions have."""
-    convolutions = [
-        name
-        for name, configuration in predictor.configurations.items()
-        if isinstance(configuration, ConvolutionConfiguration)
-    ]
-    starts = (start.with_all(dict.fromkeys(convolutions, settings)) for settings in _BEGINNINGS)
-    return min((fit(predictor, program, each) for each in starts), key=_time)
+    """The fastest of several beginnings, which differ in what all convolutions have, and then all linear layers."""
+    convolutions = _layers_of(predictor, ConvolutionConfiguration)
+    starts = [start.with_all(dict.fromkeys(convolutions, settings)) for settings in _BEGINNINGS if convolutions]
+    fitted = {each: fit(predictor, program, each) for each in starts or [start]}
+    fastest = min(fitted, key=lambda each: _time(fitted[each]))
+    linear = _layers_of(predictor, LinearConfiguration)
+    if not linear:
+        return fitted[fastest]
+    columns, rows = predictor.card.grid
+    on_all_cores = {"core_grid": ttnn.CoreGrid(x=columns, y=rows), "memory_config": ttnn.L1_MEMORY_CONFIG}
+    other = fit(predictor, program, fastest.with_all(dict.fromkeys(linear, on_all_cores)))
+    return min(fitted[fastest], other, key=_time)
+
+
+def _layers_of(predictor: Predictor, kind: type[Configuration]) -> list[str]:
+    return [name for name, configuration in predictor.configurations.items() if isinstance(configuration, kind)]
 
 
 _WHOLE: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
