@@ -16,6 +16,7 @@ from tt_cnn.bringup.fitting import Fitted, fit, fit_fastest
 from tt_cnn.bringup.lowering.program import Program
 from tt_cnn.bringup.lowering.skips import place_skips
 from tt_cnn.builder.configuration import Configuration
+from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.overrides import Assignment, overriding
 from tt_cnn.builder.sharding import BlockShardedStrategyConfiguration, HeightShardedStrategyConfiguration
 from tt_cnn.optimizer.prediction import Prediction, Refusal
@@ -119,9 +120,11 @@ def test_linear_layers_are_put_on_all_cores_where_that_is_faster(on_cores: float
     with overriding(None) as building:
         kind(model, device, batch_size=2)
     configurations = {layer.name: layer.configuration for layer in building.layers}
+    layers = [name for name, each in configurations.items() if isinstance(each, LinearConfiguration)]
+    assert len(layers) == 2
 
     def rule(assignment: Assignment) -> Any:
-        grids = [assignment.get(name, {}).get("core_grid") for name in ("0", "2")]
+        grids = [assignment.get(name, {}).get("core_grid") for name in layers]
         return on_cores if grids == [ttnn.CoreGrid(x=8, y=8)] * 2 else 2.0
 
     found = fit_fastest(Card(configurations, rule), program, Assignment())  # type: ignore[arg-type]
