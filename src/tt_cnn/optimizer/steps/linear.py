@@ -44,9 +44,11 @@ _L1 = ttnn.L1_MEMORY_CONFIG
 def _others(configuration: LinearConfiguration, grid: tuple[int, int]) -> Iterator[LayerSettings]:
     """Settings unlike the present ones: the whole grid and parts of it, for outputs in either memory."""
     columns, rows = grid
-    parts = [(columns, rows), (columns, rows // 2), (columns // 2, rows), (columns, 1), (1, rows)]
-    grids = [None, *(ttnn.CoreGrid(x=x, y=y) for x, y in parts)]
-    for core_grid in grids:
+    parts = [None, (columns, rows), (columns, rows // 2), (columns // 2, rows), (columns, 1), (1, rows)]
+    own = configuration.core_grid
+    present = (None if own is None else (own.x, own.y), configuration.memory_config)
+    for part in parts:
+        core_grid = None if part is None else ttnn.CoreGrid(x=part[0], y=part[1])
         for memory in (None, _L1):
-            if (core_grid, memory) != (configuration.core_grid, configuration.memory_config):
+            if (part, memory) != present:
                 yield {"core_grid": core_grid, "memory_config": memory}
