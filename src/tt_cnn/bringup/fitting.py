@@ -49,9 +49,8 @@ class Fitted:
 
 def fit_fastest(predictor: Predictor, program: Program, start: Assignment) -> Fitted:
     """The fastest of several beginnings, which differ in what all convolutions have, and then all linear layers."""
-    convolutions = _layers_of(predictor, ConvolutionConfiguration)
-    starts = [start.with_all(dict.fromkeys(convolutions, settings)) for settings in _BEGINNINGS if convolutions]
-    fitted = {each: fit(predictor, program, each) for each in starts or [start]}
+    starts = [start.with_all(changes) for changes in _beginnings(predictor.configurations)]
+    fitted = {each: fit(predictor, program, each) for each in starts}
     fastest = min(fitted, key=lambda each: _time(fitted[each]))
     linear = _layers_of(predictor, LinearConfiguration)
     if not linear:
@@ -70,21 +69,38 @@ _WHOLE: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
 """From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is told
 to take its whole input into L1."""
 _AHEAD: LayerSettings = {**_WHOLE, "enable_act_double_buffer": True, "reallocate_halo_output": False}
-_BEGINNINGS: tuple[LayerSettings, ...] = (
-    {},
-    _WHOLE,
-    _AHEAD,
-    *(
-        {**_AHEAD, "sharding_strategy": strategy}
-        for strategy in (
-            HeightShardedStrategyConfiguration(),
-            HeightShardedStrategyConfiguration(reshard_if_not_optimal=True),
-            BlockShardedStrategyConfiguration(reshard_if_not_optimal=True),
-        )
-    ),
-)
-"""For all convolutions: TT-NN's choice, with slices where inputs lie in DRAM; whole inputs in L1; blocks read ahead;
-and shards of one kind, as the input comes or dealt out where that suits the layer better."""
+_PIXELS_TO_CHANNELS = 8
+"""From how many pixels for each channel on a convolution is begun with height shards; with fewer with block shards."""
+
+
+def _beginnings(configurations: Mapping[str, Configuration]) -> Iterator[dict[str, LayerSettings]]:
+    """TT-NN's choice, with slices where inputs lie in DRAM; whole inputs in L1; blocks read ahead; and shards that suit
+    the images' sizes, dealt out by every convolution or only where their kind changes."""
+    convolutions = {name: each for name, each in configurations.items() if isinstance(each, ConvolutionConfiguration)}
+    yield {}
+    if not convolutions:
+        return
+    yield dict.fromkeys(convolutions, _WHOLE)
+    yield dict.fromkeys(convolutions, _AHEAD)
+    every = HeightShardedStrategyConfiguration(reshard_if_not_optimal=True)
+    yield {name: {**_AHEAD, "sharding_strategy": every} for name in convolutions}
+    dealt_out = {name: _kind_for(each)(reshard_if_not_optimal=True) for name, each in convolutions.items()}
+    for settings in (_WHOLE, _AHEAD):
+        yield {name: {**settings, "sharding_strategy": strategy} for name, strategy in dealt_out.items()}
+    changing: dict[str, LayerSettings] = {}
+    before = None
+    for name, each in convolutions.items():
+        kind = _kind_for(each)
+        deals = kind is not before or set(each.stride) != {1}
+        changing[name] = {**_AHEAD, "sharding_strategy": kind(reshard_if_not_optimal=deals)}
+        before = kind
+    yield changing
+
+
+def _kind_for(convolution: ConvolutionConfiguration) -> Any:
+    height, width = convolution.output_size
+    many = convolution.batch_size * height * width >= _PIXELS_TO_CHANNELS * convolution.out_channels
+    return HeightShardedStrategyConfiguration if many else BlockShardedStrategyConfiguration
 
 
 def _time(fitted: Fitted) -> float:
@@ -136,8 +152,8 @@ def _relaxed(predictor: Predictor, fitted: Fitted, start: Assignment) -> Fitted:
 
 
 def _alone(changes: Mapping[str, LayerSettings]) -> bool:
-    """Changes of the layer's own shards replace each other; memory that is freed stays free."""
-    return all("sharding_strategy" in own for own in changes.values())
+    """Changes of how the layer runs replace each other; memory that is freed stays free."""
+    return all(not {"sharding_strategy", "reallocate_halo_output"}.isdisjoint(own) for own in changes.values())
 
 
 class _Lives:
@@ -188,6 +204,7 @@ def _remedies(
         yield from _sharded_otherwise(layer, configuration)
         yield from _from_dram(layer, configuration)
         return
+    yield from _less_ahead(layer, configuration)
     known = lives.knows(layer)
     for waiting in lives.waiting(known) if known else ():
         yield from _out(waiting, configurations)
@@ -209,6 +226,13 @@ def _remedies(
         yield {layer: {"weights_dtype": ttnn.bfloat8_b}}
     yield from _from_dram(layer, configuration)
     yield from _tables_out(layer, configuration)
+
+
+def _less_ahead(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
+    """Holes in L1 closed before the convolution, and its input read block by block as it is needed."""
+    if isinstance(configuration, ConvolutionConfiguration):
+        yield {layer: {"reallocate_halo_output": True}}
+        yield {layer: {"reallocate_halo_output": True, "enable_act_double_buffer": False}}
 
 
 def _tables_out(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
@@ -233,10 +257,14 @@ def _from_dram(layer: str, configuration: Configuration) -> Iterator[dict[str, L
         yield {layer: {**sliced, "input_memory_config": DRAM}}
 
 
+_BLOCKS = (0, 512, 256, 128, 64, 32)
+"""Rows of an activation block; 0 leaves the choice to TT-NN."""
+
+
 def _strategies(configuration: ConvolutionConfiguration) -> Iterator[Any]:
     small = configuration.batch_size * configuration.output_size[0] * configuration.output_size[1]
     for kind in (HeightShardedStrategyConfiguration, BlockShardedStrategyConfiguration):
-        for block in (0, 256, 64, 32):
+        for block in _BLOCKS:
             if block < small:
                 yield kind(reshard_if_not_optimal=True, act_block_h_override=block)
     yield WidthShardedStrategyConfiguration(reshard_if_not_optimal=True)

@@ -44,6 +44,8 @@ class LinearConfiguration(Configuration):
     fp32_dest_acc_en: bool = False
     packer_l1_acc: bool = False
 
+    input_memory_config: Any = None
+    """Where the input is moved to first; None: it stays. Few rows are multiplied quickest from width shards."""
     memory_config: Any = None
     core_grid: Any = None
 
@@ -55,6 +57,7 @@ class LinearConfiguration(Configuration):
         instance("output_dtype", ttnn.DataType),
         instance("math_fidelity", ttnn.MathFidelity),
         *flags("fp32_dest_acc_en", "packer_l1_acc"),
+        instance("input_memory_config", None, ttnn.MemoryConfig),
         instance("memory_config", None, ttnn.MemoryConfig),
         instance("core_grid", None, ttnn.CoreGrid),
     )
