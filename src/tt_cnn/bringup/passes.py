@@ -9,9 +9,12 @@ from __future__ import annotations
 import torch
 
 from tt_cnn.bringup.activations import activation_of
+from tt_cnn.bringup.conv_parts import cut_before_joining, divide_convolutions
 from tt_cnn.bringup.drawing import draw_attention_together, draw_squeeze_excite_together, name_activations
+from tt_cnn.bringup.early_joins import join_early
 from tt_cnn.bringup.own_modules import is_own
 from tt_cnn.bringup.torch_graph import TorchGraph, TorchNode, first_input
+from tt_cnn.bringup.writing_out import write_out_einsums, write_out_products, write_out_stacks
 
 _NOTHING = frozenset(
     [
@@ -37,12 +40,19 @@ def prepare(graph: TorchGraph) -> TorchGraph:
         drop_nothing,
         drop_unused,
         name_activations,
+        join_early,
+        write_out_stacks,
+        write_out_einsums,
         draw_attention_together,
+        write_out_products,
         drop_unused,
         fold_batch_norms,
         fold_padding,
         fuse_activations,
         draw_squeeze_excite_together,
+        cut_before_joining,
+        drop_unused,
+        divide_convolutions,
         drop_unused,
     ):
         step(graph)

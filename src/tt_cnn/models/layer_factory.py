@@ -97,14 +97,22 @@ class LayerFactory:
         return TtPicture(PictureConfiguration(*size, self.batch_size, **settings), self.device, name)
 
     def conv2d(
-        self, name: str, conv: nn.Conv2d, norm: nn.Module | None = None, activation: nn.Module | None = None
+        self,
+        name: str,
+        conv: nn.Conv2d,
+        norm: nn.Module | None = None,
+        activation: nn.Module | None = None,
+        outputs: tuple[int, ...] | None = None,
     ) -> TtConv2d:
+        """`outputs` are the channels to compute: from the first number to the second, of each group of as many as a
+        third number says."""
         size, settings = self._sized(name)
         shape = Conv2dConfiguration.shape_of_torch(conv)
+        if outputs is not None:
+            shape["out_channels"] = len(_chosen(outputs, conv.out_channels))
+        weights = self._weights(conv, norm, activation, outputs)
         return TtConv2d(
-            Conv2dConfiguration(
-                *size, batch_size=self.batch_size, **{**self._weights(conv, norm, activation), **shape, **settings}
-            ),
+            Conv2dConfiguration(*size, batch_size=self.batch_size, **{**weights, **shape, **settings}),
             self.device,
             name,
         )
@@ -122,8 +130,11 @@ class LayerFactory:
             name,
         )
 
-    def _weights(self, conv: Any, norm: Any, activation: Any) -> dict[str, Any]:
+    def _weights(self, conv: Any, norm: Any, activation: Any, outputs: tuple[int, ...] | None = None) -> dict[str, Any]:
         values = (conv.weight, conv.bias) if norm is None else fold_batch_norm2d_into_conv2d(conv, norm)
+        if outputs is not None:
+            channels = _chosen(outputs, conv.out_channels)
+            values = (values[0][channels], None if values[1] is None else values[1].reshape(-1)[channels])
         weight, bias = to_host_tensors(values[0], values[1], self.mesh_mapper)
         return {"weight": weight, "bias": bias, "activation": activation_from_torch(activation)}
 
@@ -281,6 +292,12 @@ class LayerFactory:
         if "input_size" not in settings:
             raise ValueError(f"the settings of {name!r} have no input_size; it must be (height, width) of its input.")
         return settings.pop("input_size"), settings
+
+
+def _chosen(outputs: tuple[int, ...], channels: int) -> list[int]:
+    start, end, *of = outputs
+    group = of[0] if of else channels
+    return [first + each for first in range(0, channels, group) for each in range(start, end)]
 
 
 def _even_cores(parts: int, grid: Any) -> Any:

@@ -90,8 +90,10 @@ def power(low: Lowering, node: TorchNode) -> Value:
 def binary(low: Lowering, node: TorchNode) -> Value:
     one, other = node.arguments["self"], node.arguments["other"]
     alpha = node.arguments.get("alpha", 1)
-    if alpha != 1 or node.arguments.get("rounding_mode") is not None:
-        raise Unsupported("alpha or a rounding mode")
+    if node.arguments.get("rounding_mode") is not None:
+        raise Unsupported("a rounding mode")
+    if alpha != 1:
+        one, other = _times(low, node, alpha)
     if node.op == "rsub":
         one, other = other, one
     function = BINARY["sub" if node.op == "rsub" else node.op]
@@ -101,6 +103,21 @@ def binary(low: Lowering, node: TorchNode) -> Value:
     if any(constants):
         return _with_constant(low, node, one, other, constants, function)
     return _of_tensors(low, node, low.value(one), low.value(other), function)
+
+
+def _times(low: Lowering, node: TorchNode, alpha: float) -> tuple[Any, Any]:
+    """The operands, what is added multiplied by alpha; in `rsub` it is the first that is taken away."""
+    name = "self" if node.op == "rsub" else "other"
+    given = {each: node.arguments[each] for each in ("self", "other")}
+    if isinstance(given[name], (int, float)):
+        given[name] = given[name] * alpha
+        return given["self"], given["other"]
+    if low.constant(given[name]) is not None:
+        raise Unsupported("alpha times a parameter")
+    x = low.value(given[name])
+    made, call = Value(x.form, x.shape), f"{{0}}, {float(alpha)}"
+    given[name] = low.emit(node, "function", [x], made, ("multiply",), call=call, name="alpha")
+    return given["self"], given["other"]
 
 
 def _with_number(low: Lowering, node: TorchNode, one: Any, other: Any, function: str) -> Value:
@@ -131,7 +148,9 @@ def _with_constant(
     x = low.value(other if first else one)
     first = first and function not in ("add", "multiply")  # the result is put where the first operand is
     if tuple(x.form.shape) != tuple(node.shape):
-        raise Unsupported("a constant that is larger than the tensor")
+        spread = _constant_value(low, constant, len(node.shape))
+        operands = (spread, x) if constants[0] is not None else (x, spread)
+        return _spread(low, node, *operands, function)
     order = nearest_order(x.form)
     x = low.in_order(node, x, order)
     if prod(constant.shape) == 1:
@@ -201,6 +220,11 @@ def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -
     ]
     made = Value(Form.in_order(shape, order), extra + tuple(size for size, _ in groups), node=node)
     return low.emit(node, "function", seen, made, (function,), frees="deallocate_input")
+
+
+def _constant_value(low: Lowering, constant: ConstantTensor, rank: int) -> Value:
+    aligned = (1,) * (rank - len(constant.shape)) + tuple(constant.shape)
+    return low.on_card(constant, aligned, range(rank), (1, 1, 1, prod(aligned)))
 
 
 def _of_rank(value: Value, rank: int) -> Value:
@@ -281,6 +305,8 @@ def _reduced(
     groups = _groups([source.shape[dim] for dim in order], [dim in dims for dim in order])
     if len(groups) > 4:
         raise Unsupported(f"a reduction of {rank} dimensions")
+    if not any(gone for _, gone in groups):  # of dimensions of one
+        return Value(value.form.reshaped(shape), value.shape, value.tiles, memory=value)
     x = low.in_order(node, value, order)
     extra = 4 - len(groups)
     seen = low.seen(node, x, (1,) * extra + tuple(size for size, _ in groups))

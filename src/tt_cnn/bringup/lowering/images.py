@@ -30,7 +30,7 @@ def conv2d(low: Lowering, node: TorchNode) -> Value:
         [low.image(node, x)],
         _image(node),
         (low.own(node) or _functional(low, node), *_norm(node)),
-        _activation(node),
+        _activation(node) | ({"outputs": node.fused["outputs"]} if "outputs" in node.fused else {}),
         settings,
         frees="deallocate_activation",
     )

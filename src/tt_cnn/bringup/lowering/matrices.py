@@ -71,6 +71,12 @@ def matmul(low: Lowering, node: TorchNode) -> Value:
     return low.emit(node, "function", [a, b], made, ("matmul",), settings={"precise": True}, frees="deallocate_input")
 
 
+@lowers("einsum")
+def einsum(low: Lowering, node: TorchNode) -> Value:
+    """Those that could be written out are other ops by now."""
+    raise Unsupported(node.fused["unsupported"])
+
+
 def _matrices(low: Lowering, node: TorchNode, argument: Any) -> Value:
     constant = low.constant(argument)
     order = tuple(range(len(argument.shape)))
