@@ -13,7 +13,7 @@ from tt_cnn.bringup.node_writer import NodeWriter, become
 from tt_cnn.bringup.torch_graph import TorchGraph, TorchNode, first_input
 
 MOST_PARTS = 6
-_CHUNKS = frozenset(["chunk", "split", "split_with_sizes", "tensor_split"])
+CHUNKS = frozenset(["chunk", "split", "split_with_sizes", "tensor_split"])
 _SPLITTING_VIEWS = frozenset(["view", "reshape", "unflatten", "_unsafe_view"])
 _VIEWS = _SPLITTING_VIEWS | {"flatten", "transpose", "permute", "unsqueeze", "squeeze"}
 _TOGETHER = frozenset(["scaled_dot_product_attention"])
@@ -98,7 +98,7 @@ def _parts(graph: TorchGraph, conv: TorchNode) -> list[Part] | None:
     for user in users[conv]:
         if user in graph.outputs:
             return None
-        if user.op in _CHUNKS:
+        if user.op in CHUNKS:
             read = _of_chunks(user, users[user])
         elif user.op in _SPLITTING_VIEWS:
             read = _of_groups(conv, user, users[user])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from tt_cnn.bringup.activations import activation_of
+from tt_cnn.bringup.affine import draw_sums_of_parts_together
 from tt_cnn.bringup.conv_parts import cut_before_joining, divide_convolutions
 from tt_cnn.bringup.drawing import draw_attention_together, draw_squeeze_excite_together, name_activations
 from tt_cnn.bringup.early_joins import join_early
@@ -41,6 +42,8 @@ def prepare(graph: TorchGraph) -> TorchGraph:
         drop_unused,
         name_activations,
         join_early,
+        draw_sums_of_parts_together,
+        drop_unused,
         write_out_stacks,
         write_out_einsums,
         draw_attention_together,

@@ -8,10 +8,12 @@ from typing import Any
 
 from tt_cnn.bringup.activations import activation_of
 from tt_cnn.bringup.forms import Form, nearest_order, order_of
-from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
+from tt_cnn.bringup.lowering.lowering import TILE, Lowering, Unsupported, lowers
 from tt_cnn.bringup.lowering.program import Code, ConstantTensor, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
+MOST_SPREAD = 1024 * 1024
+"""Values of a constant that is spread when the model is made."""
 UNARY = {
     "abs": "abs",
     "exp": "exp",
@@ -161,14 +163,17 @@ def _with_constant(
     rank = len(order)
     aligned = (1,) * (rank - len(constant.shape)) + tuple(constant.shape)
     last = order[-1]
-    rows = low.rows(node, x, order)
-    only_last = all(aligned[dim] == 1 for dim in order[:-1])
-    if only_last:
-        expanded: Shape = aligned
-        shape = (1, 1, 1, aligned[last])
+    if x.shape[-1] != x.form.shape[last] and prod(x.shape) <= MOST_SPREAD:  # as it is, and the constant like it
+        rows, expanded, shape = x, x.form.shape, x.shape
     else:
-        expanded = tuple(x.form.shape[dim] if dim != last else aligned[dim] for dim in range(rank))
-        shape = (1, 1, rows.shape[2], aligned[last])
+        rows = low.rows(node, x, order)
+        small = rows.shape[-1] <= TILE  # spread by the card, it would take as many tiles
+        if all(aligned[dim] == 1 for dim in order[:-1]):
+            expanded, shape = aligned, (1, 1, 1, aligned[last])
+        else:
+            width = rows.shape[-1] if small else aligned[last]
+            expanded = tuple(x.form.shape[dim] if dim != last else width for dim in range(rank))
+            shape = (1, 1, rows.shape[2], width)
     value = low.on_card(constant, expanded, order, shape)
     made = Value(rows.form, rows.shape, node=node)
     inputs = [value, rows] if first else [rows, value]
@@ -184,8 +189,11 @@ def _of_tensors(low: Lowering, node: TorchNode, x: Value, y: Value, function: st
 
 
 def _alike(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -> Value:
-    order = order_of(x.form) or order_of(y.form) or nearest_order(x.form)
-    a, b = low.rows(node, x, order), low.rows(node, y, order)
+    if x.form == y.form:
+        a, b = x, low.seen(node, y, x.shape)
+    else:
+        order = order_of(x.form) or order_of(y.form) or nearest_order(x.form)
+        a, b = low.rows(node, x, order), low.rows(node, y, order)
     made = Value(a.form, a.shape, node=node)
     if function == "add":
         keywords = {"activation": Code(node.fused["activation"])} if "activation" in node.fused else {}
