@@ -59,6 +59,7 @@ from tt_cnn.builder.adaptive_avg_pool2d import AdaptiveAvgPool2dConfiguration, T
 from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
 from tt_cnn.builder.batch_norm2d_configuration import BatchNorm2dConfiguration
 from tt_cnn.builder.function import FunctionConfiguration, TtFunction
+from tt_cnn.builder.grouped_softmax import GroupedSoftmaxConfiguration, TtGroupedSoftmax
 from tt_cnn.builder.host import HostConfiguration, TtHost
 from tt_cnn.builder.multiply import TtMultiply
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
@@ -138,11 +139,13 @@ class LayerFactory:
         weight, bias = to_host_tensors(values[0], values[1], self.mesh_mapper)
         return {"weight": weight, "bias": bias, "activation": activation_from_torch(activation)}
 
-    def linear(self, name: str, linear: Any, activation: nn.Module | None = None) -> TtLinear:
-        """`linear` may be a 1x1 convolution of images of one pixel, too."""
+    def linear(self, name: str, linear: Any, activation: nn.Module | None = None, groups: int = 1) -> TtLinear:
+        """`linear` may be a 1x1 convolution, too; it works on each of so many groups of neighbouring channels."""
         weight = linear.weight.detach().reshape(linear.weight.shape[0], -1).T.contiguous()
+        weight = torch.block_diag(*[weight] * groups)
         inputs, outputs = weight.shape
-        given, bias = to_host_tensors(weight, linear.bias, self.mesh_mapper)
+        shift = linear.bias if linear.bias is None else linear.bias.detach().repeat(groups)
+        given, bias = to_host_tensors(weight, shift, self.mesh_mapper)
         own = {"activation": activation_from_torch(activation), **self._settings(name)}
         return TtLinear(LinearConfiguration(inputs, outputs, given, bias, **own), self.device, name)
 
@@ -206,6 +209,12 @@ class LayerFactory:
 
     def _of_torch(self, layer: Any, kind: Any, name: str, torch_layer: Any) -> Any:
         return layer(kind.from_torch(torch_layer, self.mesh_mapper, **self._settings(name)), self.device, name)
+
+    def grouped_softmax(self, name: str, groups: int, size: int) -> TtGroupedSoftmax:
+        """Over each of several groups of neighbouring channels."""
+        return TtGroupedSoftmax(
+            GroupedSoftmaxConfiguration(groups, size, **self._settings(name)), self.device, name
+        )
 
     def attention(
         self,
