@@ -6,6 +6,8 @@ attention that was written out as matmul, softmax and matmul is one node.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from tt_cnn.bringup.activations import activation_of
@@ -55,6 +57,7 @@ def prepare(graph: TorchGraph) -> TorchGraph:
         draw_squeeze_excite_together,
         cut_before_joining,
         drop_unused,
+        activate_before_joining,
         divide_convolutions,
         drop_unused,
     ):
@@ -152,6 +155,37 @@ def fuse_activations(graph: TorchGraph) -> None:
             continue
         source.fused["activation"] = activation
         _absorb(graph, source, node)
+
+
+_VIEWS = frozenset(["view", "reshape", "flatten", "unflatten", "permute", "transpose", "squeeze", "unsqueeze"])
+
+
+def activate_before_joining(graph: TorchGraph) -> None:
+    """An activation of joined products goes into each of the products."""
+    for node in list(graph.nodes):
+        activation, joined = activation_of(node), first_input(node)
+        if activation is None or joined is None or joined.op != "cat" or not _read_once(graph, joined):
+            continue
+        products = [_product_behind(graph, part) for part in joined.arguments["tensors"]]
+        found = [each for each in products if each is not None]
+        if len(set(found)) < len(products):
+            continue
+        for product in found:
+            product.fused["activation"], product.fused["result"] = activation, ""
+        _absorb(graph, joined, node)
+
+
+def _read_once(graph: TorchGraph, node: TorchNode) -> bool:
+    return len(graph.users()[node]) == 1 and node not in graph.outputs
+
+
+def _product_behind(graph: TorchGraph, part: Any) -> TorchNode | None:
+    """The convolution or linear layer that a part is a view of, where nobody else reads it."""
+    while isinstance(part, TorchNode) and part.op in _VIEWS and _read_once(graph, part):
+        part = first_input(part)
+    if not isinstance(part, TorchNode) or part.op not in ("conv2d", "linear") or not _read_once(graph, part):
+        return None
+    return None if "activation" in part.fused else part
 
 
 def _adds_tensors(node: TorchNode) -> bool:

@@ -61,7 +61,10 @@ class TtConcat(Layer):
                 part.in_rows()
         ready = [part.value for part in parts]
         wanted = where if where.shard_spec is None else _config_of_all(ready, in_tiles)
-        together = ttnn.concat(ready, dim=dim, memory_config=wanted)
+        if in_tiles and dim == 2 and _only_last_is_cut(ready):
+            together = _whole_tiles_joined(ready, wanted)
+        else:
+            together = ttnn.concat(ready, dim=dim, memory_config=wanted)
         for part in parts:
             part.end()
         joined = Flow(together, may_free=True)
@@ -145,6 +148,23 @@ def _config_of_all(parts: list[Any], in_tiles: bool) -> Any:
     height = config.memory_layout == ttnn.TensorMemoryLayout.HEIGHT_SHARDED
     own = height and not in_tiles
     return resized(config, sum(part.shape[-1] if own else part.memory_config().shard_spec.shape[1] for part in parts))
+
+
+def _only_last_is_cut(parts: list[Any]) -> bool:
+    """Whether the rows of all parts but the last fill tiles: TT-NN brings all to rows where those of any do not."""
+    *before, last = (part.shape[-2] % TILE for part in parts)
+    return len(parts[0].shape) == 4 and not any(before) and last != 0
+
+
+def _whole_tiles_joined(parts: list[Any], memory_config: Any) -> Any:
+    """With rows of zeros behind the last part, which are cut off again."""
+    *before, last = parts
+    filled = ttnn.pad(last, [(0, 0), (0, 0), (0, -last.shape[-2] % TILE), (0, 0)], 0.0)
+    flow = Flow(ttnn.concat([*before, filled], dim=2, memory_config=memory_config), may_free=True)
+    ttnn.deallocate(filled)
+    outer, inner, _, width = (*last.shape,)
+    rows = sum(part.shape[-2] for part in parts)
+    return flow.then(ttnn.slice, [0, 0, 0, 0], [outer, inner, rows, width], memory_config=memory_config).value
 
 
 def _in_dram(x: Any) -> bool:
