@@ -70,11 +70,18 @@ from tt_cnn.builder.resize import ResizeConfiguration, TtResize
 from tt_cnn.builder.slice import SliceConfiguration, TtSlice
 from tt_cnn.builder.torch_activations import activation_from_torch
 from tt_cnn.builder.weights import to_host_tensors
-from tt_cnn.models.picture import PICTURE_CHANNELS, PictureConfiguration, TtPicture
+from tt_cnn.models.picture import PictureConfiguration, TtPicture
 from tt_cnn.models.tt_model import weights_mapper
 from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d
 
 TILE = 32
+WORD = 8
+"""Values of bfloat16 in 16 bytes."""
+BFLOAT16 = 2
+PIXEL_CHANNELS = 8
+"""Of a picture's pixel, zeros counted."""
+MOST_WAITING = 128 * 1024
+"""Bytes on a core that a waiting picture may take, the zeros counted."""
 
 
 class LayerFactory:
@@ -88,14 +95,32 @@ class LayerFactory:
         self.mesh_mapper = weights_mapper(device)
 
     def picture(self, name: str) -> TtPicture:
-        """The model's input: images in planes to pixels."""
+        """The model's input: images in planes to pixels, in the way that is quicker where the lines are whole words."""
         size, settings = self._sized(name)
-        grid = self.device.compute_with_storage_grid_size()
         pixels = self.batch_size * size[0] * size[1]
-        settings.setdefault("form", "pad" if pixels % TILE else "hwc")
-        lines = pixels // TILE if settings["form"] == "hwc" else self.batch_size * PICTURE_CHANNELS * size[0]
-        settings.setdefault("cores", _even_cores(lines, grid))
+        settings.setdefault("form", "pad" if pixels % TILE or size[1] % WORD == 0 else "hwc")
+        if settings["form"] == "pad":
+            self._place_planes(size, settings)
+        settings.setdefault("cores", self._even_cores(pixels // TILE))
         return TtPicture(PictureConfiguration(*size, self.batch_size, **settings), self.device, name)
+
+    def _place_planes(self, size: tuple[int, int], settings: dict[str, Any]) -> None:
+        """Where planes with zeros below them wait, and the pixels in whole tiles."""
+        channels = settings.setdefault("padded_channels", PIXEL_CHANNELS)
+        lines = self.batch_size * channels * size[0]
+        pixels = self.batch_size * size[0] * size[1]
+        cores = settings.setdefault("cores", self._even_cores(lines))
+        room = pixels * channels * BFLOAT16 // cores.num_cores()
+        settings.setdefault("waits_padded", room <= MOST_WAITING)
+        settings.setdefault("reallocate", True)
+        if pixels // cores.num_cores() % TILE and pixels % TILE == 0:
+            settings.setdefault("memory_config", _in_height_shards(self._even_cores(pixels // TILE), pixels, channels))
+
+    def _even_cores(self, parts: int) -> Any:
+        """The most cores that so many parts can be dealt out to evenly."""
+        grid = self.device.compute_with_storage_grid_size()
+        most = max(count for count in range(1, grid.x * grid.y + 1) if parts % count == 0)
+        return ttnn.num_cores_to_corerangeset(most, ttnn.CoreCoord(grid.x, grid.y), True)
 
     def conv2d(
         self,
@@ -309,7 +334,6 @@ def _chosen(outputs: tuple[int, ...], channels: int) -> list[int]:
     return [first + each for first in range(0, channels, group) for each in range(start, end)]
 
 
-def _even_cores(parts: int, grid: Any) -> Any:
-    """The most cores that so many parts can be dealt out to evenly."""
-    most = max(count for count in range(1, grid.x * grid.y + 1) if parts % count == 0)
-    return ttnn.num_cores_to_corerangeset(most, ttnn.CoreCoord(grid.x, grid.y), True)
+def _in_height_shards(cores: Any, rows: int, width: int) -> Any:
+    spec = ttnn.ShardSpec(cores, [rows // cores.num_cores(), width], ttnn.ShardOrientation.ROW_MAJOR)
+    return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, spec)
