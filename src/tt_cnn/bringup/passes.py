@@ -59,6 +59,8 @@ def prepare(graph: TorchGraph) -> TorchGraph:
         drop_unused,
         activate_before_joining,
         divide_convolutions,
+        fuse_activations,
+        fuse_activations_of_views,
         drop_unused,
     ):
         step(graph)
@@ -173,6 +175,19 @@ def activate_before_joining(graph: TorchGraph) -> None:
         for product in found:
             product.fused["activation"], product.fused["result"] = activation, ""
         _absorb(graph, joined, node)
+
+
+def fuse_activations_of_views(graph: TorchGraph) -> None:
+    """An activation of a view of a product goes into the product, of which it is the only reader."""
+    for node in list(graph.nodes):
+        activation, source = activation_of(node), first_input(node)
+        if activation is None or source is None or source.op not in _VIEWS:
+            continue
+        product = _product_behind(graph, source)
+        if product is not None:
+            product.fused["activation"], product.fused["result"] = activation, ""
+            graph.replace(node, source)
+            graph.drop(node)
 
 
 def _read_once(graph: TorchGraph, node: TorchNode) -> bool:

@@ -14,6 +14,8 @@ from tt_cnn.bringup.torch_graph import TorchNode
 
 MOST_SPREAD = 1024 * 1024
 """Values of a constant that is spread when the model is made."""
+MOST_SPREAD_CHANNELS = 1024
+"""Channels that factors are spread over by a product."""
 UNARY = {
     "abs": "abs",
     "exp": "exp",
@@ -221,6 +223,10 @@ def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -
     groups = _groups([shape[dim] for dim in order], kinds)
     if len(groups) > 4:
         raise Unsupported(f"{x.form.shape} and {y.form.shape}, which are spread over each other")
+    if function == "multiply" and _has_groups(ordered, groups):
+        x, y = ordered
+        made = Value(x.form, x.shape, node=node)
+        return low.emit(node, "multiply", [x, y], made, name="multiply", frees=BOTH)
     extra = (1,) * (4 - len(groups))
     seen = [
         low.seen(node, value, extra + tuple(1 if alone[index] else size for size, alone in groups))
@@ -233,6 +239,16 @@ def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -
 def _constant_value(low: Lowering, constant: ConstantTensor, rank: int) -> Value:
     aligned = (1,) * (rank - len(constant.shape)) + tuple(constant.shape)
     return low.on_card(constant, aligned, range(rank), (1, 1, 1, prod(aligned)))
+
+
+def _has_groups(operands: Sequence[Value], groups: Sequence[tuple[int, Any]]) -> bool:
+    """Whether the second has one value for each of several groups of neighbours in the rows of the first."""
+    x, y = operands
+    if len(groups) != 2 or [alone for _, alone in groups] != [(False, False), (False, True)]:
+        return False
+    size = groups[1][0]
+    rows = x.shape[:-1] == y.shape[:-1] and x.constant is None and y.constant is None
+    return rows and y.shape[-1] > 1 and x.shape[-1] == y.shape[-1] * size and x.shape[-1] <= MOST_SPREAD_CHANNELS
 
 
 def _of_rank(value: Value, rank: int) -> Value:

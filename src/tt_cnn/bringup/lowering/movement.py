@@ -198,6 +198,9 @@ def cat(low: Lowering, node: TorchNode) -> Value:
     dim = node.arguments.get("dim", 0) % rank
     if rank == 4 and dim == 1:
         return _joined_channels(low, node, parts)
+    outer = _joined_outside(low, node, parts, dim)
+    if outer is not None:
+        return outer
     order = _common_order(low, parts, rank)
     values = [_on_card(low, node, part, order) for part in parts]
     axis, shapes, result = _seen_for_join(order, dim, [value.form.shape for value in values])
@@ -206,6 +209,30 @@ def cat(low: Lowering, node: TorchNode) -> Value:
     template = "[" + ", ".join(f"{{{index}}}" for index in range(len(seen))) + f"], dim={axis}"
     settings = {"place": "dram" if _large(result) else "l1"}
     return low.emit(node, "concat", seen, made, settings=settings, call=template, name="concat")
+
+
+def _joined_outside(low: Lowering, node: TorchNode, parts: list[Any], dim: int) -> Value | None:
+    """Parts that lie alike one behind the other, where the dimension lies in the midst of their rows: which part is
+    then the outermost run of the dimension, and none has to be seen otherwise."""
+    values = [low.values.get(part) if isinstance(part, TorchNode) else None for part in parts]
+    found = [value for value in values if isinstance(value, Value) and value.constant is None]
+    first = found[0] if found else None
+    if first is None or len(found) < len(parts) or any((v.form, v.shape) != (first.form, first.shape) for v in found):
+        return None
+    runs = first.form.dims[dim]
+    whole_rows = runs == (len(first.form.runs) - 1,) and first.shape[-1] == first.form.shape[dim]
+    if len(found) > MOST_JOINED or len(first.shape) != 4 or first.shape[:2] != (1, 1) or whole_rows:
+        return None
+    if runs and runs[0] == 0:
+        return None  # it is the outermost already
+    shifted = [tuple(run + 1 for run in own) for own in first.form.dims]
+    shifted[dim] = (0, *shifted[dim])
+    form = Form((len(found), *first.form.runs), tuple(shifted))
+    rows = len(found) * first.shape[2]
+    made = Value(form, (1, 1, rows, first.shape[3]), tiles=all(value.tiles for value in found))
+    template = "[" + ", ".join(f"{{{index}}}" for index in range(len(found))) + "], dim=2"
+    settings = {"place": "dram" if _large(made.shape) else "l1"}
+    return low.emit(node, "concat", found, made, settings=settings, call=template, name="concat")
 
 
 def _joined_channels(low: Lowering, node: TorchNode, parts: list[Any]) -> Value:
