@@ -1,4 +1,4 @@
-"""Passes that spare cuts: parts of a join are its operands, parts of a pointwise convolution are convolutions of their own.
+"""Passes that spare cuts: parts of a join are its operands, parts of a pointwise convolution are convolutions.
 
 A cut of a tensor in shards is a move out of them and back; a convolution with some of the weights reads its input once
 more, and gives what its readers want in shards at once.
@@ -126,7 +126,7 @@ def _of_chunks(chunks: TorchNode, readers: list[TorchNode]) -> list[Part] | None
 
 def _of_groups(conv: TorchNode, view: TorchNode, readers: list[TorchNode]) -> list[Part] | None:
     """Cuts behind a view that takes the channels apart: (N, groups, channels of each, H, W)."""
-    batch, channels, *sizes = conv.shape
+    batch, _, *sizes = conv.shape
     if len(view.shape) != len(conv.shape) + 1 or view.shape[0] != batch or list(view.shape[3:]) != sizes:
         return None
     cuts = [_cut(reader, 2) for reader in readers]

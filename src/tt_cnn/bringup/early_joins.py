@@ -1,4 +1,4 @@
-"""A pass that joins before it computes: heads of detectors take a map apart, treat the parts alike and stack the results.
+"""A pass that joins before it computes: heads of detectors take a map apart, treat the parts alike and stack them.
 
     torch.stack((sigmoid(x[:, 0]) + columns, sigmoid(x[:, 1]) + rows), dim=1)
 

@@ -8,12 +8,9 @@ from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
-from tt_cnn.builder.flow import Flow, interleaved_beside
+from tt_cnn.builder.flow import TILE, Flow, interleaved_beside
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.rules import Rule, flags, instance
-
-
-TILE = 32
 
 
 @dataclass(frozen=True, eq=False)

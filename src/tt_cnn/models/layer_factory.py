@@ -237,9 +237,7 @@ class LayerFactory:
 
     def grouped_softmax(self, name: str, groups: int, size: int) -> TtGroupedSoftmax:
         """Over each of several groups of neighbouring channels."""
-        return TtGroupedSoftmax(
-            GroupedSoftmaxConfiguration(groups, size, **self._settings(name)), self.device, name
-        )
+        return TtGroupedSoftmax(GroupedSoftmaxConfiguration(groups, size, **self._settings(name)), self.device, name)
 
     def attention(
         self,

@@ -247,7 +247,10 @@ def _joined_channels(low: Lowering, node: TorchNode, parts: list[Any]) -> Value:
         made = Value(Form.in_order(shape, IMAGE), (1, 1, batch * height * width, shape[1]))  # type: ignore[arg-type, operator]
         made.node = node if not seen else None
         template = "[" + ", ".join(f"{{{index}}}" for index in range(len(together))) + "]"
-        settings = {"output_layout": Code("ttnn.TILE_LAYOUT")}
+        if seen or low.users[node]:
+            settings = {"output_layout": Code("ttnn.TILE_LAYOUT")}
+        else:  # whoever takes outputs takes rows
+            settings, made.tiles = {}, False
         low.emit(node, "concat", together, made, settings=settings, call=template, name="concat")
         if not seen:
             return made
