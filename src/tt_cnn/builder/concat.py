@@ -156,7 +156,8 @@ def _config_of_all(parts: list[Any], in_tiles: bool) -> Any:
 def _only_last_is_cut(parts: list[Any], dim: int, unit: int) -> bool:
     """Whether all parts but the last fill tiles, or words of rows: TT-NN moves all values where any part does not."""
     *before, last = (part.shape[dim] % unit for part in parts)
-    return len(parts[0].shape) == 4 and not parts[0].is_sharded() and not any(before) and last != 0
+    several = len(parts) > 1 and len(parts[0].shape) == 4 and not parts[0].is_sharded()
+    return several and not any(before) and last != 0
 
 
 def _joined_and_cut(parts: list[Any], dim: int, unit: int, memory_config: Any) -> Any:
