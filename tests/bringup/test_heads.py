@@ -259,3 +259,106 @@ def test_slices_of_joins(name: str, device: Any) -> None:
     model = Written(lambda m, x: forward(x, x * 2, x + 1))
     assert ops(prepared(model, (2, 8, 4, 4))) == left or sorted(ops(prepared(model, (2, 8, 4, 4)))) == sorted(left)
     assert_comes_up(model, torch.randn(2, 8, 4, 4), device)
+
+
+# -- whole heads
+
+
+class AnchorHead(nn.Module):
+    """Boxes of anchors from maps of two strides, as YOLOv4's decoding makes them; columns and rows differ."""
+
+    anchors = ((12.0, 16.0), (19.0, 36.0), (40.0, 28.0))
+
+    def __init__(self, classes: int = 5) -> None:
+        super().__init__()
+        self.classes = classes
+        self.down = nn.Conv2d(32, 32, 3, 2, 1)
+        self.fine, self.coarse = nn.Conv2d(32, 3 * (5 + classes), 1), nn.Conv2d(32, 3 * (5 + classes), 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        decoded = [self.decode(self.fine(x), 8), self.decode(self.coarse(self.down(x)), 16)]
+        boxes, confidences = zip(*decoded, strict=True)
+        return torch.cat(boxes, dim=1), torch.cat(confidences, dim=1)
+
+    def decode(self, maps: torch.Tensor, stride: int) -> tuple[torch.Tensor, torch.Tensor]:
+        batch, _, height, width = maps.shape
+        x = maps.view(batch, 3, 5 + self.classes, height, width)
+        rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+        sizes = torch.tensor(self.anchors).view(1, 3, 2, 1, 1) / stride
+        center = torch.sigmoid(x[:, :, 0]) + columns, torch.sigmoid(x[:, :, 1]) + rows
+        half = torch.exp(x[:, :, 2:4]) * sizes / 2
+        corners = torch.stack(
+            (
+                (center[0] - half[:, :, 0]) / width,
+                (center[1] - half[:, :, 1]) / height,
+                (center[0] + half[:, :, 0]) / width,
+                (center[1] + half[:, :, 1]) / height,
+            ),
+            dim=-1,
+        )
+        confidence = torch.sigmoid(x[:, :, 5:]) * torch.sigmoid(x[:, :, 4:5])
+        return (
+            corners.reshape(batch, -1, 1, 4),
+            confidence.permute(0, 1, 3, 4, 2).reshape(batch, -1, self.classes),
+        )
+
+
+class DistributionHead(nn.Module):
+    """Sides of boxes as means of distributions: `einsum` as YOLOv8's reference here has it, `convolution` as the public
+    one has it."""
+
+    def __init__(self, style: str, classes: int = 5) -> None:
+        super().__init__()
+        self.style, self.bins = style, 8
+        self.down = nn.Conv2d(32, 32, 3, 2, 1)
+        self.boxes, self.classes = nn.Conv2d(32, 4 * self.bins, 1), nn.Conv2d(32, classes, 1)
+        self.dfl = nn.Conv2d(self.bins, 1, 1, bias=False)
+        self.dfl.weight.data = torch.arange(float(self.bins)).view(1, -1, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        maps = [torch.cat((self.boxes(y), self.classes(y)), 1) for y in (x, self.down(x))]
+        x = torch.cat([each.flatten(2) for each in maps], 2)
+        boxes, scores = x.split((4 * self.bins, x.shape[1] - 4 * self.bins), 1)
+        middles, strides = self.cells([each.shape[-2:] for each in maps])
+        sides = self.distances(boxes)
+        left_top, right_bottom = sides.chunk(2, 1)
+        if self.style == "einsum":
+            found = torch.cat((middles + (right_bottom - left_top) / 2, left_top + right_bottom), 1)
+        else:
+            first, last = middles - left_top, middles + right_bottom
+            found = torch.cat(((first + last) / 2, last - first), 1)
+        return torch.cat((found * strides, scores.sigmoid()), 1)
+
+    def distances(self, x: torch.Tensor) -> torch.Tensor:
+        batch, _, count = x.shape
+        shares = x.view(batch, 4, self.bins, count)
+        if self.style == "einsum":
+            return torch.einsum("nskb,k->nsb", shares.softmax(2), torch.arange(self.bins).to(x))
+        return self.dfl(shares.transpose(2, 1).softmax(1)).view(batch, 4, count)
+
+    def cells(self, sizes: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        middles, strides = [], []
+        for (height, width), stride in zip(sizes, (8, 16), strict=True):
+            rows, columns = torch.meshgrid(torch.arange(height) + 0.5, torch.arange(width) + 0.5, indexing="ij")
+            middles.append(torch.stack((columns.flatten(), rows.flatten())))
+            strides.append(torch.full((1, height * width), float(stride)))
+        return torch.cat(middles, dim=1), torch.cat(strides, dim=1)
+
+
+SIZES = [(1, 16, 16), (2, 8, 16), (1, 12, 20), (2, 20, 10)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_heads_with_anchors(size: tuple[int, int, int], device: Any) -> None:
+    torch.manual_seed(0)
+    batch, height, width = size
+    program = assert_comes_up(AnchorHead(), torch.randn(batch, 32, height, width), device)
+    assert "slice" not in [layer.method for layer in program.layers()]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("style", ["einsum", "convolution"])
+def test_heads_with_distributions(style: str, size: tuple[int, int, int], device: Any) -> None:
+    torch.manual_seed(0)
+    batch, height, width = size
+    assert_comes_up(DistributionHead(style), torch.randn(batch, 32, height, width), device)
