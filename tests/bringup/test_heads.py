@@ -185,15 +185,20 @@ def test_random_einsums(seed: int, device: Any) -> None:
     if 0 < weights < len(shapes):
         model.weight = nn.Parameter(torch.rand(shapes[weights]) + 0.5)
     size = max(torch.Size(shape).numel() for shape in shapes)
-    program, found, expected = outputs_of(model, torch.rand(1, size) + 0.5, device)
-    assert not [note.text for note in program.notes if note.kind == "fallback"]
-    for mine, theirs in zip(found, expected, strict=True):  # of a few values no PCC is to be had
-        assert mine.shape == theirs.shape
-        assert (mine - theirs).norm() / theirs.norm() < 0.03
+    assert_alike(model, torch.rand(1, size) + 0.5, device)
 
 
 def _part(x: torch.Tensor, place: int, shape: tuple[int, ...]) -> torch.Tensor:
     return (x[:, : torch.Size(shape).numel()] * (1 + place / 4)).reshape(shape)
+
+
+def assert_alike(model: nn.Module, x: torch.Tensor, device: Any) -> None:
+    """By the size of the error: values that hardly vary have no PCC to speak of."""
+    program, found, expected = outputs_of(model, x, device)
+    assert not [note.text for note in program.notes if note.kind == "fallback"]
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.shape == theirs.shape
+        assert (mine - theirs).norm() / theirs.norm() < 0.03
 
 
 # -- products with parameters
@@ -362,3 +367,103 @@ def test_heads_with_distributions(style: str, size: tuple[int, int, int], device
     torch.manual_seed(0)
     batch, height, width = size
     assert_comes_up(DistributionHead(style), torch.randn(batch, 32, height, width), device)
+
+
+class RandomHead(nn.Module):
+    """Parts of a map treated more or less alike, stacked or joined, and what came of it taken apart again."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.chance = random.Random(seed)
+        torch.manual_seed(seed)
+        self.groups, self.each = self.chance.choice([(1, 12), (3, 8), (2, 6), (4, 4)])
+        self.conv = nn.Conv2d(32, self.groups * self.each, 1)
+        self.seed = seed
+
+    def forward(self, x: torch.Tensor) -> Any:
+        chance = random.Random(self.seed)
+        maps = self.conv(x)
+        batch, _, height, width = maps.shape
+        if chance.random() < 0.3:
+            maps = maps.sigmoid()
+        y = maps.view(batch, self.groups, self.each, height, width)
+        dim = chance.choice((1, 2)) if self.groups > 1 else 2
+        count = chance.choice((2, 3, 4))
+        first = chance.randrange(y.shape[dim] - count + 1) if y.shape[dim] >= count else 0
+        places = [min(first + i, y.shape[dim] - 1) for i in range(count)]
+        if chance.random() < 0.2:
+            chance.shuffle(places)
+        alike = chance.random() < 0.7
+        steps = [self._step(chance) for _ in range(chance.randint(0, 3))]
+        parts = []
+        for index, place in enumerate(places):
+            part = y.select(dim, place)
+            own = steps if alike else [self._step(chance) for _ in range(2)]
+            for step in own:
+                part = step(part, index)
+            parts.append(part)
+        if chance.random() < 0.5:
+            z = torch.stack(parts, chance.choice((-1, 1, 2, 0)))
+        else:
+            z = torch.cat(parts, chance.choice((1, -1, 2)))
+        return self._end(chance, z, parts)
+
+    @staticmethod
+    def _step(chance: random.Random) -> Forward:
+        number = chance.choice((2.0, 0.5, 3.0))
+        return chance.choice(
+            [
+                lambda p, i: p.sigmoid(),
+                lambda p, i: p * number,
+                lambda p, i: p / (number + i),
+                lambda p, i: p + torch.arange(float(p.shape[-1])) * (i + 1),
+                lambda p, i: p - torch.arange(float(p.shape[-2]))[:, None],
+                lambda p, i: number - p,
+                lambda p, i: torch.exp(p / 4),
+                lambda p, i: p * p,
+                lambda p, i: p.clamp(-1.0, 1.0),
+            ]
+        )
+
+    @staticmethod
+    def _end(chance: random.Random, z: torch.Tensor, parts: list[torch.Tensor]) -> Any:
+        end = chance.randrange(6)
+        if end == 0:
+            return z, parts[0]
+        if end == 1:
+            return z.flatten(1, 2)
+        if end == 2:
+            one, other = z[:, : z.shape[1] // 2], z[:, z.shape[1] - z.shape[1] // 2 :]
+            return torch.cat(((one + other) / 2, other - one, one * 3 + 1), 1) if one.shape[1] else z
+        if end == 3:
+            return z.permute(0, *range(2, z.dim()), 1).reshape(z.shape[0], -1, z.shape[1])
+        if end == 4:
+            return z * 2 + 1
+        return z
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_random_heads(seed: int, device: Any) -> None:
+    x = torch.randn(1 + seed % 2, 32, 8, 16, generator=torch.Generator().manual_seed(seed))
+    assert_alike(RandomHead(seed), x, device)
+
+
+EXPANDED: dict[str, Forward] = {
+    "over_images": lambda m, x: x.mean((2, 3), keepdim=True).expand(-1, -1, 8, 16) * 2,
+    "with_a_new_dimension": lambda m, x: x.mean((2, 3))[:, None].expand(-1, 3, -1).sigmoid(),
+    "of_tokens": lambda m, x: torch.cat((x.flatten(2).mean(2, keepdim=True).expand(-1, -1, 5), x.flatten(2)), 2),
+    "unbind": lambda m, x: (lambda a, b, *_: a - b)(*x.unbind(1)),
+    "unbind_rows": lambda m, x: (lambda rows: rows[0] + rows[-1])(x.unbind(2)),
+    "negative": lambda m, x: x[:, -3] + x[:, -1],
+    "ranges": lambda m, x: x[:, 4:-4, 1:-1, ::2],
+    "new_dimensions": lambda m, x: x[:, :, None, 2:4, :, None].squeeze(2).flatten(3),
+    "last": lambda m, x: x[..., -1],
+    "first_of_last": lambda m, x: x.flatten(2).transpose(1, 2)[..., 0],
+}
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("name", EXPANDED)
+def test_expanded_and_indexed(name: str, batch: int, device: Any) -> None:
+    torch.manual_seed(0)
+    assert_comes_up(Written(EXPANDED[name]), torch.randn(batch, 32, 8, 16), device)
