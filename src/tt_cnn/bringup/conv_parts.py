@@ -7,9 +7,8 @@ more, and gives what its readers want in shards at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from tt_cnn.bringup.node_writer import NodeWriter, become
+from tt_cnn.bringup.node_writer import NodeWriter, become, shape_of
 from tt_cnn.bringup.torch_graph import TorchGraph, TorchNode, first_input
 
 MOST_PARTS = 6
@@ -82,7 +81,8 @@ def divide_convolutions(graph: TorchGraph) -> None:
         parts = _parts(graph, node)
         if parts is None or not 1 < len({part.channels for part in parts}) <= MOST_PARTS:
             continue
-        if sum(node.shape[1] // of * (end - start) for start, end, of in {p.channels for p in parts}) > node.shape[1]:
+        channels = shape_of(node)[1]
+        if sum(channels // of * (end - start) for start, end, of in {part.channels for part in parts}) > channels:
             continue
         _divide(graph, node, parts)
 
@@ -104,7 +104,7 @@ def _parts(graph: TorchGraph, conv: TorchNode) -> list[Part] | None:
             read = _of_groups(conv, user, users[user])
         else:
             own = _cut(user, 1)
-            read = None if own is None else [Part(user, *own, conv.shape[1])]
+            read = None if own is None else [Part(user, *own, shape_of(conv)[1])]
         if read is None or any(_taken_together(part.node, users) for part in read):
             return None
         found += read
@@ -126,11 +126,11 @@ def _of_chunks(chunks: TorchNode, readers: list[TorchNode]) -> list[Part] | None
 
 def _of_groups(conv: TorchNode, view: TorchNode, readers: list[TorchNode]) -> list[Part] | None:
     """Cuts behind a view that takes the channels apart: (N, groups, channels of each, H, W)."""
-    batch, _, *sizes = conv.shape
+    batch, _, *sizes = shape_of(conv)
     if len(view.shape) != len(conv.shape) + 1 or view.shape[0] != batch or list(view.shape[3:]) != sizes:
         return None
     cuts = [_cut(reader, 2) for reader in readers]
-    of: Any = view.shape[2]
+    of = shape_of(view)[2]
     return None if None in cuts else [Part(r, *cut, of) for r, cut in zip(readers, cuts, strict=True) if cut]
 
 
@@ -169,8 +169,8 @@ def _divide(graph: TorchGraph, conv: TorchNode, parts: list[Part]) -> None:
 
 
 def _convolution(writer: NodeWriter, conv: TorchNode, part: Part) -> TorchNode:
-    batch, channels, *sizes = conv.shape
-    shape: Any = [batch, channels // part.of * (part.end - part.start), *sizes]  # type: ignore[operator]
+    batch, channels, *sizes = shape_of(conv)
+    shape = [batch, channels // part.of * (part.end - part.start), *sizes]
     made = writer.new("conv2d", conv.target.rpartition(".")[2], dict(conv.arguments), shape)
     own = {key: value for key, value in conv.fused.items() if key != "result"}
     whole = part.of == channels

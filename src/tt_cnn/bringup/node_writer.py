@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from tt_cnn.bringup.torch_graph import Parameter, TorchGraph, TorchNode
+from tt_cnn.bringup.torch_graph import Parameter, Shape, TorchGraph, TorchNode
 
 Tensor = TorchNode | Parameter
+
+
+def shape_of(x: Tensor) -> Shape:
+    """Of what is one tensor."""
+    return cast(Shape, x.shape)
 
 
 class NodeWriter:
@@ -35,30 +40,31 @@ class NodeWriter:
     def permute(self, x: Tensor, dims: Sequence[int]) -> Tensor:
         if list(dims) == list(range(len(dims))):
             return x
-        shape: Any = [x.shape[dim] for dim in dims]
+        shape = [shape_of(x)[dim] for dim in dims]
         return self.new("permute", "default", {"self": x, "dims": list(dims)}, shape)
 
     def unsqueeze(self, x: Tensor, dim: int) -> TorchNode:
-        shape: Any = [*x.shape[:dim], 1, *x.shape[dim:]]
+        shape = [*shape_of(x)[:dim], 1, *shape_of(x)[dim:]]
         return self.new("unsqueeze", "default", {"self": x, "dim": dim}, shape)
 
     def slice(self, x: Tensor, dim: int, start: int, end: int) -> Tensor:
-        if (start, end) == (0, x.shape[dim]):
+        before, after = shape_of(x)[:dim], shape_of(x)[dim + 1 :]
+        if (start, end) == (0, shape_of(x)[dim]):
             return x
-        shape: Any = [*x.shape[:dim], end - start, *x.shape[dim + 1 :]]
+        shape = [*before, end - start, *after]
         arguments = {"self": x, "dim": dim, "start": start, "end": end, "step": 1}
         return self.new("slice", "Tensor", arguments, shape)
 
     def sum(self, x: Tensor, dims: Sequence[int]) -> Tensor:
         if not dims:
             return x
-        shape: Any = [size for dim, size in enumerate(x.shape) if dim not in dims]
+        shape = [size for dim, size in enumerate(shape_of(x)) if dim not in dims]
         arguments = {"self": x, "dim": list(dims), "keepdim": False, "dtype": None}
         return self.new("sum", "dim_IntList", arguments, shape)
 
     def cat(self, parts: Sequence[Tensor], dim: int) -> TorchNode:
-        shape: Any = list(parts[0].shape)
-        shape[dim] = sum(part.shape[dim] for part in parts)  # type: ignore[misc]
+        shape = list(shape_of(parts[0]))
+        shape[dim] = sum(shape_of(part)[dim] for part in parts)
         return self.new("cat", "default", {"tensors": list(parts), "dim": dim}, shape)
 
     def placed(self) -> None:

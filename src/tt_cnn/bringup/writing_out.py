@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tt_cnn.bringup.node_writer import NodeWriter, Tensor, become, constants_of
+from tt_cnn.bringup.node_writer import NodeWriter, Tensor, become, constants_of, shape_of
 from tt_cnn.bringup.torch_graph import Parameter, TorchGraph, TorchNode
 
 # -- stacks
@@ -31,7 +31,7 @@ def write_out_products(graph: TorchGraph) -> None:
     constant = constants_of(graph)
     for node in [each for each in graph.nodes if each.op in ("matmul", "mm") and each not in constant]:
         one = node.arguments["self"]
-        other = node.arguments.get("other", node.arguments.get("mat2"))
+        other: Any = node.arguments.get("other", node.arguments.get("mat2"))
         if not _is_constant(other, constant) or _is_constant(one, constant) or len(other.shape) != 2:
             continue
         if len(one.shape) < 2:
@@ -51,7 +51,7 @@ def write_out_einsums(graph: TorchGraph) -> None:
     for node in [each for each in graph.nodes if each.op == "einsum" and each not in constant]:
         operands: Sequence[Tensor] = node.arguments["tensors"]
         try:
-            labels, out = read_equation(node.arguments["equation"], [tuple(each.shape) for each in operands])  # type: ignore[misc]
+            labels, out = read_equation(node.arguments["equation"], [shape_of(each) for each in operands])
         except ValueError as error:
             node.fused["unsupported"] = str(error)
             continue
@@ -111,13 +111,13 @@ class _Sums:
         if _is_constant(x, self.constant):
             x, a, y, b = y, b, x, a
         rows, columns = ("".join(label for label in own if label not in both) for own in (a, b))
-        sizes = {label: size for own, z in ((a, x), (b, y)) for label, size in zip(own, z.shape, strict=True)}
+        sizes = {label: size for own, z in ((a, x), (b, y)) for label, size in zip(own, shape_of(z), strict=True)}
         shape = [sizes[label] for label in batch + rows + columns]
         if not batch and _is_constant(y, self.constant):
             return self._linear(x, a, y, b, rows, columns, inner, sizes), rows + columns
         left = self._matrices(x, a, (batch, rows, inner), sizes)
         right = self._matrices(y, b, (batch, inner, columns), sizes)
-        made: Any = (*left.shape[:2], right.shape[2])
+        made = (*shape_of(left)[:2], shape_of(right)[2])
         product = self.writer.new("bmm", "default", {"self": left, "mat2": right}, made)
         return self.writer.reshape(product, shape), batch + rows + columns
 
@@ -142,13 +142,13 @@ class _Sums:
         """Without a sum: each spread over the dimensions of the other."""
         together = a + "".join(label for label in b if label not in a)
         x, y = (self._spread(z, own, together) for z, own in ((x, a), (y, b)))
-        shape = [max(one, other) for one, other in zip(x.shape, y.shape, strict=True)]  # type: ignore[type-var]
-        return self.writer.new("mul", "Tensor", {"self": x, "other": y}, shape), together  # type: ignore[arg-type]
+        shape = [max(one, other) for one, other in zip(shape_of(x), shape_of(y), strict=True)]
+        return self.writer.new("mul", "Tensor", {"self": x, "other": y}, shape), together
 
     def _spread(self, x: Tensor, labels: str, together: str) -> Tensor:
         turned = self.writer.permute(x, [labels.index(label) for label in together if label in labels])
-        sizes = iter(turned.shape)
-        return self.writer.reshape(turned, [next(sizes) if label in labels else 1 for label in together])  # type: ignore[misc]
+        sizes = iter(shape_of(turned))
+        return self.writer.reshape(turned, [next(sizes) if label in labels else 1 for label in together])
 
 
 def _size(labels: str, sizes: dict[str, int]) -> int:
