@@ -7,6 +7,7 @@ more, and gives what its readers want in shards at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tt_cnn.bringup.node_writer import NodeWriter, become, shape_of
 from tt_cnn.bringup.torch_graph import TorchGraph, TorchNode, first_input
@@ -37,29 +38,96 @@ class Part:
 
 
 def cut_before_joining(graph: TorchGraph) -> None:
-    """A slice of a join, along the dimension of the join, is made of the operands that it covers."""
+    """Cuts of a join are made of the operands that they cover, also through views and joins along other dimensions.
+
+    Where operands themselves would have to be cut, only slices along the dimension of the join are.
+    """
     for node in list(graph.nodes):
-        source = first_input(node)
-        if node.op != "slice" or source is None or source.op != "cat" or node.arguments.get("step", 1) != 1:
+        taken = _taken(node)
+        if taken is None:
             continue
-        dim, rank = node.arguments.get("dim", 0), len(node.shape)
-        if dim % rank != source.arguments.get("dim", 0) % rank:
-            continue
-        start, end = bounds(node)
-        parts, place = [], 0
-        for part in source.arguments["tensors"]:
-            first, last = max(start - place, 0), min(end - place, part.shape[dim % rank])
-            if first < last:
-                parts.append((part, first, last))
-            place += part.shape[dim % rank]
+        source, dim, start, end = taken
         writer = NodeWriter(graph, node)
-        cut = [writer.slice(part, dim % rank, first, last) for part, first, last in parts]
+        found = _Cutting(graph, writer).of(source, dim, start, end)
+        direct = node.op == "slice" and source.op == "cat" and _joins_along(source, dim)
+        if not isinstance(found, TorchNode) or (not direct and any(made.op == "slice" for made in writer.made)):
+            continue
         writer.placed()
-        if len(cut) > 1:
-            become(node, "cat", "default", {"tensors": cut, "dim": dim})
-        elif isinstance(cut[0], TorchNode):
-            graph.replace(node, cut[0])
-            graph.drop(node)
+        if found in writer.made:
+            found.fused["result"] = node.name
+        graph.replace(node, found)
+        graph.drop(node)
+
+
+def _taken(node: TorchNode) -> tuple[TorchNode, int, int, int] | None:
+    """The tensor that a node is a cut of, the dimension, and from where to where."""
+    source = first_input(node)
+    if source is None:
+        return None
+    if node.op == "slice" and node.arguments.get("step", 1) == 1:
+        return source, node.arguments.get("dim", 0) % len(node.shape), *bounds(node)
+    if node.op != "getitem" or source.op not in CHUNKS:
+        return None
+    whole, place = source.arguments["self"], node.arguments["0"]
+    dim = source.arguments.get("dim", 0) % len(node.shape)
+    if not isinstance(whole, TorchNode):
+        return None
+    sizes: list[int] = [shape[dim] for shape in source.shape]  # type: ignore[index]
+    start = sum(sizes[:place])
+    return whole, dim, start, start + sizes[place]
+
+
+def _joins_along(node: TorchNode, dim: int) -> bool:
+    return bool(node.arguments.get("dim", 0) % len(node.shape) == dim)
+
+
+class _Cutting:
+    """Cuts, taken as far up as joins go."""
+
+    def __init__(self, graph: TorchGraph, writer: NodeWriter) -> None:
+        self.writer, self.users = writer, graph.users()
+        self.outputs = set(graph.outputs)
+
+    def of(self, x: Any, dim: int, start: int, end: int) -> Any:
+        if isinstance(x, TorchNode) and x.op == "cat":
+            if _joins_along(x, dim):
+                return self._of_join(x, dim, start, end)
+            if self._is_cut_only(x):
+                along = x.arguments.get("dim", 0) % len(x.shape)
+                return self.writer.cat([self.of(part, dim, start, end) for part in x.arguments["tensors"]], along)
+        if isinstance(x, TorchNode) and x.op in _SPLITTING_VIEWS | {"flatten"}:
+            source = first_input(x)
+            kept = source is not None and shape_of(source)[: dim + 1] == shape_of(x)[: dim + 1]
+            if source is not None and kept and self._is_cut_only(x) and _leads_to_join(source):
+                shape = list(shape_of(x))
+                shape[dim] = end - start
+                return self.writer.reshape(self.of(source, dim, start, end), shape)
+        return self.writer.slice(x, dim, start, end)
+
+    def _of_join(self, x: TorchNode, dim: int, start: int, end: int) -> Any:
+        parts, place = [], 0
+        for part in x.arguments["tensors"]:
+            size = shape_of(part)[dim]
+            first, last = max(start - place, 0), min(end - place, size)
+            if first < last:
+                parts.append(self.of(part, dim, first, last) if (first, last) != (0, size) else part)
+            place += size
+        return parts[0] if len(parts) == 1 else self.writer.cat(parts, dim)
+
+    def _is_cut_only(self, x: TorchNode) -> bool:
+        """Whether nobody reads the whole."""
+        if x in self.outputs:
+            return False
+        return all(
+            user.op in CHUNKS | {"slice", "cat"} or (user.op in _VIEWS and self._is_cut_only(user))
+            for user in self.users.get(x, ())
+        )
+
+
+def _leads_to_join(node: TorchNode | None) -> bool:
+    while node is not None and node.op in _VIEWS:
+        node = first_input(node)
+    return node is not None and node.op == "cat"
 
 
 def bounds(node: TorchNode) -> tuple[int, int]:
