@@ -81,6 +81,25 @@ class PixelSpread:
         return _product(self._spreading[rows], x, self._device, x.dtype)
 
 
+class ChannelSpread:
+    """(1, 1, rows, groups) in tiles to (1, 1, rows, channels), in L1: each value for all channels of its group.
+
+    A product with a matrix of zeros and ones, for the same reason.
+    """
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._spreading: dict[tuple[int, int], Any] = {}
+        """By the number of groups and that of channels."""
+
+    def __call__(self, x: Any, channels: int) -> Any:
+        groups = x.shape[-1]
+        if (groups, channels) not in self._spreading:
+            ones = torch.repeat_interleave(torch.eye(groups), channels // groups, dim=1)
+            self._spreading[groups, channels] = matrix_on_device(ones, self._device)
+        return _product(x, self._spreading[groups, channels], self._device, x.dtype)
+
+
 def _product(left: Any, right: Any, device: Any, dtype: Any) -> Any:
     return ttnn.matmul(
         left,
