@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 
-from tt_cnn.bringup.imported.graph import Held, Ref, Step
+from tt_cnn.bringup.imported.graph import Call, Held, Ref, Step
 from tt_cnn.bringup.imported.onnx_file import onnx_package
 from tt_cnn.bringup.imported.onnx_names import with_holder
 
-if TYPE_CHECKING:
-    from tt_cnn.bringup.imported.onnx_graph import OnnxReader
+
+class Reader(Protocol):
+    """What a node asks of the reader of its graph."""
+
+    onnx: Any
+    opset: int
+    constants: dict[str, np.ndarray]
+    meta: dict[str, torch.Tensor]
+    same: dict[str, Any]
+    held: dict[str, torch.Tensor]
+    scopes: dict[int, tuple[Call, ...]]
+    holders: set[str]
+    made: int
+
+    def ref(self, name: str) -> Ref: ...
+
+    def emit(self, step: Step) -> None: ...
+
+    def is_alone(self, scope: tuple[Call, ...]) -> bool: ...
+
+    def hold(self, name: str, scope: tuple[Call, ...]) -> Held: ...
+
+    def hold_as(self, path: str, values: np.ndarray, buffer: bool = False) -> Held: ...
+
 
 Rule = Callable[["OnnxNode"], None]
 RULES: dict[str, Rule] = {}
@@ -35,7 +58,7 @@ def converts(*ops: str) -> Callable[[Rule], Rule]:
 class OnnxNode:
     """One node, with what its rule asks for."""
 
-    def __init__(self, reader: OnnxReader, node: Any) -> None:
+    def __init__(self, reader: Reader, node: Any) -> None:
         self.reader, self.node = reader, node
         self.op: str = node.op_type
         self.inputs: list[str] = list(node.input)
