@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Mapping
@@ -14,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
+from tt_cnn.bringup.architectures import architecture_work, load_state
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.folder import GeneratedFolder
-from tt_cnn.bringup.source import ModelSource, model_source
 from tt_cnn.reports.records import Profile
 from tt_cnn.zoo import architecture, create_architecture
 
@@ -26,17 +24,11 @@ Row = dict[str, Any]
 SRC = Path(__file__).resolve().parent.parent / "src"
 
 
-def zoo_source(name: str) -> ModelSource:
-    """The architecture as a user names it: the factory in its family's module."""
-    found = architecture(name)
-    return model_source(f"tt_cnn.zoo.{found.family}:{name}")
-
-
 def zoo_row(name: str, card: str, budget: float, folders: Path) -> Row:
     """Seeded weights with live statistics go in as a checkpoint does; nothing else is said of the model."""
     found = architecture(name)
     row: Row = {"name": name, "title": found.title, "family": found.family, "task": found.task}
-    work = BringUp(zoo_source(name), (1, *found.input_shape), card, name)
+    work = architecture_work(name, card)
     return row | brought_up(work, create_architecture(name).state_dict(), budget, folders)
 
 
@@ -45,11 +37,8 @@ def brought_up(work: BringUp, weights: Mapping[str, torch.Tensor], budget: float
     row: Row = {"input": "x".join(map(str, work.input_shape))}
     stage = "load"
     try:
-        with tempfile.TemporaryDirectory() as place:
-            file = Path(place) / f"{work.name}.safetensors"
-            save_file({key: value.detach().clone().contiguous() for key, value in weights.items()}, file)
-            with work.timed(stage):
-                work.load(file)
+        with work.timed(stage):
+            load_state(work, weights)
         for stage in ("export", "lower", "describe", "fit"):
             with work.timed(stage):
                 getattr(work, stage)()

@@ -55,6 +55,7 @@ from tt_cnn.bringup.model_card import model_card
 from tt_cnn.bringup.outcomes import outcomes
 from tt_cnn.bringup.source import ModelSource, Weights, check_inputs, give_weights
 from tt_cnn.bringup.source_files import source_files
+from tt_cnn.bringup.sources import Source
 from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
@@ -92,7 +93,7 @@ class DoesNotComeUp(ValueError):
 class BringUp:
     """One model on its way; a stage fills what the next ones read."""
 
-    source: ModelSource
+    source: Source
     input_shape: Shape
     card: str = "n150"
     name: str = ""
@@ -161,7 +162,8 @@ class BringUp:
         """The model and its weights."""
         self.model = self.source.create()
         check_inputs(self.model, self.inputs)
-        self.weights = give_weights(self.model, weights, (self.input_shape, *self.more_inputs), self.normalisation)
+        shapes = (self.input_shape, *self.more_inputs)
+        self.weights = give_weights(self.model, weights, shapes, self.source.whose, self.normalisation)
 
     def export(self) -> TorchGraph:
         assert self.model is not None
@@ -374,6 +376,8 @@ class BringUp:
 
     def _own_files(self) -> dict[str, bytes]:
         """Copies of the user's files; in a folder of their own where one has the name of the generated file."""
+        if not isinstance(self.source, ModelSource):
+            return self.source.files()
         if self.source.file is None or self.source.root is None:
             return {}
         own = source_files(self.source.file, self.source.root)

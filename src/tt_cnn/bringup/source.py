@@ -38,6 +38,8 @@ class ModelSource:
     root: Path | None = None
     """The folder of the file, or of the package that the file is in."""
 
+    whose = "the factory's own"
+
     @property
     def name(self) -> str:
         """A name for the folder and the registry: `ResNet18` is `resnet18`, `net.py:create_model` is `net`."""
@@ -92,7 +94,9 @@ def model_source(spec: str) -> ModelSource:
     """`net.py:Net`, `path/to/net.py:create` or `package.module:create`."""
     where, colon, factory = spec.rpartition(":")
     if not colon or not where or not factory.isidentifier():
-        raise ValueError(f"MODEL is {spec!r}; it must be like net.py:Net or package.module:create")
+        raise ValueError(
+            f"MODEL is {spec!r}; it must be like net.py:Net, package.module:create, net.pt2, net.onnx or timm:resnet18"
+        )
     if where.endswith(".py"):
         file = Path(where)
         if not file.is_file():
@@ -155,9 +159,10 @@ def give_weights(
     model: nn.Module,
     file: Path | None,
     shapes: Sequence[tuple[int, ...]],
+    whose: str = ModelSource.whose,
     normalisation: Normalisation = IMAGENET,
 ) -> Weights:
-    """Those of a file; else the factory's own, with batch norms that have seen something.
+    """Those of a file; else the source's own, with batch norms that have seen something.
 
     A factory that loads no checkpoint leaves batch norms with a mean of 0 and a variance of 1, which no trained network
     has: activations would grow or die from layer to layer, and no PCC would say anything. Their statistics are then
@@ -168,10 +173,11 @@ def give_weights(
         return Weights(f"from {file.name}", hashlib.sha256(file.read_bytes()).hexdigest())
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     if not norms or any(_has_seen_something(norm) for norm in norms):
-        return Weights("the factory's own")
+        return Weights(whose)
     seen = (example(shape, max(2, shape[0]), 1, normalisation) for shape in shapes)
     measure_statistics(model, *seen)
-    return Weights("the factory's own, drawn from seed 0; statistics of batch norms measured on generated images")
+    drawn = ", drawn from seed 0" if whose == ModelSource.whose else ""
+    return Weights(f"{whose}{drawn}; statistics of batch norms measured on generated images")
 
 
 def _has_seen_something(norm: nn.BatchNorm2d) -> bool:

@@ -314,13 +314,17 @@ def _qualified(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+_OTHERS = re.compile(r"/torch/|/tt_cnn/bringup/imported/")
+"""Code that is not the user's."""
+
+
 def _line(node: fx.Node) -> str:
-    """The last line of code outside of torch."""
+    """The last line of the user's code."""
     found = ""
     lines = (node.meta.get("stack_trace") or "").split("\n")
     for index, text in enumerate(lines):
         place = re.match(r'\s*File "(.*)", line (\d+)', text)
-        if place and "/torch/" not in place.group(1) and index + 1 < len(lines):
+        if place and not _OTHERS.search(place.group(1)) and index + 1 < len(lines):
             found = f"{place.group(1).rsplit('/', 1)[-1]}:{place.group(2)}: {lines[index + 1].strip()}"
     return found
 

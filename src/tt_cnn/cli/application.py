@@ -11,6 +11,7 @@ import typer
 from tt_cnn.cli import (
     bench,
     bringup,
+    compare,
     conformance,
     demo,
     devices,
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.command("bench")(bench.bench)
 app.command("bringup")(bringup.bringup)
+app.command("compare")(compare.compare)
 app.command("conformance")(conformance.conformance)
 app.command("demo")(demo.demo)
 app.command("devices")(devices.devices)

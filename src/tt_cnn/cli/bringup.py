@@ -27,20 +27,24 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="What makes the model: path/to/file.py:factory or package.module:factory, without arguments.",
+        help="What makes the model: path/to/file.py:factory or package.module:factory, without arguments; a file, "
+        ".pt2 (torch.export.save) or .onnx; or timm:NAME.",
     ),
 ]
 Input = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--input",
         metavar="NxCxHxW",
-        help="The shape of the model's input, the batch first; once for each input where there are several.",
+        help="The shape of the model's input, the batch first; once for each input where there are several. "
+        "Not needed where MODEL is a file that says it.",
     ),
 ]
 WeightsFile = Annotated[
     Path | None,
-    typer.Option("--weights", metavar="FILE", help="A checkpoint: .safetensors, .pt or .pth. [default: the factory's]"),
+    typer.Option(
+        "--weights", metavar="FILE", help="A checkpoint: .safetensors, .pt or .pth. [default: the model's own]"
+    ),
 ]
 Folder = Annotated[
     Path | None,
@@ -77,7 +81,7 @@ NoTests = Annotated[bool, typer.Option("--no-tests", help="Do not run the tests 
 
 def bringup(
     model: Model,
-    inputs: Input,
+    inputs: Input = None,
     weights: WeightsFile = None,
     card: Card = None,
     folder: Folder = None,
@@ -95,6 +99,7 @@ def bringup(
     tt-cnn bringup net.py:Net --input 1x3x224x224
     tt-cnn bringup net.py:create --input 1x3x480x640 --weights net.safetensors --budget 2m
     tt-cnn bringup torchvision.models:resnet50 --input 16x3x224x224 --card p150 -o brought_up/resnet50
+    tt-cnn bringup net.onnx                                     or net.pt2: the file says its inputs
     tt-cnn bringup net.py:Net --input 1x3x224x224 --update      only tt/config.py, after you edited the rest
 
     The folder has the code, its tests, a demo, a profile, and docs of the model: its card, graph and ops.
@@ -104,14 +109,14 @@ def bringup(
     from tt_cnn.bringup.codegen.config_file import layers_named
     from tt_cnn.bringup.folder import GeneratedFolder
     from tt_cnn.bringup.inputs import Normalisation, input_shape, three_numbers
-    from tt_cnn.bringup.source import model_source
+    from tt_cnn.bringup.sources import source_of
     from tt_cnn.cli.optimize import seconds_of
     from tt_cnn.virtual.devices.opening import option
 
-    shapes = [input_shape(each) for each in inputs]
     seconds = seconds_of(budget)
+    source, shapes = source_of(model, [input_shape(each) for each in inputs or ()])
     work = BringUp(
-        model_source(model),
+        source,
         shapes[0],
         option("card", card),
         more_inputs=tuple(shapes[1:]),

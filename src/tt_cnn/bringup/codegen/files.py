@@ -8,6 +8,7 @@ from typing import Any
 
 from tt_cnn.bringup.inputs import Normalisation
 from tt_cnn.bringup.source import ModelSource
+from tt_cnn.bringup.sources import Source
 
 LAYERS_SEED = 1
 """Of the input on which layers are compared, when the folder is written and in its tests."""
@@ -67,8 +68,10 @@ def entry_code(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def reference_code(source: ModelSource, place: str) -> str:
+def reference_code(source: Source, place: str) -> str:
     """`place` is the package, relative to this file, that has the user's files; empty where they were not copied."""
+    if not isinstance(source, ModelSource):
+        return source.reference_code()
     where = f"{place}{source.module}"
     return f'''"""The PyTorch model with its weights: what is right."""
 
@@ -225,7 +228,7 @@ if __name__ == "__main__":
 '''
 
 
-def readme(facts: Facts, source: ModelSource, sections: Mapping[str, str], figures: Mapping[str, Any]) -> str:
+def readme(facts: Facts, source: Source, sections: Mapping[str, str], figures: Mapping[str, Any]) -> str:
     rows = "\n".join(f"| {key} | {value} |" for key, value in figures.items())
     more = "\n\n".join(f"## {heading}\n\n{text.strip()}" for heading, text in sections.items() if text.strip())
     return f"""# {facts.title} on {facts.card}
