@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import track
-from rich.table import Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.model_options import Card, Resolution, entry_of, resolution_of
+from tt_cnn.cli.tables import Column, Listing, numbers, texts
 
 if TYPE_CHECKING:
     import torch
@@ -127,7 +127,7 @@ def bench(
     result = Comparison((*timings, *result.timings[1:]))
     _show(result, f"{entry.title} {size[0]}x{size[1]}, batch {batch}")
     for one in eight_bit:
-        output.print(one, soft_wrap=True)
+        say(one)
     if folder is not None:
         _write(result, folder, entry.title, eight_bit)
 
@@ -144,11 +144,20 @@ def _peer(name: str, reference: nn.Module, example: torch.Tensor) -> Subject | N
 
 
 def _show(result: Comparison, title: str) -> None:
-    table = Table(title=title)
-    for heading in ("", "median ms", "p99 ms", "pictures/s", "PCC", "same bits", "compile s", "time / ours"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    table = Listing(
+        (
+            *texts("what"),
+            *numbers("median ms"),
+            Column("p99 ms", right=True, expendable=1),
+            *numbers("images/s", "PCC"),
+            Column("same bits", right=True, expendable=3),
+            Column("compile s", right=True, expendable=2),
+            *numbers("time / ours"),
+        ),
+        title,
+    )
     for one in result.timings:
-        table.add_row(
+        table.add(
             one.name,
             f"{one.median * 1e3:.1f}",
             f"{one.p99 * 1e3:.1f}",
@@ -158,22 +167,22 @@ def _show(result: Comparison, title: str) -> None:
             f"{one.compile_seconds:.1f}",
             f"{result.ratio(one):.2f}",
         )
-    output.print(table)
+    table.show()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    output.print(f"peak memory of the process {peak:.0f} MB; times of this machine, not of a card")
+    say(f"peak memory of the process {peak:.0f} MB; times of this machine, not of a card")
 
 
 def _explain(parts: list[Any]) -> None:
     if not parts:
-        output.print("the trace is not compiled: its commands run one by one in torch")
+        say("the trace is not compiled: its commands run one by one in torch")
     for number, part in enumerate(parts, 1):
         names = ", ".join(dict.fromkeys(command.name for command in part.commands))
         why = f" because of {part.reason}" if part.reason else ""
-        output.print(f"part {number}: {len(part.commands)} commands on {part.engine}{why} ({names})", soft_wrap=True)
+        say(f"part {number}: {len(part.commands)} commands on {part.engine}{why} ({names})")
         if part.eight_bit is not None:
-            output.print(f"  {part.eight_bit}", soft_wrap=True)
+            say(f"  {part.eight_bit}")
             for kept in part.eight_bit.kept:
-                output.print(f"  in {part.eight_bit.plain}: {kept}", soft_wrap=True)
+                say(f"  in {part.eight_bit.plain}: {kept}")
 
 
 def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
@@ -199,4 +208,4 @@ def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -
         errors.print(f"no bench.png: {error}", markup=False)
     else:
         draw_bars(result, title, folder / "bench.png")
-    output.print(f"written to {folder}")
+    say(f"written to {folder}")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.model_options import (
     Card,
     Executor,
@@ -21,6 +20,7 @@ from tt_cnn.cli.model_options import (
     precision_of,
     resolution_of,
 )
+from tt_cnn.cli.tables import Listing, numbers, texts
 
 if TYPE_CHECKING:
     from tt_cnn.evaluation.side_by_side import Comparison
@@ -123,25 +123,23 @@ def evaluate(
 
 
 def _show(title: str, where: str, result: Comparison) -> None:
-    output.print(title, markup=False, highlight=False)
-    table = Table("figure")
-    for heading in ("PyTorch", where, "difference"):
-        table.add_column(heading, justify="right")
+    say(title)
+    table = Listing((*texts("figure", folds=True), *numbers("PyTorch", where, "difference")))
     for name, difference in result.differences().items():
         cells = (f"{result.reference[name]:.2f}", f"{result.card[name]:.2f}", f"{difference:+.2f}")
-        table.add_row(name, *cells)
+        table.add(name, *cells)
     if result.reference:
         table.add_section()
     for name, value in result.agreement.items():
-        table.add_row(f"{name}, were PyTorch right", "", f"{value:.2f}", "")
+        table.add(f"{name}, were PyTorch right", "", f"{value:.2f}", "")
     for name, value in result.pcc.items():
-        table.add_row(f"PCC of {name}, worst picture", "", f"{value:.5f}", "")
+        table.add(f"PCC of {name}, worst picture", "", f"{value:.5f}", "")
     table.add_section()
     speeds = (f"{each:.1f}" for each in (result.reference_per_second, result.card_per_second))
-    table.add_row("pictures a second on this machine", *speeds, "")
-    output.print(table)
+    table.add("pictures a second on this machine", *speeds, "")
+    table.show()
     if result.differing:
-        output.print(f"another first class than PyTorch's: {', '.join(result.differing)}", markup=False)
+        say(f"another first class than PyTorch's: {', '.join(result.differing)}")
 
 
 def _judge(result: Comparison, within: float | None) -> None:

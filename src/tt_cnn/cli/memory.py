@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tt_cnn.cli.console import output
+from tt_cnn.cli.console import output, say
 from tt_cnn.cli.model_options import Card, Executor, Precision, Resolution, entry_of, precision_of, resolution_of
 from tt_cnn.cli.profile import Batch, Model
 
@@ -67,20 +67,20 @@ def memory(
         executor=executor,
     )
     for line in report_text(report):
-        output.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
     if timeline:
         for line in timeline_text(report):
-            output.print(line, markup=False, highlight=False, soft_wrap=True)
+            output.print(line, markup=False, highlight=False, soft_wrap=True)  # a picture: not broken between words
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(timeline_html(report), encoding="utf-8")
-        output.print(f"timeline: {html}", markup=False, highlight=False)
+        say(f"timeline: {html}")
     elif not timeline:
         hint = f"tt-cnn memory {model} --timeline, or --html FILE, for every step"
-        output.print(hint, markup=False, highlight=False, style="dim")
+        say(hint, "dim")
     if settings is not None and report.settings:
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(json.dumps({"layers": report.settings.to_dict()}, indent=2) + "\n", encoding="utf-8")
-        output.print(f"settings: {settings}", markup=False, highlight=False)
+        say(f"settings: {settings}")
     if not report.fits:
         raise typer.Exit(DOES_NOT_FIT)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
-from rich.table import Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.model_options import Card, Precision, Resolution, entry_of, precision_of, resolution_of
 from tt_cnn.cli.optimize_options import (
     Apply,
@@ -36,6 +35,7 @@ from tt_cnn.cli.optimize_options import (
     Weights,
 )
 from tt_cnn.cli.profile import Batch, Model
+from tt_cnn.cli.tables import Listing, numbers, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,10 +153,10 @@ def optimize(
         where=folder or resume or Path("out/optimize") / f"{entry.name}-{name}",
     )
     _show(result)
-    _say("")
-    _say(f"written to {made}/")
+    say("")
+    say(f"written to {made}/")
     for file, what in files.items():
-        _say(f"  {file:<14} {what}")
+        say(f"  {file:<14} {what}")
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if not result.verification.accurate:
@@ -273,17 +273,13 @@ def _listed(text: str | None) -> list[str] | None:
     return [name.strip() for name in text.split(",") if name.strip()] if text is not None else None
 
 
-def _say(text: str) -> None:
-    output.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
 def _show(result: OptimizationResult) -> None:
     from tt_cnn.optimizer.report_page import answer
     from tt_cnn.optimizer.result import ENDS
 
-    _say(answer(result))
+    say(answer(result))
     resumed = f" ({result.resumed} of them before)" if result.resumed else ""
-    _say(
+    say(
         f"{len(result.journal.attempts)} attempts{resumed}, {len(result.kept)} kept; {result.planned} candidates in "
         f"{result.seconds:.1f} s, {result.planned_per_second:.0f} a second; {ENDS[result.end]}"
     )
@@ -299,19 +295,17 @@ def _show(result: OptimizationResult) -> None:
             soft_wrap=True,
         )
     if result.steps:
-        output.print(_steps_table(result))
+        _steps_table(result).show()
 
 
-def _steps_table(result: OptimizationResult) -> Table:
+def _steps_table(result: OptimizationResult) -> Listing:
     from tt_cnn.optimizer.result import said_value
 
-    table = Table("step", title="steps")
-    for heading in ("attempts", "kept", "gained", "seconds"):
-        table.add_column(heading, justify="right")
+    table = Listing((*texts("step"), *numbers("attempts", "kept", "gained", "seconds")), "steps")
     for name in dict.fromkeys(step.name for step in result.steps):
         own = [step for step in result.steps if step.name == name]
         gained = sum(step.gained for step in own)
-        table.add_row(
+        table.add(
             name,
             str(sum(step.attempts for step in own)),
             str(sum(step.kept for step in own)),
@@ -342,13 +336,13 @@ def _explain(judging: Judging) -> None:
         if found
         else "nothing that saves a noticeable time"
     )
-    _say(
+    say(
         f"{judging.entry.name} on {judging.card}, predicted: {profile.device_ns / 1e3:.1f} µs on the device; "
         f"{len(found)} findings, {saved}"
     )
     for finding in found:
-        _say(f"  {finding}")
-    _say("")
-    _say("steps of a search, in their order (--steps):")
+        say(f"  {finding}")
+    say("")
+    say("steps of a search, in their order (--steps):")
     for step in STEPS.values():
-        _say(f"  {step.name:<12} {step.may_change}")
+        say(f"  {step.name:<12} {step.may_change}")

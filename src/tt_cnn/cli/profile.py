@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from tt_cnn.cli.console import output
+from tt_cnn.cli.console import say
 from tt_cnn.cli.model_options import Card, Executor, Precision, Resolution, entry_of, precision_of, resolution_of
+from tt_cnn.cli.tables import Column, Listing, numbers, texts
 
 if TYPE_CHECKING:
     from tt_cnn.reports.profile import Profile
@@ -64,10 +64,10 @@ def profile(
     with no_collection():
         made, where, files = _profiled(model, card, executor, resolution, batch, precision, folder)
         _show(made, top)
-        _say("")
-        _say(f"written to {where}/")
+        say("")
+        say(f"written to {where}/")
         for file, what in files.items():
-            _say(f"  {file:<42} {what}")
+            say(f"  {file:<42} {what}")
 
 
 def _profiled(
@@ -103,7 +103,7 @@ def _profiled(
         made = profile_model(entry.name, **options)
     except DoesNotFit:
         for line in report_text(memory_of(entry.name, **options)):
-            output.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(line)
         raise typer.Exit(1) from None
     with planned_network(entry.name, name, size, batch, chosen) as network:
         made = find_in_model(network, made)
@@ -111,31 +111,27 @@ def _profiled(
     return made, where, write_folder(made, where)
 
 
-def _say(text: str) -> None:
-    output.print(text, markup=False, highlight=False)
-
-
 def _show(made: Profile, top: int) -> None:
     from tt_cnn.reports.records import between
 
     model = made.model
     height, width = model.resolution
-    _say(
+    say(
         f"{model.title} {height}x{width}, {made.batch}, on {made.card}, predicted: "
         f"{made.device_ns / 1e6:.3f} ms on the device, {made.device_fps:.0f} fps{between(made.device_fps_band)}; "
         f"{made.fps:.0f} fps{between(made.fps_band)} end to end with {made.executor}"
     )
     tightest = made.tightest
     at = f" at {tightest.name}" if tightest is not None else ""
-    _say(
+    say(
         f"{len(made.rows)} steps, {made.macs / 1e9:.2f} G multiply-adds, {model.parameters / 1e6:.2f} M parameters; "
         f"L1 peak {made.l1_peak / 1024:.0f} of {made.l1_size / 1024:.0f} KB{at}; "
         f"l1_small_size >= {made.l1_small_needed}, trace_region_size >= {made.trace_bytes} (an estimate)"
     )
-    output.print(_by_op(made))
+    _by_op(made).show()
     if top:
-        output.print(_longest(made, top))
-    output.print(_executors(made))
+        _longest(made, top).show()
+    _executors(made).show()
     _show_findings(made)
 
 
@@ -145,35 +141,47 @@ def _show_findings(made: Profile) -> None:
 
     findings = made.findings or ()
     if not findings:
-        _say("no change was found that saves a noticeable time")
+        say("no change was found that saves a noticeable time")
         return
-    _say(f"findings, {min(_FINDINGS, len(findings))} of {len(findings)} (predicted):")
+    say(f"findings, {min(_FINDINGS, len(findings))} of {len(findings)} (predicted):")
     for number, one in enumerate(findings[:_FINDINGS], 1):
-        _say(f"  {number}. {one}")
+        say(f"  {number}. {one}")
     if made.together is not None and made.together.applied:
         count, saves = len(made.together.applied), microseconds(made.together.saves_ns)
         share = 100 * made.together.saves_ns / made.device_ns
-        _say(f"  {count} of them together, planned with the whole model, save about {saves} ({share:.0f} %)")
+        say(f"  {count} of them together, planned with the whole model, save about {saves} ({share:.0f} %)")
 
 
-def _by_op(made: Profile) -> Table:
-    table = Table("op", title="time by op (predicted)")
-    for heading in ("steps", "µs", "%"):
-        table.add_column(heading, justify="right")
+def _by_op(made: Profile) -> Listing:
+    table = Listing((*texts("op"), *numbers("steps", "µs", "%")), "time by op (predicted)")
     times: dict[str, list[float]] = defaultdict(list)
     for row in made.rows:
         times[row.op].append(row.cost.ns)
     for op, each in sorted(times.items(), key=lambda item: -sum(item[1])):
-        table.add_row(op, str(len(each)), f"{sum(each) / 1e3:.1f}", f"{100 * sum(each) / made.device_ns:.1f}")
+        table.add(op, str(len(each)), f"{sum(each) / 1e3:.1f}", f"{100 * sum(each) / made.device_ns:.1f}")
     return table
 
 
-def _longest(made: Profile, count: int) -> Table:
-    table = Table("#", "layer", "op", title=f"the {min(count, len(made.rows))} longest steps (predicted)")
-    for heading in ("µs", "of ten, eight in", "%", "cores", "fidelity", "utilization %", "adjusted %", "L1 free KB"):
-        table.add_column(heading, justify="right")
+def _longest(made: Profile, count: int) -> Listing:
+    from tt_cnn.reports.words import counted
+
+    table = Listing(
+        (
+            *numbers("#"),
+            *texts("layer", "op"),
+            *numbers("µs"),
+            Column("of ten, eight in", right=True, expendable=4),
+            *numbers("%", "cores"),
+            Column("fidelity", expendable=2),
+            Column("utilization %", right=True, expendable=1),
+            Column("adjusted %", right=True, expendable=5),
+            Column("L1 free KB", right=True, expendable=3),
+        ),
+        f"the {counted(min(count, len(made.rows)), 'longest step')} (predicted)",
+        keys=2,
+    )
     for row in sorted(made.rows, key=lambda row: -row.cost.ns)[:count]:
-        table.add_row(
+        table.add(
             str(row.index),
             row.name,
             row.op,
@@ -189,11 +197,9 @@ def _longest(made: Profile, count: int) -> Table:
     return table
 
 
-def _executors(made: Profile) -> Table:
-    table = Table("executor", title="end to end (predicted)")
-    for heading in ("fps", "ms an input", "latency ms"):
-        table.add_column(heading, justify="right")
+def _executors(made: Profile) -> Listing:
+    table = Listing((*texts("executor"), *numbers("fps", "ms per input", "latency ms")), "end to end (predicted)")
     for result in made.executors:
         cells = (f"{result.fps:.0f}", f"{result.input_ns / 1e6:.3f}", f"{result.latency_ns / 1e6:.3f}")
-        table.add_row(result.executor, *cells, style="bold" if result.executor == made.executor else None)
+        table.add(result.executor, *cells, bold=result.executor == made.executor)
     return table

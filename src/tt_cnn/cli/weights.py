@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
+from tt_cnn.cli.tables import Column, Listing, texts
 
 Model = Annotated[str | None, typer.Argument(help="A model's name; without one, the known files are listed.")]
 GivenPath = Annotated[
@@ -33,27 +33,31 @@ def weights(model: Model = None, path: GivenPath = None, url: Url = None, file: 
     entry = model_entry(model)
     found = obtain(entry.name, file=file, path=path, url=url, console=errors)
     size = found.path.stat().st_size / 1e6
-    _say(f"{found.path} ({size:.1f} MB)")
-    _say(f"SHA-256 {found.sha256} ({_as_known(found.known_digits)})")
+    say(f"{found.path} ({size:.1f} MB)")
+    say(f"SHA-256 {found.sha256} ({_as_known(found.known_digits)})")
     create_reference(entry.name, weights=found.path)
-    _say(f"it fits {entry.title}: create_reference({entry.name!r}, weights={str(found.path)!r})")
+    say(f"it fits {entry.title}: create_reference({entry.name!r}, weights={str(found.path)!r})")
 
 
 def _list() -> None:
     from tt_cnn.preprocessing.weights import SOURCES
 
-    table = Table("model", "file", "what", "SHA-256", Column("from", overflow="fold"), box=None)
+    table = Listing(
+        (
+            *texts("model", "file"),
+            Column("what", folds=True),
+            Column("SHA-256", expendable=1),
+            Column("from", expendable=2),
+        ),
+        keys=2,
+    )
     for source in SOURCES:
         digits = source.sha256[:8] + "…" if source.sha256 else "not known"
-        table.add_row(source.model, source.file, source.description, digits, source.url)
-    output.print(table)
+        table.add(source.model, source.file, source.description, digits, source.url)
+    table.show()
 
 
 def _as_known(digits: int) -> str:
     if not digits:
         return "none was known beforehand"
     return "as it must be" if digits == 64 else f"its first {digits} digits as they must be"
-
-
-def _say(line: str) -> None:
-    output.print(line, markup=False, highlight=False, soft_wrap=True)
