@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
+import tt_cnn
 from tt_cnn.cli import (
     bench,
     bringup,
@@ -59,16 +59,9 @@ app.command("visualize")(visualize.visualize)
 app.command("weights")(weights.weights)
 
 
-def installed_version() -> str:
-    try:
-        return version("tt-cnn")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tt-cnn {installed_version()}, imitating TT-NN 0.81.1")
+        typer.echo(f"tt-cnn {tt_cnn.__version__}, imitating TT-NN 0.81.1")
         raise typer.Exit
 
 

@@ -173,12 +173,14 @@ def _show(result: Comparison, title: str) -> None:
 
 
 def _explain(parts: list[Any]) -> None:
+    from tt_cnn.reports.words import counted
+
     if not parts:
         say("the trace is not compiled: its commands run one by one in torch")
     for number, part in enumerate(parts, 1):
         names = ", ".join(dict.fromkeys(command.name for command in part.commands))
         why = f" because of {part.reason}" if part.reason else ""
-        say(f"part {number}: {len(part.commands)} commands on {part.engine}{why} ({names})")
+        say(f"part {number}: {counted(len(part.commands), 'command')} on {part.engine}{why} ({names})")
         if part.eight_bit is not None:
             say(f"  {part.eight_bit}")
             for kept in part.eight_bit.kept:

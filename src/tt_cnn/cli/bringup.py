@@ -124,6 +124,7 @@ def _run(work: BringUp, weights: Path | None, seconds: float) -> None:
 
 def _optimize(work: BringUp, seconds: float) -> None:
     from tt_cnn.cli.optimize_display import Display
+    from tt_cnn.reports.words import counted
 
     with Display(errors) as display:
         result = work.optimize(seconds, display)
@@ -133,7 +134,7 @@ def _optimize(work: BringUp, seconds: float) -> None:
     before, after = result.before.prediction.device_ns, result.after.prediction.device_ns
     work.sections["Tuning"] = (
         f"`tt-cnn optimize` for at most {seconds:g} s: {before / 1e3:.0f} µs to {after / 1e3:.0f} µs on the device "
-        f"(predicted), {len(result.journal.attempts)} attempts, {len(result.journal.kept)} kept."
+        f"(predicted), {counted(len(result.journal.attempts), 'attempt')}, {len(result.journal.kept)} kept."
     )
 
 

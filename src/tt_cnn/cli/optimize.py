@@ -276,11 +276,13 @@ def _listed(text: str | None) -> list[str] | None:
 def _show(result: OptimizationResult) -> None:
     from tt_cnn.optimizer.report_page import answer
     from tt_cnn.optimizer.result import ENDS
+    from tt_cnn.reports.words import counted
 
     say(answer(result))
     resumed = f" ({result.resumed} of them before)" if result.resumed else ""
     say(
-        f"{len(result.journal.attempts)} attempts{resumed}, {len(result.kept)} kept; {result.planned} candidates in "
+        f"{counted(len(result.journal.attempts), 'attempt')}{resumed}, {len(result.kept)} kept; "
+        f"{counted(result.planned, 'candidate')} in "
         f"{result.seconds:.1f} s, {result.planned_per_second:.0f} a second; {ENDS[result.end]}"
     )
     if not result.verification.holds:
@@ -321,6 +323,7 @@ def _explain(judging: Judging) -> None:
     from tt_cnn.reports.findings import find
     from tt_cnn.reports.profiling import profile_model
     from tt_cnn.reports.records import microseconds
+    from tt_cnn.reports.words import counted
 
     profile = profile_model(
         judging.entry.name,
@@ -338,7 +341,7 @@ def _explain(judging: Judging) -> None:
     )
     say(
         f"{judging.entry.name} on {judging.card}, predicted: {profile.device_ns / 1e3:.1f} µs on the device; "
-        f"{len(found)} findings, {saved}"
+        f"{counted(len(found), 'finding')}, {saved}"
     )
     for finding in found:
         say(f"  {finding}")

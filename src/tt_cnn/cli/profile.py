@@ -113,6 +113,7 @@ def _profiled(
 
 def _show(made: Profile, top: int) -> None:
     from tt_cnn.reports.records import between
+    from tt_cnn.reports.words import amount, counted
 
     model = made.model
     height, width = model.resolution
@@ -124,7 +125,8 @@ def _show(made: Profile, top: int) -> None:
     tightest = made.tightest
     at = f" at {tightest.name}" if tightest is not None else ""
     say(
-        f"{len(made.rows)} steps, {made.macs / 1e9:.2f} G multiply-adds, {model.parameters / 1e6:.2f} M parameters; "
+        f"{counted(len(made.rows), 'step')}, {amount(made.macs)} multiply-adds on the card, "
+        f"{amount(model.parameters)} parameters; "
         f"L1 peak {made.l1_peak / 1024:.0f} of {made.l1_size / 1024:.0f} KB{at}; "
         f"l1_small_size >= {made.l1_small_needed}, trace_region_size >= {made.trace_bytes} (an estimate)"
     )
