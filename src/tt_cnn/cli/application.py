@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -24,7 +25,7 @@ from tt_cnn.cli import (
     visualize,
     weights,
 )
-from tt_cnn.cli.console import errors
+from tt_cnn.cli.console import errors, say
 
 INTERRUPTED = 130
 
@@ -74,12 +75,18 @@ def options(
     """Options of every command."""
 
 
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """A sentence: where in the source it comes from is nothing to a user of the command."""
+    say(f"tt-cnn: {message}", console=errors)
+
+
 def main() -> None:
     """Run the command; a user's mistake is a sentence, not a traceback."""
+    warnings.showwarning = _show_warning
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
-        errors.print(f"tt-cnn: {error}", markup=False, highlight=False)
+        say(f"tt-cnn: {error}", console=errors)
         sys.exit(1)

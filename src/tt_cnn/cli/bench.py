@@ -91,20 +91,22 @@ def bench(
     tt-cnn bench yolov4 --engine cuda --precision fp8 --explain
     """
     from tt_cnn.bench import Comparison, VirtualCard, compare, peers_beside
+    from tt_cnn.evaluation.output_folder import checked_folder
     from tt_cnn.models import EXECUTORS, create_reference
     from tt_cnn.models.running import reference_outputs
     from tt_cnn.virtual.engines.precision import EIGHT_BITS
 
     entry = entry_of(model)
     size = resolution_of(entry, resolution)
-    if folder is not None and folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is there already and not empty; name another folder for the results")
     if executor != "all" and executor not in EXECUTORS:
         raise ValueError(f"--executor is {executor!r}; it must be all or one of {', '.join(EXECUTORS)}")
+    if folder is not None:
+        checked_folder(folder)
+    available = _available_peers(peers_beside(engine)) if peers else []
     reference = create_reference(entry.name)
     example = entry.example_input(batch_size=batch, resolution=size).bfloat16().float()
     expected = reference_outputs(reference, example)
-    names = track(peers_beside(engine) if peers else [], "preparing the peers", console=errors, transient=True)
+    names = track(available, "preparing the peers", console=errors, transient=True)
     others = [peer for name in names if (peer := _peer(name, reference, example)) is not None]
     timings: list[Timing] = []
     eight_bit: list[str] = []
@@ -132,14 +134,27 @@ def bench(
         _write(result, folder, entry.title, eight_bit)
 
 
+def _available_peers(names: list[str]) -> list[str]:
+    """Those whose packages are there. What is missing is said before anything is measured."""
+    from tt_cnn.bench import missing_packages
+
+    for name in names:
+        missing = missing_packages(name)
+        if missing:
+            packages = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not installed"
+            say(f"without {name}: {packages}; pip install 'tt-cnn[cpu]'", console=errors)
+    return [name for name in names if not missing_packages(name)]
+
+
 def _peer(name: str, reference: nn.Module, example: torch.Tensor) -> Subject | None:
-    """None where the model cannot run so."""
-    from tt_cnn.bench import NotCapturable, create_peer
+    """None where it cannot be made: the model's own times, and those of the other peers, are not lost for it."""
+    from tt_cnn.bench import create_peer
 
     try:
         return create_peer(name, reference, example)
-    except NotCapturable as error:
-        errors.print(f"without {name}: {error}", markup=False)
+    except (RuntimeError, ImportError, OSError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        say(f"without {name}: {first}", console=errors)
         return None
 
 
