@@ -12,10 +12,12 @@ import tt_cnn
 from tt_cnn.cli import (
     bench,
     bringup,
+    completion,
     conformance,
     demo,
     devices,
     diff,
+    doctor,
     evaluate,
     memory,
     operations,
@@ -46,10 +48,13 @@ app = typer.Typer(
 )
 app.command("bench")(bench.bench)
 app.command("bringup")(bringup.bringup)
+app.command("completion")(completion.completion)
+app.command("complete", hidden=True)(completion.complete)
 app.command("conformance")(conformance.conformance)
 app.command("demo")(demo.demo)
 app.command("devices")(devices.devices)
 app.command("diff")(diff.diff)
+app.command("doctor")(doctor.doctor)
 app.command("evaluate")(evaluate.evaluate)
 app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import track
 
-from tt_cnn.cli.console import errors, say
+from tt_cnn.cli.console import errors, output, say
 from tt_cnn.cli.model_options import Card, Resolution, entry_of, resolution_of
 from tt_cnn.cli.tables import Column, Listing, numbers, texts
 
@@ -59,6 +59,9 @@ Folder = Annotated[
 ]
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print what bench.json has.")]
+
+
 def bench(
     model: Model,
     batch: Batch = 1,
@@ -73,6 +76,7 @@ def bench(
     card: Card = None,
     explain: Explain = False,
     folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Time a model on this machine: latency, pictures a second, compile time, PCC against torch.
 
@@ -121,17 +125,22 @@ def bench(
                 result = compare([ours, *others], expected, example, rounds=rounds)
             if precision in EIGHT_BITS:
                 eight_bit += ours.eight_bit or [f"nothing in 8 bits: {name} has no trace to compile"]
-            if explain:
+            if explain and not as_json:
                 _explain(ours.parts)
         finally:
             ours.close()
         timings.append(result.ours)
     result = Comparison((*timings, *result.timings[1:]))
-    _show(result, f"{entry.title} {size[0]}x{size[1]}, batch {batch}")
-    for one in eight_bit:
-        say(one)
+    title = f"{entry.title} {size[0]}x{size[1]}, batch {batch}"
+    if as_json:
+        print(json.dumps(_figures(result, title, eight_bit)))
+    else:
+        _show(result, title)
+        for one in eight_bit:
+            say(one)
     if folder is not None:
-        _write(result, folder, entry.title, eight_bit)
+        _write(result, folder, title, eight_bit)
+        say(f"written to {folder}", console=errors if as_json else output)
 
 
 def _available_peers(names: list[str]) -> list[str]:
@@ -202,8 +211,7 @@ def _explain(parts: list[Any]) -> None:
                 say(f"  in {part.eight_bit.plain}: {kept}")
 
 
-def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _figures(result: Comparison, title: str, eight_bit: list[str]) -> dict[str, Any]:
     rows = [
         {
             "name": one.name,
@@ -218,11 +226,15 @@ def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -
         }
         for one in result.timings
     ]
-    (folder / "bench.json").write_text(json.dumps({"title": title, "rows": rows, "eight_bit": eight_bit}, indent=2))
+    return {"title": title, "rows": rows, "eight_bit": eight_bit}
+
+
+def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
+    """The figures first: whatever becomes of the picture, they are kept."""
+    (folder / "bench.json").write_text(json.dumps(_figures(result, title, eight_bit), indent=2))
     try:
         from tt_cnn.bench.chart import draw_bars
     except ImportError as error:
         errors.print(f"no bench.png: {error}", markup=False)
     else:
         draw_bars(result, title, folder / "bench.png")
-    say(f"written to {folder}")

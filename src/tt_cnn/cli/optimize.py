@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,8 +14,10 @@ import typer
 
 from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.model_options import Card, Precision, Resolution, entry_of, precision_of, resolution_of
+from tt_cnn.cli.optimize_figures import result_figures
 from tt_cnn.cli.optimize_options import (
     Apply,
+    AsJson,
     BudgetOption,
     CalibrationPath,
     Candidates,
@@ -76,6 +79,7 @@ def optimize(
     no_record: NoRecord = False,
     exact: Exact = False,
     folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a model faster on a card: search for better settings of its layers, and for a better way to run it.
 
@@ -133,7 +137,7 @@ def optimize(
         count=count,
     )
     if explain:
-        _explain(judging)
+        _explain(judging, as_json)
         return
     seconds = seconds_of(budget)
     result, made, files = _searched(
@@ -152,11 +156,14 @@ def optimize(
         apply=apply,
         where=folder or resume or Path("out/optimize") / f"{entry.name}-{name}",
     )
-    _show(result)
-    say("")
-    say(f"written to {made}/")
-    for file, what in files.items():
-        say(f"  {file:<14} {what}")
+    if as_json:
+        print(json.dumps(result_figures(result, made, files)))
+    else:
+        _show(result)
+        say("")
+        say(f"written to {made}/")
+        for file, what in files.items():
+            say(f"  {file:<14} {what}")
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if not result.verification.accurate:
@@ -317,9 +324,10 @@ def _steps_table(result: OptimizationResult) -> Listing:
     return table
 
 
-def _explain(judging: Judging) -> None:
+def _explain(judging: Judging, as_json: bool) -> None:
     """The findings of the model as it is, and the steps."""
     from tt_cnn.optimizer.steps.base import STEPS
+    from tt_cnn.reports.figures import profile_figures
     from tt_cnn.reports.findings import find
     from tt_cnn.reports.profiling import profile_model
     from tt_cnn.reports.records import microseconds
@@ -334,6 +342,10 @@ def _explain(judging: Judging) -> None:
         reference=judging.given,
     )
     found = find(profile)
+    if as_json:
+        steps = {step.name: step.may_change for step in STEPS.values()}
+        print(json.dumps(profile_figures(replace(profile, findings=tuple(found))) | {"search_steps": steps}))
+        return
     saved = (
         f"the largest saves about {microseconds(found[0].saves_ns)}"
         if found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,7 @@ Folder = Annotated[
         help="Where the reports go; DIR-2, -3, ... if it is taken. [default: out/profile/MODEL-CARD]",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the figures, the tables and where the files are as JSON.")]
 Top = Annotated[int, typer.Option("--top", min=0, help="How many of the longest steps are shown.")]
 
 _FINDINGS = 5
@@ -44,6 +46,7 @@ def profile(
     precision: Precision = "tuned",
     folder: Folder = None,
     top: Top = 10,
+    as_json: AsJson = False,
 ) -> None:
     """Predict where a model's time goes on a card, and write every report of it.
 
@@ -59,10 +62,14 @@ def profile(
     tt-cnn profile resnet50 --executor trace+2cq+io -o out/resnet
     """
     from tt_cnn.reports.collection import no_collection
+    from tt_cnn.reports.figures import profile_figures
 
     atexit.register(gc.freeze)  # nothing needs to be looked through for garbage when the process ends
     with no_collection():
         made, where, files = _profiled(model, card, executor, resolution, batch, precision, folder)
+        if as_json:
+            print(json.dumps(profile_figures(made, top) | {"folder": str(where), "files": files}))
+            return
         _show(made, top)
         say("")
         say(f"written to {where}/")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
+from typing import Any
 
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import ModelEntry, Resolution, model_entry
+from tt_cnn.reports.figures import memory_figures
 from tt_cnn.reports.l1_picture import L1Use, draw
 from tt_cnn.reports.misfits import Planning, misfits_of, settings_that_fit
 from tt_cnn.reports.profiling import planned_model, profile_fitting
@@ -155,6 +157,22 @@ def report_text(report: MemoryReport) -> list[str]:
     if shares:
         lines.append(f"tightest: {'   '.join(shares)}")
     return lines
+
+
+def report_figures(report: MemoryReport) -> dict[str, Any]:
+    """The same as plain data, with every step's L1."""
+    return {
+        "model": report.model,
+        "resolution": list(report.resolution),
+        "batch_size": report.batch_size,
+        "card": report.card,
+        "fits": report.fits,
+        **memory_figures(report.profile),
+        "steps": [{"layer": row.name, "op": row.op, "cores": row.cores, **vars(row.l1)} for row in report.profile.rows],
+        "misfits": list(report.misfits or ((report.refusal,) if report.refusal else ())),
+        "other_options": list(report.other_options),
+        "settings": report.settings.to_dict() if report.settings else None,
+    }
 
 
 def timeline_text(report: MemoryReport) -> list[str]:
