@@ -55,8 +55,12 @@ def _show(difference: Difference, top: int) -> None:
     for result in a.executors:
         if result.executor in fps:
             numbers.append((f"fps with {result.executor}", result.fps, fps[result.executor], ".0f"))
+    measured = {one.layer: one.pcc for one in b.accuracy}
+    for accuracy in a.accuracy:
+        if accuracy.layer in measured:
+            numbers.append((f"PCC of {accuracy.layer}", accuracy.pcc, measured[accuracy.layer], ".5f"))
     for name, one, other, form in numbers:
-        change = f"{100 * (other - one) / one:+.1f} %" if one else ""
+        change = f"{other - one:+.5f}" if form == ".5f" else f"{100 * (other - one) / one:+.1f} %" if one else ""
         table.add(name, f"{one:{form}}", f"{other:{form}}", change)
     table.show()
     if difference.is_same:
@@ -105,6 +109,7 @@ def _as_data(difference: Difference) -> dict[str, Any]:
     return {
         "device_ns": [a.device_ns, b.device_ns],
         "fps": [a.fps, b.fps],
+        "pcc": [{one.layer: one.pcc for one in profile.accuracy} for profile in (a, b)],
         **{name: [_step_data(step) for step in steps] for name, steps in groups.items()},
     }
 
