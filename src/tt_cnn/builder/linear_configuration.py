@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.builder.activation_configuration import NUMBERS_RULE
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.rules import Rule, check, flags, instance, wholes
 from tt_cnn.builder.weights import random_values, to_host_tensors
@@ -53,6 +54,7 @@ class LinearConfiguration(Configuration):
     rules = (
         *wholes("in_features", "out_features"),
         instance("activation", None, str, ttnn.UnaryWithParam),
+        NUMBERS_RULE,
         instance("weights_dtype", ttnn.DataType),
         instance("output_dtype", ttnn.DataType),
         instance("math_fidelity", ttnn.MathFidelity),
