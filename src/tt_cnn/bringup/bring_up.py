@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -45,6 +42,7 @@ from tt_cnn.bringup.codegen.points import points_code, points_of, with_losses
 from tt_cnn.bringup.comparison import Point, compare_points, losses
 from tt_cnn.bringup.fitting import Fitted, fit_fastest
 from tt_cnn.bringup.folder import GeneratedFolder
+from tt_cnn.bringup.generated_entry import generated_entry
 from tt_cnn.bringup.graph_copy import copy_graph
 from tt_cnn.bringup.graph_page import graph_html, graph_svg
 from tt_cnn.bringup.inputs import IMAGENET, Normalisation, example
@@ -60,7 +58,7 @@ from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
 from tt_cnn.builder.overrides import Assignment
-from tt_cnn.models.registry import ModelEntry, Task, create_tt, registered
+from tt_cnn.models.registry import ModelEntry, Task, create_tt
 from tt_cnn.models.running import opened_card
 from tt_cnn.optimizer.findings import find_in_model
 from tt_cnn.optimizer.judging import Judging
@@ -407,36 +405,8 @@ class BringUp:
     def entry(self) -> Iterator[ModelEntry]:
         """The generated code, imported from a folder of its own and known to the registry for a while."""
         assert self.model is not None
-        place = Path(tempfile.mkdtemp(prefix="tt-cnn-bringup-"))
-        package = f"_bringup_{self.name}"
-        try:
-            GeneratedFolder(place / package).write(
-                {name: content for name, content in self.code_files().items() if name.startswith("tt/")}
-                | {"__init__.py": b""}
-            )
-            with _importable(place, package):
-                module = importlib.import_module(f"{package}.tt.model")
-                facts = self.facts
-                made = ModelEntry(
-                    name=facts.name,
-                    title=facts.title,
-                    task=facts.task,  # type: ignore[arg-type]
-                    reference=lambda: self.model,  # type: ignore[arg-type, return-value]
-                    tt=getattr(module, facts.tt_class),
-                    gates=facts.gates,
-                    resolutions=(facts.resolution,),
-                    batch_sizes=(self.input_shape[0],),
-                    l1_small_size=facts.l1_small_size,
-                    own_weights=True,
-                    input_shape=self.input_shape if facts.images is None else None,
-                    more_inputs=self.more_inputs,
-                )
-                if facts.images is not None:
-                    made = replace(made, mean=facts.images.mean, std=facts.images.std)
-                with registered(made):
-                    yield made
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+        with generated_entry(self.facts, self.code_files(), self.model) as made:
+            yield made
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -445,18 +415,6 @@ class BringUp:
             yield
         finally:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - began
-
-
-@contextmanager
-def _importable(place: Path, package: str) -> Iterator[None]:
-    sys.path.insert(0, str(place))
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove(str(place))
-        for name in [each for each in sys.modules if each == package or each.startswith(package + ".")]:
-            del sys.modules[name]
 
 
 def _place_of(own: Mapping[str, bytes]) -> str:
