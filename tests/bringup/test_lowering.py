@@ -297,6 +297,25 @@ def test_what_no_rule_is_for_runs_on_the_host(device: Any) -> None:
     assert_comes_up(model, torch.randn(2, 32, 8, 8), device, fallbacks=1)
 
 
+def test_keywords_of_methods_reach_the_host(device: Any) -> None:
+    torch.manual_seed(0)
+    model = block(lambda m, x: m.c(torch.div(m.c(x), 0.3, rounding_mode="floor")), c=conv(32, 32))
+    assert_comes_up(model, torch.randn(1, 32, 8, 8), device, least=0.99, fallbacks=1)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_sums_with_a_factor(batch: int, device: Any) -> None:
+    torch.manual_seed(0)
+    model = block(lambda m, x: torch.sub(m.c(x), torch.add(x, 3, alpha=2), alpha=0.5), c=conv(32, 32))
+    assert_comes_up(model, torch.randn(batch, 32, 8, 8), device)
+
+
+def test_means_over_dimensions_of_one(device: Any) -> None:
+    torch.manual_seed(0)
+    model = block(lambda m, x: m.c(x)[:, :, 2:3].sum(2) + m.c(x)[:, :, 3:4].amax((0, 2)), c=conv(32, 32))
+    assert_comes_up(model, torch.randn(1, 32, 8, 8), device)
+
+
 def test_pictures(device: Any) -> None:
     """Three channels, which the card pads; a reader that is no convolution must not see the padding."""
     torch.manual_seed(0)

@@ -129,10 +129,13 @@ class _Joins:
             return None
         if first.arguments.get("alpha", 1) != 1 or first.arguments.get("rounding_mode") is not None:
             return None
+        operands = _OPERANDS if first.op in BINARY else _OPERANDS[:1]
+        if any(isinstance(value, Tensor) for name, value in first.arguments.items() if name not in operands):
+            return None  # an exponent, or bounds, that would have to be joined, too
         shape: Any = list(first.shape)
         shape.insert(dim, len(parts))
         arguments = dict(first.arguments)
-        for name in _OPERANDS if first.op in BINARY else _OPERANDS[:1]:
+        for name in operands:
             operand = self._operand([part.arguments[name] for part in parts], dim, len(first.shape))
             if operand is None:
                 return None
