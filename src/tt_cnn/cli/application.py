@@ -24,6 +24,7 @@ from tt_cnn.cli import (
     run,
     visualize,
     weights,
+    zoo,
 )
 from tt_cnn.cli.console import errors
 
@@ -59,6 +60,7 @@ app.command("profile")(profile.profile)
 app.command("run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})(run.run)
 app.command("visualize")(visualize.visualize)
 app.command("weights")(weights.weights)
+app.command("zoo")(zoo.zoo)
 
 
 def installed_version() -> str:
