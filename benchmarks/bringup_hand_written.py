@@ -12,6 +12,7 @@ from bringup_rows import Row, brought_up, total_seconds
 from torch import nn
 
 from tt_cnn.bringup.bring_up import BringUp
+from tt_cnn.bringup.inputs import Normalisation
 from tt_cnn.bringup.source import model_source
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import ModelEntry, create_tt, model_entry
@@ -48,7 +49,14 @@ CASES = (
 def run_case(case: Case, card: str, budget: float, folders: Path) -> Row:
     """Both on the same weights and the same pictures."""
     entry = model_entry(case.model)
-    work = BringUp(model_source(f"{REFERENCES}:{case.model}"), case.input_shape, card, f"{case.model}_generated")
+    work = BringUp(
+        model_source(f"{REFERENCES}:{case.model}"),
+        case.input_shape,
+        card,
+        f"{case.model}_generated",
+        normalisation=Normalisation(entry.mean, entry.std),
+        min_pcc=max(entry.gates.values()),
+    )
     row = {"name": case.model, "title": case.title} | brought_up(
         work, work.source.create().state_dict(), budget, folders
     )

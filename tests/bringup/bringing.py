@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import sqrt
 from typing import Any
 
@@ -34,24 +34,36 @@ class Written(nn.Module):
         return self.written(self, x)
 
 
-def bring_up(model: nn.Module, shape: tuple[int, ...]) -> tuple[Program, type]:
-    """The lowered program and the class of the generated code."""
+def _nothing(program: Program) -> None:
+    pass
+
+
+def bring_up(
+    model: nn.Module,
+    shape: tuple[int, ...],
+    change: Callable[[Program], None] = _nothing,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+) -> tuple[Program, type]:
+    """The lowered program and the class of the generated code; `change` works on the program before it is written,
+    `settings` are those of all layers of a method."""
     program = lower(export_graph(model.eval(), [torch.zeros(shape)]))
+    change(program)
     made = model_file(program, "A test.")
     table = settings_of(program, made.optional)
     for layer in program.layers():
         if layer.method in _PRODUCTS:
             table.setdefault(layer.name, {}).update(_PRECISE)
+        table.setdefault(layer.name, {}).update((settings or {}).get(layer.method, {}))
     names: dict[str, Any] = {"LAYERS": table, "__name__": "generated"}
     exec(compile(made.code.replace("from .config import LAYERS\n", ""), "generated", "exec"), names)
     return program, names[model_class(program)]
 
 
 def outputs_of(
-    model: nn.Module, x: torch.Tensor, device: Any
+    model: nn.Module, x: torch.Tensor, device: Any, **options: Any
 ) -> tuple[Program, list[torch.Tensor], list[torch.Tensor]]:
-    """The program, what the card gives, and what torch gives."""
-    program, kind = bring_up(model, tuple(x.shape))
+    """The program, what the card gives, and what torch gives; `options` are those of `bring_up`."""
+    program, kind = bring_up(model, tuple(x.shape), **options)
     made = kind(model, device, batch_size=x.shape[0])
     placed = made.place(x)
     found = made.to_torch(made(placed))
@@ -63,10 +75,10 @@ def outputs_of(
 
 
 def assert_comes_up(
-    model: nn.Module, x: torch.Tensor, device: Any, *, least: float = 0.999, fallbacks: int = 0
+    model: nn.Module, x: torch.Tensor, device: Any, *, least: float = 0.999, fallbacks: int = 0, **options: Any
 ) -> Program:
     """Every output beside torch: shape, correlation, and size of the error."""
-    program, found, expected = outputs_of(model, x, device)
+    program, found, expected = outputs_of(model, x, device, **options)
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected, strict=True):
         assert tuple(mine.shape) == tuple(theirs.shape)

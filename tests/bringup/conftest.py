@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from tt_cnn import ttnn
 from tt_cnn.bringup.graph_copy import copy_graph
 from tt_cnn.bringup.lowering import lower
 from tt_cnn.bringup.lowering.program import Program
@@ -75,3 +77,10 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Any]:
+    opened = ttnn.open_device(device_id=0, l1_small_size=32768, card="n150")
+    yield opened
+    ttnn.close_device(opened)

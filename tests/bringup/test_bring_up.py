@@ -16,7 +16,8 @@ from tests.bringup import small_nets
 from tt_cnn.bringup import own_lowerings
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.folder import Edited, GeneratedFolder
-from tt_cnn.bringup.source import input_shape, model_source
+from tt_cnn.bringup.inputs import input_shape
+from tt_cnn.bringup.source import model_source
 from tt_cnn.bringup.torch_graph import ExportFailed, export_graph
 from tt_cnn.cli.application import app
 from tt_cnn.models.layer_factory import LayerFactory

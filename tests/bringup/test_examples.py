@@ -14,7 +14,8 @@ import pytest
 from scripts.write_examples import EXAMPLES, INPUT
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.comparison import LAYER_LOSS
-from tt_cnn.bringup.source import input_shape, model_source
+from tt_cnn.bringup.inputs import input_shape
+from tt_cnn.bringup.source import model_source
 
 FOLDER = Path(__file__).parents[2] / "examples"
 STALE = "python scripts/write_examples.py writes the examples again"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,16 +12,8 @@ from torch import nn
 
 from tests.bringup.bringing import Written, assert_comes_up
 from tests.bringup.random_models import RandomModel
-from tt_cnn import ttnn
 
 Forward = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def device() -> Iterator[Any]:
-    opened = ttnn.open_device(device_id=0, l1_small_size=32768, card="n150")
-    yield opened
-    ttnn.close_device(opened)
 
 
 def conv(inputs: int, outputs: int, kernel: Any = 3, **settings: Any) -> nn.Conv2d:

@@ -159,3 +159,27 @@ def test_activations_come_through_however_the_convolution_runs(
         expected = function(layer(image)).permute(0, 2, 3, 1).reshape(1, 1, -1, 32)
     found = ttnn.to_torch(tt(given)).float()
     assert torch.corrcoef(torch.stack((found.flatten(), expected.flatten())))[0, 1] > 0.999
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("where", ["l1", "dram"])
+@pytest.mark.parametrize("rows", [(64, 32, 20), (64, 20, 32), (32, 64), (32, 1)], ids=str)
+def test_rows_in_tiles_are_joined_where_tiles_end_or_not(
+    rows: tuple[int, ...], where: str, dtype: Any, device: Any
+) -> None:
+    values = [torch.randint(-2, 3, (1, 1, count, 80)).float() for count in rows]
+    parts = [_placed(each, device, where, dtype) for each in values]
+    together = TtConcat(ConcatConfiguration(where), device)(parts, dim=2)
+    assert not any(part.is_allocated() for part in parts)
+    assert torch.equal(ttnn.to_torch(together).float(), torch.cat(values, dim=2))
+
+
+@pytest.mark.parametrize("widths", [(48, 16, 12), (48, 12, 16), (8, 8), (16, 1)], ids=str)
+def test_columns_in_rows_are_joined_where_words_end_or_not(widths: tuple[int, ...], device: Any) -> None:
+    values = [torch.randint(-2, 3, (1, 2, 5, width)).float() for width in widths]
+    parts = [
+        ttnn.from_torch(each, dtype=ttnn.bfloat16, device=device, memory_config=ttnn.L1_MEMORY_CONFIG)
+        for each in values
+    ]
+    together = TtConcat(ConcatConfiguration("l1"), device)(parts)
+    assert torch.equal(ttnn.to_torch(together).float(), torch.cat(values, dim=3))

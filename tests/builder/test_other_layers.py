@@ -133,6 +133,23 @@ def test_means_of_several_images(
     images.assert_close(x.mean((2, 3), keepdim=True), output)
 
 
+@pytest.mark.parametrize("batch, channels", [(1, 64), (3, 64), (8, 288)])
+@pytest.mark.parametrize("as_mean", [False, True])
+@pytest.mark.parametrize("dtype", [ttnn.bfloat16, ttnn.bfloat8_b])
+def test_averages_in_any_format_as_images_and_as_rows(
+    dtype: Any, as_mean: bool, batch: int, channels: int, device: Any, images: Any
+) -> None:
+    x = images.random(batch, channels, 14, 14)
+    rows = x.permute(0, 2, 3, 1).reshape(1, 1, -1, channels)
+    for as_rows, shape in ((False, (batch, 1, 1, channels)), (True, (1, 1, batch, channels))):
+        configuration = GlobalAvgPool2dConfiguration(14, 14, channels, batch, as_mean=as_mean, as_rows=as_rows)
+        given = ttnn.from_torch(rows, dtype=dtype, layout=ttnn.TILE_LAYOUT, device=device)
+        output = TtGlobalAvgPool2d(configuration, device)(given)
+        assert output.shape == shape and given.is_allocated()
+        found = ttnn.to_torch(output).float().reshape(batch, channels)
+        assert torch.allclose(found, x.mean((2, 3)), atol=0.01)
+
+
 def test_a_mean_of_tiles_keeps_its_dtype() -> None:
     with pytest.raises(ValueError, match="as_mean is True; it must be False with a dtype"):
         GlobalAvgPool2dConfiguration(7, 7, 64, 1, as_mean=True, dtype=ttnn.bfloat8_b)

@@ -121,6 +121,14 @@ REFUSED = {
     "slice_strategy is 4; it must be None or SliceStrategyConfiguration.": of(conv, slice_strategy=4),
     "math_fidelity is 'LoFi'; it must be a ttnn.MathFidelity.": of(conv, math_fidelity="LoFi"),
     "deallocate_activation is None; it must be True or False.": of(conv, deallocate_activation=None),
+    "activation is UnaryOpType.LEAKY_RELU; it must be a ttnn.UnaryWithParam with 1 number(s).": of(
+        conv, activation=ttnn.UnaryOpType.LEAKY_RELU
+    ),
+    "activation is 'elu'; it must be a ttnn.UnaryWithParam(ttnn.UnaryOpType.ELU, ...) with 1 number(s).": of(
+        linear, activation="elu"
+    ),
+    "activation is 'swoosh'; it must be the name of a ttnn.UnaryOpType in small letters, like 'relu', or a "
+    "ttnn.UnaryWithParam.": of(linear, activation="swoosh"),
     "padding_mode is 'zeros'; it must be a ttnn.PaddingMode.": of(conv, padding_mode="zeros"),
     "output_padding is (1, 0); it must be smaller than stride or dilation.": of(transposed, output_padding=(1, 0)),
     "padding is (9, 9); it must be small enough to leave an output.": of(transposed, padding=9),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from tt_cnn.bench import NotCapturable
+from tt_cnn.bench import PEERS, NotCapturable
 from tt_cnn.cli import app
 
 
@@ -70,3 +72,55 @@ def test_a_peer_that_cannot_run_the_model_is_left_out(stripes: str, monkeypatch:
     result = run(stripes, "--engine", "torch", "--peers", "--rounds", "1")
     assert result.exit_code == 0, result.output + repr(result.exception)
     assert "without cuda-graph: no graph for cuda-graph" in result.output
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Packages as if they were not installed: to import them and to look for them fails."""
+
+    def hide(*packages: str) -> None:
+        for name in [one for one in sys.modules if one.partition(".")[0] in packages]:
+            monkeypatch.delitem(sys.modules, name)
+        for name in packages:
+            monkeypatch.setitem(sys.modules, name, None)
+
+    return hide
+
+
+def test_peers_without_their_packages_are_said_first_and_the_others_measured(
+    stripes: str, without: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tt_cnn.bench.peers_beside", lambda engine: ["torch", "onnxruntime", "openvino"])
+    without("onnxruntime", "openvino")
+    result = run(stripes, "--engine", "kernels", "--peers", "--rounds", "1", "-o", str(tmp_path / "bench"))
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    assert result.stderr.splitlines()[:2] == [
+        "without onnxruntime: onnxruntime is not installed; pip install 'tt-cnn[cpu]'",
+        "without openvino: openvino is not installed; pip install 'tt-cnn[cpu]'",
+    ]
+    rows = json.loads((tmp_path / "bench" / "bench.json").read_text())["rows"]
+    assert [row["name"] for row in rows][1:] == ["torch eager"]
+
+
+def test_a_peer_that_breaks_costs_no_results(stripes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ImportError("libgomp.so.1: cannot open shared object file\nand more")
+
+    monkeypatch.setattr("tt_cnn.bench.peers_beside", lambda engine: ["compile"])
+    monkeypatch.setitem(PEERS, "compile", broken)
+    result = run(stripes, "--engine", "torch", "--peers", "--rounds", "1")
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    assert "without compile: libgomp.so.1: cannot open shared object file\n" in result.stderr
+    assert "tt-cnn native" in result.stdout
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(
+    inside: bool, stripes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tt_cnn.bench.compare", lambda *_, **__: pytest.fail("it was measured"))
+    file = tmp_path / "file"
+    file.write_text("mine")
+    result = run(stripes, "-o", str(file / "bench" if inside else file))
+    assert result.exit_code == 1 and isinstance(result.exception, ValueError)
+    assert "nothing can be written there" in str(result.exception) and file.read_text() == "mine"

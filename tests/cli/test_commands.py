@@ -6,11 +6,13 @@ import gzip
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+import tt_cnn
 import tt_cnn.cli.application as application
 from tt_cnn.cli import app, main
 from tt_cnn.cli.usage import GROUPS, group_of, is_there, usages
@@ -30,6 +32,11 @@ def test_help_teaches() -> None:
         assert run(command, "-h").stdout == text
         assert "--json" in text
     assert "--min [FAMILY:]FIELD=PERCENT" in run("conformance", "--help").stdout
+
+
+def test_the_package_knows_its_version() -> None:
+    assert tt_cnn.__version__ == metadata.version("tt-cnn")
+    assert run("--version").stdout.startswith(f"tt-cnn {tt_cnn.__version__}, ")
 
 
 def test_version_names_what_is_imitated() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -130,3 +131,17 @@ def test_help_teaches() -> None:
     text = " ".join(run("--help").stdout.split())
     for word in ("tt-cnn demo yolov4", "--video", "--pipeline", "--force", "UNet and YOLOv4 are brought up"):
         assert word in text
+
+
+@pytest.mark.parametrize(
+    ("package", "options"), [("PIL", ()), ("PIL", ("yolov4",)), ("av", ("yolov4", "--video", "street.mp4"))]
+)
+def test_a_missing_package_is_said_before_anything_is_built(
+    package: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("tt_cnn.models.create_tt", lambda *_, **__: pytest.fail("a model was built"))
+    result = CliRunner().invoke(app, ["demo", *options, "-o", str(tmp_path / "out")])
+    assert isinstance(result.exception, ImportError)
+    assert f"needs the package of '{package}', which is not installed: pip install 'tt-cnn[" in str(result.exception)
+    assert not (tmp_path / "out").exists()

@@ -81,7 +81,7 @@ def test_a_difference_that_is_too_large_fails(stripes: str, pictures: Path, monk
     monkeypatch.setattr(RunningModel, "run", lambda self, images: [(torch.zeros(1, 4),) for _ in images])
     result = run(stripes, "--data", str(pictures), "--within", "1")
     assert result.exit_code == 1
-    assert "missed  top-1:" in result.stderr and "points from PyTorch, 1 are allowed" in result.stderr
+    assert "missed  top-1, from PyTorch: " in result.stderr and "points, within 1 is needed" in result.stderr
     assert "another first class than PyTorch's" in result.stdout
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.optimizer.mixed_model import NAME as MIXED
+from tests.optimizer.mixed_model import mixed_entry
 from tt_cnn import ttnn
 from tt_cnn.builder import (
     AddConfiguration,
@@ -17,6 +19,7 @@ from tt_cnn.builder import (
     HeightShardedStrategyConfiguration,
     PlacementConfiguration,
 )
+from tt_cnn.models import registry
 from tt_cnn.models.picture import PictureConfiguration
 from tt_cnn.optimizer.alike import groups_of_alike, listed
 from tt_cnn.optimizer.prediction import PlannedNetwork, Prediction, Refusal, planned_network
@@ -54,6 +57,15 @@ def test_a_stage_that_starts_in_dram_is_found() -> None:
         planted = {"layer2.input": {"memory_config": ttnn.DRAM_MEMORY_CONFIG}}
         own, found, _ = cured(network, "memory", planted)
     assert found < 1.1 * own, "DRAM more than doubles the model's time"
+
+
+def test_linear_layers_on_few_cores_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._ENTRIES, MIXED, mixed_entry())
+    with planned_network(MIXED, "n150") as network:
+        one_core = {"core_grid": ttnn.CoreGrid(x=1, y=1), "memory_config": ttnn.DRAM_MEMORY_CONFIG}
+        own, found, search = cured(network, "linear", {"qkv": one_core, "project": one_core})
+    assert found <= own
+    assert {name for attempt in search.journal.kept for name in attempt.changes} >= {"qkv", "project"}
 
 
 def test_activations_apart_from_their_sums_are_fused() -> None:

@@ -14,7 +14,7 @@ from tt_cnn import ttnn
 from tt_cnn.models import model_entry, registry
 from tt_cnn.reports.memory_report import MemoryReport, memory_of, report_text, timeline_html, timeline_text
 from tt_cnn.reports.profile import Profile
-from tt_cnn.reports.profiling import planned_model, profile_compiling
+from tt_cnn.reports.profiling import planned_model, profile_fitting
 
 
 class TtResidualLarge(TtResidual):
@@ -32,7 +32,7 @@ def test_the_answer_comes_first(report: MemoryReport) -> None:
     first, second, third = report_text(report)
     peak, size = report.profile.l1_peak, report.profile.l1_size
     spoken = re.fullmatch(
-        r"vanilla_unet 480x640 on n150: fits\.  peak ([\d ]+) KB of ([\d ]+) KB a core, at (\S+) "
+        r"vanilla_unet 480x640 on n150: fits\.  peak ([\d ]+) KB of ([\d ]+) KB per core, at (\S+) "
         r"\(headroom (\d+) KB\)",
         first,
     )
@@ -51,6 +51,26 @@ def test_it_says_what_the_profile_says(executor: str, profile_of: Callable[..., 
     profile = profile_of("vanilla_unet", executor=executor)
     assert (ours.trace_bytes, ours.l1_small_needed) == (profile.trace_bytes, profile.l1_small_needed)
     assert ours.trace_bytes == profile_of("vanilla_unet").trace_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "executor"),
+    [
+        ("vanilla_unet", "n150", "trace+2cq"),
+        ("yolov8s", "p150", "trace+2cq+io"),  # its fullest step is a copy of the output outside of the trace
+        ("mobilenetv2", "n150", "plain"),
+    ],
+)
+def test_memory_and_profile_are_one_reading(
+    name: str, card: str, executor: str, profile_of: Callable[..., Profile]
+) -> None:
+    ours = memory_of(name, card=card, executor=executor).profile
+    profile = profile_of(name, card=card, executor=executor)
+    assert (ours.l1_peak, ours.tightest and ours.tightest.name) == (
+        profile.l1_peak,
+        profile.tightest and profile.tightest.name,
+    )
+    assert [(row.name, row.op, row.l1) for row in ours.rows] == [(row.name, row.op, row.l1) for row in profile.rows]
 
 
 def test_the_timeline_has_a_line_a_step(report: MemoryReport) -> None:
@@ -115,7 +135,7 @@ def test_all_misfits_are_told_at_once_and_settings_that_cure_them() -> None:
         assert "fits with other settings of layer4.0.conv2, layer4.1.conv1, layer4.1.conv2; --settings FILE" in text
         assert report.settings is not None
         with planned_model("large_residual", "n150", config=report.settings) as planned:
-            _, refusal = profile_compiling(planned, "trace+2cq")
+            _, refusal = profile_fitting(planned, "trace+2cq")
         assert refusal is None
 
 
@@ -127,7 +147,7 @@ def test_each_misfit_is_one_that_the_model_has_when_those_before_are_cured() -> 
         cured: dict[str, Any] = {}
         for layer, said in zip(("layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"), misfits, strict=True):
             with planned_model("large_residual", "n150", config=cured) as planned:
-                _, refusal = profile_compiling(planned, "trace+2cq")
+                _, refusal = profile_fitting(planned, "trace+2cq")
                 assert refusal is not None and str(refusal).splitlines()[:2] == said.splitlines()[:2]
             assert "weights_dtype=ttnn.bfloat8_b" in said
             cured[layer] = smaller

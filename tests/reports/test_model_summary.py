@@ -49,6 +49,11 @@ def test_the_card_says_what_the_model_needs(unet: Profile) -> None:
         assert said in text
 
 
+def test_card_and_summary_count_the_same_multiply_adds(unet: Profile) -> None:
+    assert "| multiply-adds on the card | 56.58 G per pass |" in model_card(unet)
+    assert ", 7.76 M parameters, 56.58 G multiply-adds on the card, " in summary_markdown(unet)
+
+
 def test_what_ttnn_does_not_have_is_told(unet: Profile) -> None:
     strange = replace(unet, rows=(replace(unet.rows[0], call_name="ttnn.fly_to_the_moon"), *unet.rows[1:]))
     uses = {use.name: use for use in op_uses(strange)}

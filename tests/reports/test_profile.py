@@ -16,7 +16,7 @@ from tt_cnn.models import EXECUTORS, create_tt, model_entry
 from tt_cnn.models.vanilla_unet.tt.model import TtUNet
 from tt_cnn.reports.profile import Profile, profile_commands, profile_model
 from tt_cnn.reports.profile_folder import write_folder
-from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_compiling
+from tt_cnn.reports.profiling import PlannedModel, planned_model, profile_fitting
 from tt_cnn.reports.recording import PlanningCard, recorded
 
 PLANNED = [("vanilla_unet", "n150"), ("vanilla_unet", "p150"), ("resnet50", "n150"), ("resnet50", "p150")]
@@ -131,7 +131,7 @@ def test_the_l1_small_size_that_is_told_is_enough_and_needed(
     needed = profile_of(name, card=card).l1_small_needed
     for size, fits in ((needed, True), (needed - 64, False)):
         with planned_model(name, card, l1_small_size=size) as planned:
-            _, refusal = profile_compiling(planned, "trace")
+            _, refusal = profile_fitting(planned, "trace")
         assert (refusal is None) == fits
         assert fits or "L1_SMALL" in str(refusal)
 
@@ -147,7 +147,7 @@ def _refusal_of_trace(trace_region_size: int) -> str:
     try:
         model = create_tt(entry.name, device, entry.reference().eval())
         planned = PlannedModel(entry, device, model, 0)
-        return str(profile_compiling(planned, "trace")[1] or "")
+        return str(profile_fitting(planned, "trace")[1] or "")
     finally:
         device.close()
 

@@ -7,6 +7,7 @@ import io
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -169,6 +170,8 @@ PEERS: dict[str, Callable[[nn.Module, torch.Tensor], Subject]] = {
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
 }
+_NEEDS = {"onnxruntime": ("onnx", "onnxruntime"), "openvino": ("onnx", "openvino")}
+"""Packages of `tt-cnn[cpu]`; torch writes the ONNX file with `onnx`."""
 CUDA_PEERS: dict[str, Callable[[nn.Module, torch.Tensor], Subject]] = {
     "cuda": _cuda_eager,
     "cuda-graph": _cuda_graph,
@@ -180,6 +183,11 @@ CUDA_PEERS: dict[str, Callable[[nn.Module, torch.Tensor], Subject]] = {
 def peers_beside(engine: str) -> list[str]:
     """The names of what an engine's replays are compared with."""
     return list(CUDA_PEERS if engine == "cuda" else PEERS)
+
+
+def missing_packages(name: str) -> tuple[str, ...]:
+    """What a peer needs and is not installed. Nothing is imported to find out."""
+    return tuple(one for one in _NEEDS.get(name, ()) if find_spec(one) is None)
 
 
 def create_peer(name: str, model: nn.Module, example: torch.Tensor) -> Subject:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -18,7 +16,16 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from tt_cnn.bringup.accuracy import MIN_PCC, RUNGS, Accuracy, Arithmetic, arithmetic_settings, bfloat16_pcc, measure
+from tt_cnn.bringup.accuracy import (
+    MIN_PCC,
+    RUNGS,
+    Accuracy,
+    Arithmetic,
+    Sample,
+    arithmetic_settings,
+    measure,
+    sample_of,
+)
 from tt_cnn.bringup.codegen.config_file import config_code, settings_of, with_changes
 from tt_cnn.bringup.codegen.files import (
     LAYERS_SEED,
@@ -35,20 +42,23 @@ from tt_cnn.bringup.codegen.points import points_code, points_of, with_losses
 from tt_cnn.bringup.comparison import Point, compare_points, losses
 from tt_cnn.bringup.fitting import Fitted, fit_fastest
 from tt_cnn.bringup.folder import GeneratedFolder
+from tt_cnn.bringup.generated_entry import generated_entry
 from tt_cnn.bringup.graph_copy import copy_graph
 from tt_cnn.bringup.graph_page import graph_html, graph_svg
+from tt_cnn.bringup.inputs import IMAGENET, Normalisation, example
 from tt_cnn.bringup.inventory import Inventory, inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
+from tt_cnn.bringup.lowering.skips import drop_placements, place_skips
 from tt_cnn.bringup.model_card import model_card
 from tt_cnn.bringup.outcomes import outcomes
-from tt_cnn.bringup.source import ModelSource, Weights, check_inputs, example, give_weights
+from tt_cnn.bringup.source import ModelSource, Weights, check_inputs, give_weights
 from tt_cnn.bringup.source_files import source_files
 from tt_cnn.bringup.sources import Source
 from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
 from tt_cnn.builder.overrides import Assignment
-from tt_cnn.models.registry import ModelEntry, Task, create_tt, registered
+from tt_cnn.models.registry import ModelEntry, Task, create_tt
 from tt_cnn.models.running import opened_card
 from tt_cnn.optimizer.findings import find_in_model
 from tt_cnn.optimizer.judging import Judging
@@ -63,6 +73,10 @@ from tt_cnn.reports.records import Profile
 from tt_cnn.testing.layer_report import LayerReport
 
 L1_SMALL_SIZE = 32768
+GATE_SEEDS = (7, 8)
+"""Of the inputs that accuracy is measured on."""
+HEADROOM = 0.1
+"""Share of what outputs may lose that the optimiser leaves: it measures on few inputs, and others are harder."""
 CONFIG = "tt/config.py"
 ORIGINAL = "reference/original/"
 OPTIMIZER_STEPS = tuple(name for name in STEPS if name not in ("batch", "devices", "pipeline"))
@@ -83,8 +97,14 @@ class BringUp:
     name: str = ""
     more_inputs: tuple[Shape, ...] = ()
     """Shapes of further inputs, in the order of forward's arguments."""
+    normalisation: Normalisation = IMAGENET
+    """Of images of three channels."""
+    min_pcc: float = MIN_PCC
+    """What every output must reach, or be little below PyTorch's own bfloat16."""
     model: nn.Module | None = None
     weights: Weights | None = None
+    written: frozenset[str] | None = None
+    """Layers that the settings of an existing folder name, where its code is to stay as it is."""
     task: str | None = None
     """As the user says; guessed where None."""
     licence: str = ""
@@ -116,12 +136,23 @@ class BringUp:
 
     @property
     def inputs(self) -> list[torch.Tensor]:
-        return [example(shape) for shape in (self.input_shape, *self.more_inputs)]
+        return self._examples(seed=0)
+
+    def _examples(self, seed: int) -> list[torch.Tensor]:
+        shapes = (self.input_shape, *self.more_inputs)
+        return [example(shape, seed=seed, normalisation=self.normalisation) for shape in shapes]
 
     def example(self, seed: int) -> Any:
         """A batch; a tuple where the model has several inputs."""
-        made = tuple(example(shape, seed=seed) for shape in (self.input_shape, *self.more_inputs))
-        return made if self.more_inputs else made[0]
+        made = self._examples(seed)
+        return tuple(made) if self.more_inputs else made[0]
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """What accuracy is measured on; no setting is chosen by it but the arithmetic to begin with."""
+        assert self.model is not None and self.program is not None
+        outputs = self.program.graph.output_names
+        return [sample_of(self.model, self.example(seed), outputs) for seed in GATE_SEEDS]
 
     # -- stages
 
@@ -130,7 +161,7 @@ class BringUp:
         self.model = self.source.create()
         check_inputs(self.model, self.inputs)
         shapes = (self.input_shape, *self.more_inputs)
-        self.weights = give_weights(self.model, weights, shapes, self.source.whose)
+        self.weights = give_weights(self.model, weights, shapes, self.source.whose, self.normalisation)
 
     def export(self) -> TorchGraph:
         assert self.model is not None
@@ -140,9 +171,34 @@ class BringUp:
     def lower(self) -> Program:
         """Statements and settings; the exported graph stays as it is."""
         self.program = lower(copy_graph(self.graph or self.export()))
-        self.code = model_file(self.program, f"{self.title} on the card.")
-        self.table = settings_of(self.program, self.code.optional)
+        self.table = {}
+        self._write_code()
         return self.program
+
+    def _write_code(self) -> None:
+        """The program as code, and the table with what the lowering decided."""
+        assert self.program is not None
+        self.code = model_file(self.program, f"{self.title} on the card.")
+        self.table = with_changes(settings_of(self.program, self.code.optional), self.table)
+
+    @contextmanager
+    def _movable_skips(self) -> Iterator[None]:
+        """Tensors that wait have placements for a while; those that then move nothing are taken out again.
+
+        In the code of an existing folder there are those that it was written with.
+        """
+        assert self.program is not None
+        place_skips(self.program)
+        if self.written is not None:
+            drop_placements(self.program, lambda name: name not in self.written)  # type: ignore[operator]
+        self._write_code()
+        try:
+            yield
+        finally:
+            if self.written is None:
+                idle = drop_placements(self.program, lambda name: not any(self.table.get(name, {}).values()))
+                self.table = {name: own for name, own in self.table.items() if name not in idle}
+            self._write_code()
 
     def describe(self) -> None:
         """The model's card, the summary of its ops and their inventory, as files and as parts of the README."""
@@ -173,26 +229,29 @@ class BringUp:
     def fit(self) -> Fitted:
         """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
         assert self.model is not None and self.program is not None
-        images = self.example(seed=7)
-        bfloat16 = bfloat16_pcc(self.model, images, self.program.graph.output_names)
-        with self.entry() as entry:
+        refused: Fitted | None = None
+        with self._movable_skips(), self.entry() as entry:
             for rung in RUNGS:
                 fitted = self._fitted(entry, rung)
                 if isinstance(fitted.prediction, Refusal):
-                    raise DoesNotComeUp(_refused(fitted))
-                accuracy = measure(entry, self.model, images, self.card, fitted.assignment, bfloat16)
+                    refused = fitted  # another arithmetic may fit all the same
+                    continue
+                accuracy = measure(entry, self.model, self.samples, self.card, fitted.assignment, self.min_pcc)
                 self.fitted, self.arithmetic, self.accuracy = fitted, rung, accuracy
                 self.prediction = fitted.prediction
                 if accuracy.passed:
                     break
-        assert self.fitted is not None
-        self.table = with_changes(self.table, self.fitted.assignment)
+            if self.fitted is None:
+                assert refused is not None
+                raise DoesNotComeUp(_refused(refused))
+            self.table = with_changes(self.table, self.fitted.assignment)
         return self.fitted
 
     def _fitted(self, entry: ModelEntry, rung: Arithmetic) -> Fitted:
         assert self.program is not None
         with planned_network(entry.name, self.card, batch_size=entry.batch_sizes[0], reference=self.model) as network:
-            return fit_fastest(network, self.program, arithmetic_settings(rung, network.configurations))
+            start = arithmetic_settings(rung, network.configurations, self.program.readers_of_images())
+            return fit_fastest(network, self.program, start)
 
     def compare(self) -> tuple[LayerReport, dict[str, Point]]:
         """Every layer beside torch, in a run of the whole model: what each loses, its test allows."""
@@ -208,14 +267,14 @@ class BringUp:
     def optimize(self, seconds: float, watcher: Watcher | None = None) -> OptimizationResult:
         """The optimiser's settings, under its guard; what was found becomes the model's."""
         assert self.model is not None
-        with self.entry() as entry:
+        with self._movable_skips(), self.entry() as entry:
             judging = Judging(
                 entry,
                 self.card,
                 entry.resolution,
                 "tuned",
                 entry.batch_sizes[0],
-                MIN_PCC,
+                self.min_pcc + HEADROOM * (1 - self.min_pcc),
                 given=self.model,
             )
             with judging.guard(None) as guard:
@@ -229,19 +288,23 @@ class BringUp:
                     watcher=watcher,
                     reference=self.model,
                 )
-        if result.verification.accurate:
-            self.table = with_changes(self.table, result.after.assignment)
-            self.prediction = result.after.prediction
-            self._measure_again()
-            if self.lost:
-                self.compare()
-        return result
+            return self._taken(result) if result.verification.accurate else result
 
-    def _measure_again(self) -> None:
+    def _taken(self, result: OptimizationResult) -> OptimizationResult:
+        """The result's settings become the model's, unless outputs that were accurate enough no longer are."""
         assert self.model is not None and self.accuracy is not None
+        before = self.table
+        self.table = with_changes(self.table, result.after.assignment)
         with self.entry() as entry:
-            images = self.example(seed=7)
-            self.accuracy = measure(entry, self.model, images, self.card, Assignment(), self.accuracy.bfloat16)
+            accuracy = measure(entry, self.model, self.samples, self.card, Assignment(), self.min_pcc)
+        if self.accuracy.passed and not accuracy.passed:
+            self.table = before
+            said = "its outputs are under the gate on other inputs"
+            return replace(result, verification=replace(result.verification, accurate=False, said=said))
+        self.accuracy, self.prediction = accuracy, result.after.prediction
+        if self.lost:
+            self.compare()
+        return result
 
     def profile(self) -> Profile:
         """Predicted times of the whole model; its files go into the folder."""
@@ -272,7 +335,7 @@ class BringUp:
             card=self.card,
             input_shape=self.input_shape,
             more_inputs=self.more_inputs,
-            pictures=takes_pictures(self.program),
+            images=self.normalisation if takes_pictures(self.program) else None,
             outputs=outputs,
             gates=gates,
             l1_small_size=L1_SMALL_SIZE,
@@ -342,36 +405,8 @@ class BringUp:
     def entry(self) -> Iterator[ModelEntry]:
         """The generated code, imported from a folder of its own and known to the registry for a while."""
         assert self.model is not None
-        place = Path(tempfile.mkdtemp(prefix="tt-cnn-bringup-"))
-        package = f"_bringup_{self.name}"
-        try:
-            GeneratedFolder(place / package).write(
-                {name: content for name, content in self.code_files().items() if name.startswith("tt/")}
-                | {"__init__.py": b""}
-            )
-            with _importable(place, package):
-                module = importlib.import_module(f"{package}.tt.model")
-                facts = self.facts
-                made = ModelEntry(
-                    name=facts.name,
-                    title=facts.title,
-                    task=facts.task,  # type: ignore[arg-type]
-                    reference=lambda: self.model,  # type: ignore[arg-type, return-value]
-                    tt=getattr(module, facts.tt_class),
-                    gates=facts.gates,
-                    resolutions=(facts.resolution,),
-                    batch_sizes=(self.input_shape[0],),
-                    l1_small_size=facts.l1_small_size,
-                    own_weights=True,
-                    input_shape=None if facts.pictures else self.input_shape,
-                    more_inputs=self.more_inputs,
-                )
-                if facts.pictures:
-                    made = replace(made, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
-                with registered(made):
-                    yield made
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+        with generated_entry(self.facts, self.code_files(), self.model) as made:
+            yield made
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -380,18 +415,6 @@ class BringUp:
             yield
         finally:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - began
-
-
-@contextmanager
-def _importable(place: Path, package: str) -> Iterator[None]:
-    sys.path.insert(0, str(place))
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove(str(place))
-        for name in [each for each in sys.modules if each == package or each.startswith(package + ".")]:
-            del sys.modules[name]
 
 
 def _place_of(own: Mapping[str, bytes]) -> str:

@@ -12,8 +12,10 @@ from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
+from tt_cnn.builder.concat_configuration import ConcatConfiguration
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
+from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
 from tt_cnn.builder.sharding import (
     AutoShardedStrategyConfiguration,
@@ -23,6 +25,7 @@ from tt_cnn.builder.sharding import (
 )
 from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
+from tt_cnn.optimizer.repair import FOR_ROOM
 
 DRAM = ttnn.DRAM_MEMORY_CONFIG
 MOST_TRIES = 400
@@ -45,18 +48,59 @@ class Fitted:
 
 
 def fit_fastest(predictor: Predictor, program: Program, start: Assignment) -> Fitted:
-    """The faster of two beginnings: convolutions that stay in DRAM where their input is there, and such that do not.
+    """The fastest of several beginnings, which differ in what all convolutions have, and then all linear layers."""
+    starts = [start.with_all(changes) for changes in _beginnings(predictor.configurations)]
+    fitted = {each: fit(predictor, program, each) for each in starts}
+    fastest = min(fitted, key=lambda each: _time(fitted[each]))
+    linear = _layers_of(predictor, LinearConfiguration)
+    if not linear:
+        return fitted[fastest]
+    columns, rows = predictor.card.grid
+    on_all_cores = {"core_grid": ttnn.CoreGrid(x=columns, y=rows), "memory_config": ttnn.L1_MEMORY_CONFIG}
+    other = fit(predictor, program, fastest.with_all(dict.fromkeys(linear, on_all_cores)))
+    return min(fitted[fastest], other, key=_time)
 
-    From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is
-    told to take its whole input into L1.
-    """
-    whole: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
-    into_l1 = {
-        name: whole
-        for name, configuration in predictor.configurations.items()
-        if isinstance(configuration, ConvolutionConfiguration)
-    }
-    return min((fit(predictor, program, each) for each in (start.with_all(into_l1), start)), key=_time)
+
+def _layers_of(predictor: Predictor, kind: type[Configuration]) -> list[str]:
+    return [name for name, configuration in predictor.configurations.items() if isinstance(configuration, kind)]
+
+
+_WHOLE: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
+"""From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is told
+to take its whole input into L1."""
+_AHEAD: LayerSettings = {**_WHOLE, "enable_act_double_buffer": True, "reallocate_halo_output": False}
+_PIXELS_TO_CHANNELS = 8
+"""From how many pixels for each channel on a convolution is begun with height shards; with fewer with block shards."""
+
+
+def _beginnings(configurations: Mapping[str, Configuration]) -> Iterator[dict[str, LayerSettings]]:
+    """TT-NN's choice, with slices where inputs lie in DRAM; whole inputs in L1; blocks read ahead; and shards that suit
+    the images' sizes, dealt out by every convolution or only where their kind changes."""
+    convolutions = {name: each for name, each in configurations.items() if isinstance(each, ConvolutionConfiguration)}
+    yield {}
+    if not convolutions:
+        return
+    yield dict.fromkeys(convolutions, _WHOLE)
+    yield dict.fromkeys(convolutions, _AHEAD)
+    every = HeightShardedStrategyConfiguration(reshard_if_not_optimal=True)
+    yield {name: {**_AHEAD, "sharding_strategy": every} for name in convolutions}
+    dealt_out = {name: _kind_for(each)(reshard_if_not_optimal=True) for name, each in convolutions.items()}
+    for settings in (_WHOLE, _AHEAD):
+        yield {name: {**settings, "sharding_strategy": strategy} for name, strategy in dealt_out.items()}
+    changing: dict[str, LayerSettings] = {}
+    before = None
+    for name, each in convolutions.items():
+        kind = _kind_for(each)
+        deals = kind is not before or set(each.stride) != {1}
+        changing[name] = {**_AHEAD, "sharding_strategy": kind(reshard_if_not_optimal=deals)}
+        before = kind
+    yield changing
+
+
+def _kind_for(convolution: ConvolutionConfiguration) -> Any:
+    height, width = convolution.output_size
+    many = convolution.batch_size * height * width >= _PIXELS_TO_CHANNELS * convolution.out_channels
+    return HeightShardedStrategyConfiguration if many else BlockShardedStrategyConfiguration
 
 
 def _time(fitted: Fitted) -> float:
@@ -87,12 +131,29 @@ def fit(predictor: Predictor, program: Program, start: Assignment | None = None)
             continue  # did not help by itself: the next remedy is tried in its place
         misfits.append(Misfit(layer, prediction.reason, changes))
         assignment, prediction = tried, found
-    return Fitted(assignment, prediction, tuple(misfits))
+    fitted = Fitted(assignment, prediction, tuple(misfits))
+    return _relaxed(predictor, fitted, start or Assignment())
+
+
+def _relaxed(predictor: Predictor, fitted: Fitted, start: Assignment) -> Fitted:
+    """Without the changes that later ones have made needless: what is as it was at the start, and is faster so."""
+    if isinstance(fitted.prediction, Refusal):
+        return fitted
+    kept = list(fitted.misfits)
+    for misfit in fitted.misfits:
+        fewer = [each for each in kept if each is not misfit]
+        tried = start
+        for each in fewer:
+            tried = tried.with_all(each.changes)
+        found = predictor.predict(tried)
+        if not isinstance(found, Refusal) and found.device_ns <= fitted.prediction.device_ns:
+            kept, fitted = fewer, Fitted(tried, found, tuple(fewer))
+    return fitted
 
 
 def _alone(changes: Mapping[str, LayerSettings]) -> bool:
-    """Changes of the layer's own shards replace each other; memory that is freed stays free."""
-    return all("sharding_strategy" in own for own in changes.values())
+    """Changes of how the layer runs replace each other; memory that is freed stays free."""
+    return all(not {"sharding_strategy", "reallocate_halo_output"}.isdisjoint(own) for own in changes.values())
 
 
 class _Lives:
@@ -138,38 +199,92 @@ def _remedies(
     """What makes room for a layer, or lets it run otherwise; the cheap ones first."""
     configuration = configurations[layer]
     if "L1_SMALL" in reason:
-        for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
-            if _has(configuration, name):
-                yield {layer: {name: True}}
+        yield from _tables_out(layer, configuration)
+    if not any(words in reason for words in FOR_ROOM):  # room is no remedy
+        yield from _sharded_otherwise(layer, configuration)
+        yield from _from_dram(layer, configuration)
+        return
+    yield from _less_ahead(layer, configuration)
     known = lives.knows(layer)
     for waiting in lives.waiting(known) if known else ():
         yield from _out(waiting, configurations)
+    yield from _sharded_otherwise(layer, configuration)
     if isinstance(configuration, ConvolutionConfiguration):
-        for strategy in _strategies(configuration):
-            yield {layer: {"sharding_strategy": strategy}}
-        for strategy in _strategies(configuration):  # partial sums of half the size: those of 1x1 take the most room
-            yield {layer: {"sharding_strategy": strategy, "fp32_dest_acc_en": False}}
-    for before in lives.inputs(known) if known else ():
+        if configuration.output_dtype != ttnn.bfloat8_b:
+            half = {"output_dtype": ttnn.bfloat8_b}
+            yield {layer: half}
+            yield from _sharded_otherwise(layer, configuration, half)
+        # partial sums of half the size: those of 1x1 take the most room
+        yield from _sharded_otherwise(layer, configuration, {"fp32_dest_acc_en": False})
+    inputs = lives.inputs(known) if known else []
+    yield from _halved(layer, inputs, configurations)
+    for before in inputs:
         yield from _out(before, configurations)
     yield from _out(layer, configurations)
     if isinstance(configuration, ConvolutionConfiguration):
         yield {layer: {"enable_weights_double_buffer": False, "output_dtype": ttnn.bfloat8_b}}
         yield {layer: {"weights_dtype": ttnn.bfloat8_b}}
-        if configuration.input_memory_config is None:  # from DRAM it runs in slices, however large it is
-            sliced = {"sharding_strategy": AutoShardedStrategyConfiguration(), "slice_strategy": None}
-            yield {layer: {**sliced, "input_memory_config": DRAM}}
+    yield from _from_dram(layer, configuration)
+    yield from _tables_out(layer, configuration)
+
+
+def _less_ahead(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
+    """Holes in L1 closed before the convolution, and its input read block by block as it is needed."""
+    if isinstance(configuration, ConvolutionConfiguration):
+        yield {layer: {"reallocate_halo_output": True}}
+        yield {layer: {"reallocate_halo_output": True, "enable_act_double_buffer": False}}
+
+
+def _tables_out(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
     for name in ("config_tensors_in_dram", "config_tensor_in_dram"):
         if _has(configuration, name):
             yield {layer: {name: True}}
 
 
+def _sharded_otherwise(
+    layer: str, configuration: Configuration, besides: LayerSettings | None = None
+) -> Iterator[dict[str, LayerSettings]]:
+    """Smaller blocks and other shards, each by itself."""
+    if isinstance(configuration, ConvolutionConfiguration):
+        for strategy in _strategies(configuration):
+            yield {layer: {"sharding_strategy": strategy, **(besides or {})}}
+
+
+def _from_dram(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
+    """A convolution's input in DRAM: from there it runs in slices, however large it is."""
+    if isinstance(configuration, ConvolutionConfiguration) and configuration.input_memory_config is None:
+        sliced = {"sharding_strategy": AutoShardedStrategyConfiguration(), "slice_strategy": None}
+        yield {layer: {**sliced, "input_memory_config": DRAM}}
+
+
+_BLOCKS = (0, 512, 256, 128, 64, 32)
+"""Rows of an activation block; 0 leaves the choice to TT-NN."""
+
+
 def _strategies(configuration: ConvolutionConfiguration) -> Iterator[Any]:
     small = configuration.batch_size * configuration.output_size[0] * configuration.output_size[1]
     for kind in (HeightShardedStrategyConfiguration, BlockShardedStrategyConfiguration):
-        for block in (0, 256, 64, 32):
+        for block in _BLOCKS:
             if block < small:
                 yield kind(reshard_if_not_optimal=True, act_block_h_override=block)
     yield WidthShardedStrategyConfiguration(reshard_if_not_optimal=True)
+
+
+def _halved(
+    layer: str, inputs: list[str], configurations: Mapping[str, Configuration]
+) -> Iterator[dict[str, LayerSettings]]:
+    """What the layer reads, and what it joins, in half the bytes."""
+    own: dict[str, LayerSettings] = {}
+    if isinstance(configurations[layer], ConcatConfiguration):
+        own = {layer: {"output_dtype": ttnn.bfloat8_b, "output_layout": ttnn.TILE_LAYOUT}}
+        yield own
+    read: dict[str, LayerSettings] = {
+        name: {"output_dtype": ttnn.bfloat8_b}
+        for name in inputs
+        if isinstance(configurations.get(name), ConvolutionConfiguration)
+    }
+    if read:
+        yield {**read, **own}
 
 
 def _out(layer: str, configurations: Mapping[str, Configuration]) -> Iterator[dict[str, LayerSettings]]:

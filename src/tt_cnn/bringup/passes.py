@@ -6,12 +6,18 @@ attention that was written out as matmul, softmax and matmul is one node.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from tt_cnn.bringup.activations import activation_of
+from tt_cnn.bringup.affine import draw_sums_of_parts_together
+from tt_cnn.bringup.conv_parts import cut_before_joining, divide_convolutions
 from tt_cnn.bringup.drawing import draw_attention_together, draw_squeeze_excite_together, name_activations
+from tt_cnn.bringup.early_joins import join_early
 from tt_cnn.bringup.own_modules import is_own
 from tt_cnn.bringup.torch_graph import TorchGraph, TorchNode, first_input
+from tt_cnn.bringup.writing_out import write_out_einsums, write_out_products, write_out_stacks
 
 _NOTHING = frozenset(
     [
@@ -37,12 +43,24 @@ def prepare(graph: TorchGraph) -> TorchGraph:
         drop_nothing,
         drop_unused,
         name_activations,
+        join_early,
+        draw_sums_of_parts_together,
+        drop_unused,
+        write_out_stacks,
+        write_out_einsums,
         draw_attention_together,
+        write_out_products,
         drop_unused,
         fold_batch_norms,
         fold_padding,
         fuse_activations,
         draw_squeeze_excite_together,
+        cut_before_joining,
+        drop_unused,
+        activate_before_joining,
+        divide_convolutions,
+        fuse_activations,
+        fuse_activations_of_views,
         drop_unused,
     ):
         step(graph)
@@ -139,6 +157,50 @@ def fuse_activations(graph: TorchGraph) -> None:
             continue
         source.fused["activation"] = activation
         _absorb(graph, source, node)
+
+
+_VIEWS = frozenset(["view", "reshape", "flatten", "unflatten", "permute", "transpose", "squeeze", "unsqueeze"])
+
+
+def activate_before_joining(graph: TorchGraph) -> None:
+    """An activation of joined products goes into each of the products."""
+    for node in list(graph.nodes):
+        activation, joined = activation_of(node), first_input(node)
+        if activation is None or joined is None or joined.op != "cat" or not _read_once(graph, joined):
+            continue
+        products = [_product_behind(graph, part) for part in joined.arguments["tensors"]]
+        found = [each for each in products if each is not None]
+        if len(set(found)) < len(products):
+            continue
+        for product in found:
+            product.fused["activation"], product.fused["result"] = activation, ""
+        _absorb(graph, joined, node)
+
+
+def fuse_activations_of_views(graph: TorchGraph) -> None:
+    """An activation of a view of a product goes into the product, of which it is the only reader."""
+    for node in list(graph.nodes):
+        activation, source = activation_of(node), first_input(node)
+        if activation is None or source is None or source.op not in _VIEWS:
+            continue
+        product = _product_behind(graph, source)
+        if product is not None:
+            product.fused["activation"], product.fused["result"] = activation, ""
+            graph.replace(node, source)
+            graph.drop(node)
+
+
+def _read_once(graph: TorchGraph, node: TorchNode) -> bool:
+    return len(graph.users()[node]) == 1 and node not in graph.outputs
+
+
+def _product_behind(graph: TorchGraph, part: Any) -> TorchNode | None:
+    """The convolution or linear layer that a part is a view of, where nobody else reads it."""
+    while isinstance(part, TorchNode) and part.op in _VIEWS and _read_once(graph, part):
+        part = first_input(part)
+    if not isinstance(part, TorchNode) or part.op not in ("conv2d", "linear") or not _read_once(graph, part):
+        return None
+    return None if "activation" in part.fused else part
 
 
 def _adds_tensors(node: TorchNode) -> bool:

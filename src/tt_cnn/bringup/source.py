@@ -15,11 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from tt_cnn.models.initialization import measure_statistics, natural_images
+from tt_cnn.bringup.inputs import IMAGENET, Normalisation, example
+from tt_cnn.models.initialization import measure_statistics
 from tt_cnn.preprocessing.weights.checkpoints import load_into
 
-PICTURE_MEAN, PICTURE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Pictures are given to models of three channels as most of them were trained."""
 _SAYS_NOTHING = frozenset({"", "create", "make", "build", "get", "model", "net"}) | frozenset(
     f"{verb}_{noun}" for verb in ("create", "make", "build", "get") for noun in ("model", "net")
 )
@@ -157,7 +156,11 @@ class Weights:
 
 
 def give_weights(
-    model: nn.Module, file: Path | None, shapes: Sequence[tuple[int, ...]], whose: str = ModelSource.whose
+    model: nn.Module,
+    file: Path | None,
+    shapes: Sequence[tuple[int, ...]],
+    whose: str = ModelSource.whose,
+    normalisation: Normalisation = IMAGENET,
 ) -> Weights:
     """Those of a file; else the source's own, with batch norms that have seen something.
 
@@ -171,7 +174,8 @@ def give_weights(
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     if not norms or any(_has_seen_something(norm) for norm in norms):
         return Weights(whose)
-    measure_statistics(model, *(example(shape, batch=max(2, shape[0]), seed=1) for shape in shapes))
+    seen = (example(shape, max(2, shape[0]), 1, normalisation) for shape in shapes)
+    measure_statistics(model, *seen)
     drawn = ", drawn from seed 0" if whose == ModelSource.whose else ""
     return Weights(f"{whose}{drawn}; statistics of batch norms measured on generated images")
 
@@ -180,25 +184,3 @@ def _has_seen_something(norm: nn.BatchNorm2d) -> bool:
     if norm.running_mean is None or norm.running_var is None:
         return True
     return bool(norm.running_mean.abs().max() > 0 or (norm.running_var - 1).abs().max() > 0)
-
-
-def is_picture(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 4 and shape[1] == 3
-
-
-def example(shape: tuple[int, ...], batch: int | None = None, seed: int = 0) -> torch.Tensor:
-    """Normalised pictures, or noise where the input is none."""
-    count = batch or shape[0]
-    if not is_picture(shape):
-        return torch.randn(count, *shape[1:], generator=torch.Generator().manual_seed(seed))
-    images = natural_images(count, (shape[2], shape[3]), seed)
-    mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (PICTURE_MEAN, PICTURE_STD))
-    return (images - mean) / std
-
-
-def input_shape(text: str) -> tuple[int, ...]:
-    """`1x3x224x224`."""
-    parts = text.lower().split("x")
-    if len(parts) < 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"--input is {text!r}; it must be like 1x3x224x224, the batch first")
-    return tuple(int(part) for part in parts)

@@ -16,6 +16,31 @@ IN_PLACE_RULES = (
     Rule("in_place", lambda c: not c.in_place or c.memory_config is None, "False with a memory_config"),
 )
 
+_NAMED_WITH_NUMBERS = frozenset({"selu", "softplus"})
+"""Names for which `ttnn.linear` knows the numbers itself."""
+
+
+def has_its_numbers(activation: Any) -> bool:
+    """Whether an activation, or the name of one, comes with the numbers that it needs; None needs none."""
+    if isinstance(activation, str):
+        op_type = getattr(ttnn.UnaryOpType, activation.upper(), None)
+        return op_type is not None and (activation in _NAMED_WITH_NUMBERS or not PARAMETERS.get(op_type, 0))
+    return activation is None or _given(activation) >= PARAMETERS.get(_op_type(activation), 0)
+
+
+def _with_its_numbers(configuration: Any) -> str:
+    activation = configuration.activation
+    if not isinstance(activation, str):
+        return f"a ttnn.UnaryWithParam with {PARAMETERS[_op_type(activation)]} number(s)"
+    op_type = getattr(ttnn.UnaryOpType, activation.upper(), None)
+    if op_type is None:
+        return "the name of a ttnn.UnaryOpType in small letters, like 'relu', or a ttnn.UnaryWithParam"
+    return f"a ttnn.UnaryWithParam(ttnn.UnaryOpType.{op_type.name}, ...) with {PARAMETERS[op_type]} number(s)"
+
+
+NUMBERS_RULE = Rule("activation", lambda c: has_its_numbers(c.activation), _with_its_numbers)
+"""Checked when a layer is described: on the card, a missing number is found by the kernel."""
+
 
 @dataclass(frozen=True, eq=False)
 class ActivationConfiguration(Configuration):
@@ -30,11 +55,7 @@ class ActivationConfiguration(Configuration):
 
     rules = (
         instance("activation", ttnn.UnaryWithParam, ttnn.UnaryOpType),
-        Rule(
-            "activation",
-            lambda c: _given(c.activation) >= PARAMETERS.get(_op_type(c.activation), 0),
-            lambda c: f"a ttnn.UnaryWithParam with {PARAMETERS[_op_type(c.activation)]} number(s)",
-        ),
+        NUMBERS_RULE,
         *IN_PLACE_RULES,
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn import ttnn
+from tt_cnn.builder.activation_configuration import NUMBERS_RULE
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.rules import flags, instance
 
@@ -27,6 +28,7 @@ class AddConfiguration(Configuration):
 
     rules = (
         instance("activation", None, ttnn.UnaryWithParam, ttnn.UnaryOpType),
+        NUMBERS_RULE,
         *flags("fuse_activation", "in_place"),
         instance("output_dtype", None, ttnn.DataType),
         instance("memory_config", None, ttnn.MemoryConfig),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
-from tt_cnn.builder.activation_configuration import IN_PLACE_RULES
+from tt_cnn.builder.activation_configuration import IN_PLACE_RULES, NUMBERS_RULE
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.constants import host_row, row_rule
 from tt_cnn.builder.rules import Rule, check, instance, whole
@@ -35,6 +35,7 @@ class BatchNorm2dConfiguration(Configuration):
     rules = (
         whole("channels"),
         instance("activation", None, ttnn.UnaryWithParam, ttnn.UnaryOpType),
+        NUMBERS_RULE,
         instance("output_dtype", None, ttnn.DataType),
         *IN_PLACE_RULES,
         Rule("in_place", lambda c: not c.in_place or c.output_dtype is None, "False with an output_dtype"),

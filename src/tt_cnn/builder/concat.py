@@ -12,6 +12,8 @@ from tt_cnn.builder.layer import Layer, telling
 from tt_cnn.builder.naming import named
 
 TILE = 32
+WORD = 16
+"""Bytes."""
 _WORD = 16
 """Channels in bfloat16."""
 _INTERLEAVED = {"l1": ttnn.L1_MEMORY_CONFIG, "dram": ttnn.DRAM_MEMORY_CONFIG}
@@ -61,7 +63,11 @@ class TtConcat(Layer):
                 part.in_rows()
         ready = [part.value for part in parts]
         wanted = where if where.shard_spec is None else _config_of_all(ready, in_tiles)
-        together = ttnn.concat(ready, dim=dim, memory_config=wanted)
+        unit = TILE if in_tiles else WORD // ready[0].element_size()
+        if dim == (2 if in_tiles else 3) and _only_last_is_cut(ready, dim, unit):
+            together = _joined_and_cut(ready, dim, unit, wanted)
+        else:
+            together = ttnn.concat(ready, dim=dim, memory_config=wanted)
         for part in parts:
             part.end()
         joined = Flow(together, may_free=True)
@@ -145,6 +151,26 @@ def _config_of_all(parts: list[Any], in_tiles: bool) -> Any:
     height = config.memory_layout == ttnn.TensorMemoryLayout.HEIGHT_SHARDED
     own = height and not in_tiles
     return resized(config, sum(part.shape[-1] if own else part.memory_config().shard_spec.shape[1] for part in parts))
+
+
+def _only_last_is_cut(parts: list[Any], dim: int, unit: int) -> bool:
+    """Whether all parts but the last fill tiles, or words of rows: TT-NN moves all values where any part does not."""
+    *before, last = (part.shape[dim] % unit for part in parts)
+    several = len(parts) > 1 and len(parts[0].shape) == 4 and not parts[0].is_sharded()
+    return several and not any(before) and last != 0
+
+
+def _joined_and_cut(parts: list[Any], dim: int, unit: int, memory_config: Any) -> Any:
+    """With zeros behind the last part, which are cut off again."""
+    *before, last = parts
+    border = [(0, 0)] * 4
+    border[dim] = (0, -last.shape[dim] % unit)
+    filled = ttnn.pad(last, border, 0.0)
+    flow = Flow(ttnn.concat([*before, filled], dim=dim, memory_config=memory_config), may_free=True)
+    ttnn.deallocate(filled)
+    sizes = list(last.shape)
+    sizes[dim] = sum(part.shape[dim] for part in parts)
+    return flow.then(ttnn.slice, [0, 0, 0, 0], sizes, memory_config=memory_config).value
 
 
 def _in_dram(x: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.builder.activation_configuration import NUMBERS_RULE
 from tt_cnn.builder.configuration import Configuration, as_tuple
 from tt_cnn.builder.rules import Rule, border, check, flags, instance, pair, wholes
 from tt_cnn.builder.sharding import (
@@ -55,6 +56,7 @@ CONVOLUTION_RULES = (
     Rule("groups", lambda c: c.in_channels % c.groups == 0, lambda c: f"a divisor of in_channels ({c.in_channels})"),
     Rule("groups", lambda c: c.out_channels % c.groups == 0, lambda c: f"a divisor of out_channels ({c.out_channels})"),
     instance("activation", None, ttnn.UnaryWithParam, ttnn.UnaryOpType),
+    NUMBERS_RULE,
     instance("activation_dtype", ttnn.DataType),
     instance("weights_dtype", ttnn.DataType),
     instance("output_dtype", ttnn.DataType),

@@ -20,12 +20,14 @@ class GlobalAvgPool2dConfiguration(ImageConfiguration):
     memory_config: Any = None
     as_mean: bool = False
     """Average the flattened tiles with `ttnn.mean` or a product: nothing is brought to rows for it."""
+    as_rows: bool = False
+    """An output of (1, 1, N, C), as linear layers take it, in place of (N, 1, 1, C)."""
 
     rules = (
         *wholes("input_height", "input_width", "channels", "batch_size"),
         instance("dtype", None, ttnn.DataType),
         instance("memory_config", None, ttnn.MemoryConfig),
-        *flags("as_mean"),
+        *flags("as_mean", "as_rows"),
         Rule("as_mean", lambda c: not c.as_mean or c.dtype is None, "False with a dtype: ttnn.mean keeps the input's"),
     )
 

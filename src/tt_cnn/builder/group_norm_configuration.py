@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.builder.activation_configuration import NUMBERS_RULE
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.constants import host_row, row_rule
 from tt_cnn.builder.rules import Rule, check, flags, instance, wholes
@@ -36,6 +37,7 @@ class GroupNormConfiguration(Configuration):
         Rule("groups", lambda c: c.channels % c.groups == 0, lambda c: f"a divisor of channels ({c.channels})"),
         Rule("epsilon", lambda c: isinstance(c.epsilon, float) and c.epsilon >= 0, "a number, at least 0"),
         instance("activation", None, ttnn.UnaryWithParam, ttnn.UnaryOpType),
+        NUMBERS_RULE,
         instance("memory_config", None, ttnn.MemoryConfig),
         *flags("deallocate_input"),
     )

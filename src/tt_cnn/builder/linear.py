@@ -6,6 +6,7 @@ from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.builder.activations import activated, activation_of_name, fits_into_matmul
+from tt_cnn.builder.flow import Flow
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.lowering import to_compute_config
@@ -34,9 +35,13 @@ class TtLinear(Layer):
         config = self.configuration
         self.weight = self._on_device(self.weight)
         self.bias = None if self.bias is None else self._on_device(self.bias)
-        after = self.activation_after(x)
+        given = Flow(x)
+        if x.layout != ttnn.TILE_LAYOUT:
+            given.then(ttnn.to_layout, ttnn.TILE_LAYOUT)
+        given.moved(config.input_memory_config)
+        after = self.activation_after(given.value)
         output = ttnn.linear(
-            x if x.layout == ttnn.TILE_LAYOUT else ttnn.to_layout(x, ttnn.TILE_LAYOUT),
+            given.value,
             self.weight,
             bias=self.bias,
             memory_config=config.memory_config,
@@ -45,6 +50,7 @@ class TtLinear(Layer):
             compute_kernel_config=self.compute_config,
             core_grid=config.core_grid,
         )
+        given.end()
         return output if after is None else activated(output, after)
 
     def activation_after(self, x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tt_cnn import ttnn
+from tt_cnn.builder.activation_configuration import NUMBERS_RULE
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.rules import Rule, check, flags, instance, wholes
 from tt_cnn.builder.weights import random_values, to_host_tensors
@@ -44,6 +45,8 @@ class LinearConfiguration(Configuration):
     fp32_dest_acc_en: bool = False
     packer_l1_acc: bool = False
 
+    input_memory_config: Any = None
+    """Where the input is moved to first; None: it stays. Few rows are multiplied quickest from width shards."""
     memory_config: Any = None
     core_grid: Any = None
 
@@ -51,10 +54,12 @@ class LinearConfiguration(Configuration):
     rules = (
         *wholes("in_features", "out_features"),
         instance("activation", None, str, ttnn.UnaryWithParam),
+        NUMBERS_RULE,
         instance("weights_dtype", ttnn.DataType),
         instance("output_dtype", ttnn.DataType),
         instance("math_fidelity", ttnn.MathFidelity),
         *flags("fp32_dest_acc_en", "packer_l1_acc"),
+        instance("input_memory_config", None, ttnn.MemoryConfig),
         instance("memory_config", None, ttnn.MemoryConfig),
         instance("core_grid", None, ttnn.CoreGrid),
     )

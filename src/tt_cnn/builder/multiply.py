@@ -10,13 +10,13 @@ from tt_cnn.builder.flow import Flow
 from tt_cnn.builder.layer import Layer, telling
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
 from tt_cnn.builder.naming import named
-from tt_cnn.builder.pixels import PixelSpread
+from tt_cnn.builder.pixels import ChannelSpread, PixelSpread
 from tt_cnn.builder.rules import shown
 
 
 class TtMultiply(Layer):
     """x * y. y has x's shape or one that TT-NN spreads over it, or is a gate (N, 1, 1, C) or (1, 1, N, C) of pixels
-    (1, 1, N*H*W, C)."""
+    (1, 1, N*H*W, C), or has one value for each of several groups of neighbouring channels of a pixel."""
 
     configuration: MultiplyConfiguration
     configured_by = MultiplyConfiguration
@@ -24,6 +24,7 @@ class TtMultiply(Layer):
     def configure(self, configuration: Any) -> None:
         super().configure(configuration)
         self._spread = PixelSpread(self.device, configuration.batch_size)
+        self._spread_channels = ChannelSpread(self.device)
 
     def __call__(self, x: Any, y: Any) -> Any:  # type: ignore[override]
         self._check_input(x)
@@ -35,7 +36,9 @@ class TtMultiply(Layer):
         config = self.configuration
         pixels = Flow(x, config.deallocate_input and not config.in_place).in_tiles()
         factor = Flow(y, config.deallocate_other).in_tiles()
-        if not _spreads(tuple(pixels.value.shape), tuple(factor.value.shape)):
+        if _has_groups(pixels.value, factor.value):
+            factor.interleaved().then(self._spread_channels, pixels.value.shape[-1])
+        elif not _spreads(tuple(pixels.value.shape), tuple(factor.value.shape)):
             self._bring_to_pixels(pixels.value, factor)
         own: dict[str, Any] = {} if config.activation is None else {"activations": [config.activation]}
         if config.in_place:
@@ -57,6 +60,12 @@ class TtMultiply(Layer):
                 f"{tuple(pixels.shape)}, or one row for each of {images} image(s)."
             )
         gate.then(ttnn.reshape, (1, 1, images, channels)).then(self._spread, rows)
+
+
+def _has_groups(x: Any, y: Any) -> bool:
+    """Whether y has as many pixels as x, and one channel for several of x."""
+    one, other = tuple(x.shape), tuple(y.shape)
+    return one[:-1] == other[:-1] and y.shape[-1] not in (1, x.shape[-1]) and x.shape[-1] % y.shape[-1] == 0
 
 
 def _spreads(x: tuple[int, ...], y: tuple[int, ...]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn import ttnn
-from tt_cnn.builder.activation_configuration import IN_PLACE_RULES
+from tt_cnn.builder.activation_configuration import IN_PLACE_RULES, NUMBERS_RULE
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.rules import Rule, flags, instance, whole
 
@@ -33,6 +33,7 @@ class MultiplyConfiguration(Configuration):
     rules = (
         whole("batch_size"),
         instance("activation", None, ttnn.UnaryWithParam, ttnn.UnaryOpType),
+        NUMBERS_RULE,
         instance("output_dtype", None, ttnn.DataType),
         *IN_PLACE_RULES,
         *flags("deallocate_other"),

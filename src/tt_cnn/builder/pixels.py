@@ -16,6 +16,11 @@ _FEW_ROWS = 32
 """Rows of tiles up to which a column of them is summed as quickly by one core as by several, counting what has to be
 moved for these."""
 
+_MANY_CHANNELS = 256
+"""From which on a product takes less time than cutting pixels into images, however many rows there are: the time of
+the product grows with the rows, that of cutting with all values (predicted for n150, 7x7 to 28x28 pixels of 2 to 16
+images)."""
+
 
 class PixelMeans:
     """(1, 1, N*H*W, C) in tiles to (1, 1, N, C), in L1, by the quickest of three ways."""
@@ -31,7 +36,7 @@ class PixelMeans:
         if self._images == 1:
             return self._of_one(x, rows)
         flow = Flow(x).interleaved()
-        if rows // self._images % TILE and rows <= _FEW_ROWS * TILE:
+        if rows // self._images % TILE and (rows <= _FEW_ROWS * TILE or channels >= _MANY_CHANNELS):
             return flow.become(self._product(flow.value, rows)).value
         flow.then(ttnn.reshape, (self._images, 1, rows // self._images, channels))
         flow.then(ttnn.mean, 2, keepdim=True, memory_config=ttnn.L1_MEMORY_CONFIG)
@@ -48,7 +53,7 @@ class PixelMeans:
         return flow.then(ttnn.mean, 2, keepdim=True, memory_config=ttnn.L1_MEMORY_CONFIG).value
 
     def _product(self, x: Any, rows: int) -> Any:
-        """Images do not end where tiles do: to cut few pixels into images takes longer than to multiply them."""
+        """Images do not end where tiles do, and cutting pixels into images takes longer than multiplying them."""
         if rows not in self._averaging:
             pixels = rows // self._images
             weights = torch.repeat_interleave(torch.eye(self._images), pixels, dim=1) / pixels
@@ -74,6 +79,25 @@ class PixelSpread:
             ones = torch.repeat_interleave(torch.eye(self._images), rows // self._images, dim=0)
             self._spreading[rows] = matrix_on_device(ones, self._device, ttnn.bfloat8_b)
         return _product(self._spreading[rows], x, self._device, x.dtype)
+
+
+class ChannelSpread:
+    """(1, 1, rows, groups) in tiles to (1, 1, rows, channels), in L1: each value for all channels of its group.
+
+    A product with a matrix of zeros and ones, for the same reason.
+    """
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._spreading: dict[tuple[int, int], Any] = {}
+        """By the number of groups and that of channels."""
+
+    def __call__(self, x: Any, channels: int) -> Any:
+        groups = x.shape[-1]
+        if (groups, channels) not in self._spreading:
+            ones = torch.repeat_interleave(torch.eye(groups), channels // groups, dim=1)
+            self._spreading[groups, channels] = matrix_on_device(ones, self._device)
+        return _product(x, self._spreading[groups, channels], self._device, x.dtype)
 
 
 def _product(left: Any, right: Any, device: Any, dtype: Any) -> Any:

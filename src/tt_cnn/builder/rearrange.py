@@ -8,7 +8,7 @@ from typing import Any
 
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
-from tt_cnn.builder.flow import Flow, interleaved_beside
+from tt_cnn.builder.flow import TILE, Flow, interleaved_beside
 from tt_cnn.builder.layer import Layer
 from tt_cnn.builder.rules import Rule, flags, instance
 
@@ -54,11 +54,31 @@ class TtRearrange(Layer):
         config = self.configuration
         memory = config.memory_config or interleaved_beside(x)
         flow = Flow(x, config.deallocate_input).interleaved(memory)
+        shape, order = config.shape, config.order
+        turned = None if config.only_views else _turned(flow.value, shape, order)
+        if turned is not None:
+            shape, order = turned
+            flow.then(ttnn.permute, (0, 1, 3, 2), memory_config=memory)
         if not (config.only_views and _same_rows(flow.value, config.output_shape)):
             flow.in_rows()
         if not config.only_views:
-            flow.then(ttnn.reshape, config.shape).then(ttnn.permute, config.order, memory_config=memory)
+            flow.then(ttnn.reshape, shape)
+            if list(order) != sorted(order):
+                flow.then(ttnn.permute, order, memory_config=memory)
         return flow.then(ttnn.reshape, config.output_shape).moved(config.memory_config).value
+
+
+def _turned(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape and the order behind a transposition of the rows and columns of tiles, where that goes before the rest:
+    it is quick, and spares moving many short rows, where a long dimension comes last."""
+    if x.layout != ttnn.TILE_LAYOUT or len(x.shape) != 4 or (x.shape[0], x.shape[1]) != (1, 1):
+        return None
+    first = next((dim for dim in range(len(shape)) if prod(shape[dim:]) == x.shape[-1]), 0)
+    if first == 0 or order[-1] != first - 1 or shape[first - 1] <= TILE:
+        return None
+    rest = len(shape) - first
+    moved = tuple(dim - first if dim >= first else dim + rest for dim in order)
+    return (*shape[first:], *shape[:first]), moved
 
 
 def _same_rows(x: Any, shape: tuple[int, ...]) -> bool:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
+import warnings
 from typing import Annotated
 
 import typer
 
+import tt_cnn
 from tt_cnn.cli import (
     bench,
     bringup,
     compare,
+    completion,
     conformance,
     demo,
     devices,
     diff,
+    doctor,
     evaluate,
     memory,
     operations,
@@ -26,7 +29,7 @@ from tt_cnn.cli import (
     weights,
     zoo,
 )
-from tt_cnn.cli.console import errors
+from tt_cnn.cli.console import errors, say
 
 INTERRUPTED = 130
 
@@ -48,10 +51,13 @@ app = typer.Typer(
 app.command("bench")(bench.bench)
 app.command("bringup")(bringup.bringup)
 app.command("compare")(compare.compare)
+app.command("completion")(completion.completion)
+app.command("complete", hidden=True)(completion.complete)
 app.command("conformance")(conformance.conformance)
 app.command("demo")(demo.demo)
 app.command("devices")(devices.devices)
 app.command("diff")(diff.diff)
+app.command("doctor")(doctor.doctor)
 app.command("evaluate")(evaluate.evaluate)
 app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)
@@ -63,16 +69,9 @@ app.command("weights")(weights.weights)
 app.command("zoo")(zoo.zoo)
 
 
-def installed_version() -> str:
-    try:
-        return version("tt-cnn")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tt-cnn {installed_version()}, imitating TT-NN 0.81.1")
+        typer.echo(f"tt-cnn {tt_cnn.__version__}, imitating TT-NN 0.81.1")
         raise typer.Exit
 
 
@@ -85,12 +84,18 @@ def options(
     """Options of every command."""
 
 
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """A sentence: where in the source it comes from is nothing to a user of the command."""
+    say(f"tt-cnn: {message}", console=errors)
+
+
 def main() -> None:
     """Run the command; a user's mistake is a sentence, not a traceback."""
+    warnings.showwarning = _show_warning
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
-        errors.print(f"tt-cnn: {error}", markup=False, highlight=False)
+        say(f"tt-cnn: {error}", console=errors)
         sys.exit(1)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import track
-from rich.table import Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, output, say
 from tt_cnn.cli.model_options import Card, Resolution, entry_of, resolution_of
+from tt_cnn.cli.tables import Column, Listing, numbers, texts
 
 if TYPE_CHECKING:
     import torch
@@ -59,6 +59,9 @@ Folder = Annotated[
 ]
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print what bench.json has.")]
+
+
 def bench(
     model: Model,
     batch: Batch = 1,
@@ -73,6 +76,7 @@ def bench(
     card: Card = None,
     explain: Explain = False,
     folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Time a model on this machine: latency, pictures a second, compile time, PCC against torch.
 
@@ -91,20 +95,22 @@ def bench(
     tt-cnn bench yolov4 --engine cuda --precision fp8 --explain
     """
     from tt_cnn.bench import Comparison, VirtualCard, compare, peers_beside
+    from tt_cnn.evaluation.output_folder import checked_folder
     from tt_cnn.models import EXECUTORS, create_reference
     from tt_cnn.models.running import reference_outputs
     from tt_cnn.virtual.engines.precision import EIGHT_BITS
 
     entry = entry_of(model)
     size = resolution_of(entry, resolution)
-    if folder is not None and folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is there already and not empty; name another folder for the results")
     if executor != "all" and executor not in EXECUTORS:
         raise ValueError(f"--executor is {executor!r}; it must be all or one of {', '.join(EXECUTORS)}")
+    if folder is not None:
+        checked_folder(folder)
+    available = _available_peers(peers_beside(engine)) if peers else []
     reference = create_reference(entry.name)
     example = entry.example_input(batch_size=batch, resolution=size).bfloat16().float()
     expected = reference_outputs(reference, example)
-    names = track(peers_beside(engine) if peers else [], "preparing the peers", console=errors, transient=True)
+    names = track(available, "preparing the peers", console=errors, transient=True)
     others = [peer for name in names if (peer := _peer(name, reference, example)) is not None]
     timings: list[Timing] = []
     eight_bit: list[str] = []
@@ -119,36 +125,63 @@ def bench(
                 result = compare([ours, *others], expected, example, rounds=rounds)
             if precision in EIGHT_BITS:
                 eight_bit += ours.eight_bit or [f"nothing in 8 bits: {name} has no trace to compile"]
-            if explain:
+            if explain and not as_json:
                 _explain(ours.parts)
         finally:
             ours.close()
         timings.append(result.ours)
     result = Comparison((*timings, *result.timings[1:]))
-    _show(result, f"{entry.title} {size[0]}x{size[1]}, batch {batch}")
-    for one in eight_bit:
-        output.print(one, soft_wrap=True)
+    title = f"{entry.title} {size[0]}x{size[1]}, batch {batch}"
+    if as_json:
+        print(json.dumps(_figures(result, title, eight_bit)))
+    else:
+        _show(result, title)
+        for one in eight_bit:
+            say(one)
     if folder is not None:
-        _write(result, folder, entry.title, eight_bit)
+        _write(result, folder, title, eight_bit)
+        say(f"written to {folder}", console=errors if as_json else output)
+
+
+def _available_peers(names: list[str]) -> list[str]:
+    """Those whose packages are there. What is missing is said before anything is measured."""
+    from tt_cnn.bench import missing_packages
+
+    for name in names:
+        missing = missing_packages(name)
+        if missing:
+            packages = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not installed"
+            say(f"without {name}: {packages}; pip install 'tt-cnn[cpu]'", console=errors)
+    return [name for name in names if not missing_packages(name)]
 
 
 def _peer(name: str, reference: nn.Module, example: torch.Tensor) -> Subject | None:
-    """None where the model cannot run so."""
-    from tt_cnn.bench import NotCapturable, create_peer
+    """None where it cannot be made: the model's own times, and those of the other peers, are not lost for it."""
+    from tt_cnn.bench import create_peer
 
     try:
         return create_peer(name, reference, example)
-    except NotCapturable as error:
-        errors.print(f"without {name}: {error}", markup=False)
+    except (RuntimeError, ImportError, OSError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        say(f"without {name}: {first}", console=errors)
         return None
 
 
 def _show(result: Comparison, title: str) -> None:
-    table = Table(title=title)
-    for heading in ("", "median ms", "p99 ms", "pictures/s", "PCC", "same bits", "compile s", "time / ours"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    table = Listing(
+        (
+            *texts("what"),
+            *numbers("median ms"),
+            Column("p99 ms", right=True, expendable=1),
+            *numbers("images/s", "PCC"),
+            Column("same bits", right=True, expendable=3),
+            Column("compile s", right=True, expendable=2),
+            *numbers("time / ours"),
+        ),
+        title,
+    )
     for one in result.timings:
-        table.add_row(
+        table.add(
             one.name,
             f"{one.median * 1e3:.1f}",
             f"{one.p99 * 1e3:.1f}",
@@ -158,26 +191,27 @@ def _show(result: Comparison, title: str) -> None:
             f"{one.compile_seconds:.1f}",
             f"{result.ratio(one):.2f}",
         )
-    output.print(table)
+    table.show()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    output.print(f"peak memory of the process {peak:.0f} MB; times of this machine, not of a card")
+    say(f"peak memory of the process {peak:.0f} MB; times of this machine, not of a card")
 
 
 def _explain(parts: list[Any]) -> None:
+    from tt_cnn.reports.words import counted
+
     if not parts:
-        output.print("the trace is not compiled: its commands run one by one in torch")
+        say("the trace is not compiled: its commands run one by one in torch")
     for number, part in enumerate(parts, 1):
         names = ", ".join(dict.fromkeys(command.name for command in part.commands))
         why = f" because of {part.reason}" if part.reason else ""
-        output.print(f"part {number}: {len(part.commands)} commands on {part.engine}{why} ({names})", soft_wrap=True)
+        say(f"part {number}: {counted(len(part.commands), 'command')} on {part.engine}{why} ({names})")
         if part.eight_bit is not None:
-            output.print(f"  {part.eight_bit}", soft_wrap=True)
+            say(f"  {part.eight_bit}")
             for kept in part.eight_bit.kept:
-                output.print(f"  in {part.eight_bit.plain}: {kept}", soft_wrap=True)
+                say(f"  in {part.eight_bit.plain}: {kept}")
 
 
-def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _figures(result: Comparison, title: str, eight_bit: list[str]) -> dict[str, Any]:
     rows = [
         {
             "name": one.name,
@@ -192,11 +226,15 @@ def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -
         }
         for one in result.timings
     ]
-    (folder / "bench.json").write_text(json.dumps({"title": title, "rows": rows, "eight_bit": eight_bit}, indent=2))
+    return {"title": title, "rows": rows, "eight_bit": eight_bit}
+
+
+def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
+    """The figures first: whatever becomes of the picture, they are kept."""
+    (folder / "bench.json").write_text(json.dumps(_figures(result, title, eight_bit), indent=2))
     try:
         from tt_cnn.bench.chart import draw_bars
     except ImportError as error:
         errors.print(f"no bench.png: {error}", markup=False)
     else:
         draw_bars(result, title, folder / "bench.png")
-    output.print(f"written to {folder}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.model_options import Card
 
 if TYPE_CHECKING:
@@ -53,6 +53,25 @@ Folder = Annotated[
 BudgetOption = Annotated[
     str, typer.Option("--budget", metavar="TIME", help="How long the optimiser searches: 20s, 2m; 0 leaves it out.")
 ]
+MinPcc = Annotated[
+    float,
+    typer.Option(
+        "--min-pcc",
+        min=0.5,
+        max=1.0,
+        help="What each output must reach beside PyTorch in float32, or be at most 0.005 under PyTorch's own bfloat16.",
+    ),
+]
+Mean = Annotated[
+    str,
+    typer.Option(
+        metavar="R,G,B",
+        help="Of images of three channels: the model takes (image - mean) / std, the image's values between 0 and 1.",
+    ),
+]
+Std = Annotated[
+    str, typer.Option(metavar="R,G,B", help="`--mean 0 --std 1` for a model that takes images as they are.")
+]
 Update = Annotated[
     bool, typer.Option("--update", help="Write tt/config.py anew and leave all other files as they are.")
 ]
@@ -67,6 +86,9 @@ def bringup(
     card: Card = None,
     folder: Folder = None,
     budget: BudgetOption = "20s",
+    min_pcc: MinPcc = 0.99,
+    mean: Mean = "0.485,0.456,0.406",
+    std: Std = "0.229,0.224,0.225",
     update: Update = False,
     overwrite: Overwrite = False,
     no_tests: NoTests = False,
@@ -84,18 +106,28 @@ def bringup(
     Nothing that you edited is written over. Times are predicted. docs/bringup.md is the guide.
     """
     from tt_cnn.bringup.bring_up import CONFIG, BringUp
+    from tt_cnn.bringup.codegen.config_file import layers_named
     from tt_cnn.bringup.folder import GeneratedFolder
-    from tt_cnn.bringup.source import input_shape
+    from tt_cnn.bringup.inputs import Normalisation, input_shape, three_numbers
     from tt_cnn.bringup.sources import source_of
     from tt_cnn.cli.optimize import seconds_of
     from tt_cnn.virtual.devices.opening import option
 
     seconds = seconds_of(budget)
     source, shapes = source_of(model, [input_shape(each) for each in inputs or ()])
-    work = BringUp(source, shapes[0], option("card", card), more_inputs=tuple(shapes[1:]))
+    work = BringUp(
+        source,
+        shapes[0],
+        option("card", card),
+        more_inputs=tuple(shapes[1:]),
+        normalisation=Normalisation(three_numbers(mean, "--mean"), three_numbers(std, "--std")),
+        min_pcc=min_pcc,
+    )
     target = GeneratedFolder(folder or Path("out/bringup") / work.name)
     target.check_untouched([CONFIG] if update else None, overwrite)
     work.name = target.path.name
+    if update and (target.path / CONFIG).is_file():
+        work.written = layers_named((target.path / CONFIG).read_text(encoding="utf-8"))
     _run(work, weights, seconds)
     profile = _profiled(work)
     figures = _figures(work, profile)
@@ -130,6 +162,7 @@ def _run(work: BringUp, weights: Path | None, seconds: float) -> None:
 
 def _optimize(work: BringUp, seconds: float) -> None:
     from tt_cnn.cli.optimize_display import Display
+    from tt_cnn.reports.words import counted
 
     with Display(errors) as display:
         result = work.optimize(seconds, display)
@@ -139,7 +172,7 @@ def _optimize(work: BringUp, seconds: float) -> None:
     before, after = result.before.prediction.device_ns, result.after.prediction.device_ns
     work.sections["Tuning"] = (
         f"`tt-cnn optimize` for at most {seconds:g} s: {before / 1e3:.0f} µs to {after / 1e3:.0f} µs on the device "
-        f"(predicted), {len(result.journal.attempts)} attempts, {len(result.journal.kept)} kept."
+        f"(predicted), {counted(len(result.journal.attempts), 'attempt')}, {len(result.journal.kept)} kept."
     )
 
 
@@ -196,20 +229,20 @@ def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figur
     speed = (
         f", {profile.device_fps:.0f} fps on the device and {profile.fps:.0f} end to end, predicted" if profile else ""
     )
-    _say(
+    say(
         f"{work.title} {'x'.join(map(str, work.input_shape))} {state} on {work.card}: "
         f"PCC at least {work.accuracy.pcc[lowest]:.5f} ({lowest}){speed}"
     )
     for key, value in figures.items():
-        _say(f"  {key}: {value}")
+        say(f"  {key}: {value}")
     for each in work.ops.fallbacks if work.ops is not None else ():
         moved = f"{each.bytes_to_host} B to the host and {each.bytes_to_card} B back"
-        _say(f"  in torch: {each.target} at {each.line or each.name}: {each.why}; {moved}")
+        say(f"  in torch: {each.target} at {each.line or each.name}: {each.why}; {moved}")
     for misfit in work.fitted.misfits[:_MOST_MISFITS]:
-        _say(f"  did not fit: {misfit.layer}: {misfit.reason}")
+        say(f"  did not fit: {misfit.layer}: {misfit.reason}")
         for layer, settings in misfit.changes.items():
-            _say(f"    mended: {layer}: {', '.join(f'{k}={_short(v)}' for k, v in settings.items())}")
-    _say(f"written to {target.path}/ in {sum(work.seconds.values()):.0f} s")
+            say(f"    mended: {layer}: {', '.join(f'{k}={_short(v)}' for k, v in settings.items())}")
+    say(f"written to {target.path}/ in {sum(work.seconds.values()):.0f} s")
     shown = {
         "README.md": "what came out, and how to go on",
         "tt/model.py": "the model on the card",
@@ -219,7 +252,7 @@ def _show(work: BringUp, target: GeneratedFolder, profile: Profile | None, figur
     }
     for name, words in shown.items():
         if (target.path / name).is_file():
-            _say(f"  {name:<20}  {words}")
+            say(f"  {name:<20}  {words}")
 
 
 def _short(value: Any) -> str:
@@ -250,9 +283,5 @@ def _tests_pass(target: GeneratedFolder) -> bool:
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     last = done.stdout.strip().split("\n")[-1]
-    _say(f"tests: {last}" if done.returncode == 0 else f"tests FAILED:\n{done.stdout}{done.stderr}")
+    say(f"tests: {last}" if done.returncode == 0 else f"tests FAILED:\n{done.stdout}{done.stderr}")
     return done.returncode == 0
-
-
-def _say(text: str) -> None:
-    output.print(text, markup=False, highlight=False, soft_wrap=True)

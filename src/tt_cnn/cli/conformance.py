@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from tt_cnn.cli import conformance_live as live_options
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
+from tt_cnn.cli.tables import Listing, numbers, texts
 from tt_cnn.conformance.corpus import CorpusError, read_corpora
 from tt_cnn.conformance.tally import FIELDS, Count, Difference, Tally
 
@@ -134,7 +134,7 @@ def conformance(
     if as_json:
         print(json.dumps(tally.as_json() | {"missed": missed, "differences": _shown_as_json(tally, show, field)}))
     else:
-        output.print(counts_table(tally, by))
+        counts_table(tally, by).show()
         _print_missing(tally)
         for difference in _shown(tally, show, field):
             _print_difference(difference)
@@ -193,18 +193,15 @@ def _replay(files: list[Path], ops: list[str]) -> Tally:
     return tally
 
 
-def counts_table(tally: Tally, by: Grouping = Grouping.op) -> Table:
+def counts_table(tally: Tally, by: Grouping = Grouping.op) -> Listing:
     """A row an op or family, a column a field, and the sums below."""
-    table = Table(title=f"{tally.records} records", title_justify="left")
-    table.add_column(by.value)
     fields = tally.fields()
-    for name in fields:
-        table.add_column(name, justify="right")
+    table = Listing((*texts(by.value), *numbers(*fields)), f"{tally.records} records")
     groups = tally.by_op if by is Grouping.op else tally.by_family
     for group, counts in sorted(groups.items()):
-        table.add_row(group, *(_cell(counts.get(name)) for name in fields))
+        table.add(group, *(_cell(counts.get(name)) for name in fields))
     table.add_section()
-    table.add_row("all", *(_cell(tally.counts.get(name)) for name in fields), style="bold")
+    table.add("all", *(_cell(tally.counts.get(name)) for name in fields), bold=True)
     return table
 
 
@@ -220,7 +217,7 @@ def _percent(count: Count) -> str:
 def _print_missing(tally: Tally) -> None:
     if tally.missing:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(tally.missing.items()))
-        output.print(f"not implemented: {names}", markup=False, highlight=False)
+        say(f"not implemented: {names}")
 
 
 def _shown(tally: Tally, show: int, field: str | None) -> list[Difference]:
@@ -233,10 +230,8 @@ def _shown_as_json(tally: Tally, show: int, field: str | None) -> list[dict[str,
 
 
 def _print_difference(difference: Difference) -> None:
-    output.print(
-        f"\n{difference.place}  {difference.op}  {difference.field}", style="bold", markup=False, highlight=False
-    )
+    say(f"\n{difference.place}  {difference.op}  {difference.field}", "bold")
     for name in ("case", "recorded", "found"):
         value = getattr(difference, name)
         text = value if isinstance(value, str) else json.dumps(value)
-        output.print(f"  {name:9}{text}", markup=False, highlight=False, soft_wrap=True)
+        say(f"  {name:9}{text}")

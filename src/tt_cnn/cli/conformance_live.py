@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
+from tt_cnn.cli.tables import Listing, numbers, texts
 
 if TYPE_CHECKING:
     from tt_cnn.conformance.live.comparison import Comparison, LiveDifference
@@ -140,7 +140,7 @@ def run_live(programs: Sequence[str], choice: LiveChoice, show: int, field: str 
         print(json.dumps({"programs": [run.as_json() for run in runs]}))
     elif len(runs) > 1:
         equal, steps = sum(r.comparison.equal for r in runs), sum(r.comparison.steps for r in runs)
-        _say(f"all {len(runs)} programs: {equal} of {steps} steps equal")
+        say(f"all {len(runs)} programs: {equal} of {steps} steps equal")
     if not all(run.agrees for run in runs):
         raise typer.Exit(DIFFERS)
 
@@ -169,38 +169,35 @@ def _precision(text: str) -> str:
 
 def _print_run(run: LiveRun, show: int, field: str | None) -> None:
     found = run.comparison
-    _say(f"{run.program}: {found.equal} of {found.steps} steps equal ({run.real} and {run.virtual})", style="bold")
-    output.print(counts_table(found))
+    say(f"{run.program}: {found.equal} of {found.steps} steps equal ({run.real} and {run.virtual})", style="bold")
+    counts_table(found).show()
     if run.ends:
-        _say(f"the program ends with {run.ends}")
+        say(f"the program ends with {run.ends}")
     for note in run.notes:
-        _say(f"not compared: {note}")
+        say(f"not compared: {note}")
     for value in run.values:
-        _say(f"values of {value.name}: PCC {value.pcc:.6f}, {value.equal} of {value.total} bit for bit")
+        say(f"values of {value.name}: PCC {value.pcc:.6f}, {value.equal} of {value.total} bit for bit")
     wanted = [d for d in found.differences if field in (None, d.field)]
     for difference in wanted[: show or _FIRST]:
         print_difference(difference)
     if len(wanted) > (show or _FIRST):
-        _say(f"... and {len(wanted) - (show or _FIRST)} more differences; --show N shows more, --field FIELD chooses")
+        say(f"... and {len(wanted) - (show or _FIRST)} more differences; --show N shows more, --field FIELD chooses")
     for file in run.files:
-        _say(f"written: {file}")
+        say(f"written: {file}")
 
 
 _FIRST = 3
 """Differences that are shown when nobody asks for more."""
 
 
-def counts_table(found: Comparison) -> Table:
+def counts_table(found: Comparison) -> Listing:
     """A row an op, a column a field, and the sums below."""
-    table = Table()
-    table.add_column("op")
     fields = found.fields()
-    for name in fields:
-        table.add_column(name, justify="right")
+    table = Listing((*texts("op"), *numbers(*fields)))
     for op, counts in sorted(found.by_op.items()):
-        table.add_row(op, *(_cell(counts.get(name)) for name in fields))
+        table.add(op, *(_cell(counts.get(name)) for name in fields))
     table.add_section()
-    table.add_row("all", *(_cell(found.counts.get(name)) for name in fields), style="bold")
+    table.add("all", *(_cell(found.counts.get(name)) for name in fields), bold=True)
     return table
 
 
@@ -212,13 +209,13 @@ def print_difference(difference: LiveDifference) -> None:
     """Where it is, and what both sides have there; of lists, what only one side has."""
     where = f"step {difference.step}, {difference.op}" if difference.op else "the end"
     layer = f" of {difference.layer}" if difference.layer else ""
-    _say(f"\n{where} ({difference.call}{layer}): {_MEANINGS[difference.field]} differ", style="bold")
+    say(f"\n{where} ({difference.call}{layer}): {_MEANINGS[difference.field]} differ", style="bold")
     mine, other = difference.real, difference.virtual
     if isinstance(mine, list) and isinstance(other, list):
         common = [one for one in mine if one in other]
         mine, other = ([one for one in side if one not in common] or side for side in (mine, other))
     for side, value in (("the real library", mine), ("the virtual card", other)):
-        _say(f"  {side:17} {_plain(value)}")
+        say(f"  {side:17} {_plain(value)}")
 
 
 _MEANINGS = {
@@ -240,7 +237,3 @@ def _plain(value: Any) -> str:
     if value is None:
         return "has no such step"
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _say(text: str, style: str = "") -> None:
-    output.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

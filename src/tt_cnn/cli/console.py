@@ -9,3 +9,8 @@ _WIDE = 160
 
 output = Console(width=None if sys.stdout.isatty() else _WIDE)
 errors = Console(stderr=True, width=None if sys.stderr.isatty() else _WIDE)
+
+
+def say(text: str, style: str = "", console: Console = output) -> None:
+    """A line of plain text: wrapped between words on a terminal, and one line in files and pipes."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=not console.is_terminal)

@@ -74,11 +74,16 @@ def demo(
     tt-cnn demo vanilla_unet --image slides/ -o out/slides
     tt-cnn demo yolov4 --weights public --video street.mp4 --pipeline trace+2cq+io
     """
-    from tt_cnn.cli import demo_pictures, demo_stages
+    from tt_cnn.evaluation.optional import require
     from tt_cnn.evaluation.output_folder import result_folder
 
     if image is not None and video is not None:
         raise typer.BadParameter("--image and --video were both given; the demo shows one of them")
+    require("PIL", "drawing pictures")
+    if video is not None:
+        require("av", "reading and writing videos")
+    from tt_cnn.cli import demo_pictures, demo_stages
+
     if model is None:
         if any(each is not None for each in (image, video, weights, resolution, threshold)):
             raise typer.BadParameter("name the model that this is for: tt-cnn demo MODEL ...")

@@ -12,7 +12,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import nn
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
 from tt_cnn.evaluation import drawing
 from tt_cnn.evaluation.chosen_data import data_set, generated_names, name_of
 from tt_cnn.evaluation.class_names import names_of
@@ -26,6 +26,7 @@ from tt_cnn.evaluation.weights import reference_with
 from tt_cnn.models import ModelEntry
 from tt_cnn.models.running import RunningModel, card_name, reference_outputs, running_model
 from tt_cnn.models.tt_model import Precision
+from tt_cnn.reports.words import counted
 
 FRAMES_AT_ONCE = 8
 CPU = "on this machine's CPU, not a card's speed"
@@ -65,7 +66,7 @@ class Show:
                 write_picture(folder / f"{name_of(data, index)}.png", sheet)
                 bar.advance(task)
                 bar.console.print(f"{name_of(data, index)}: {line}", markup=False, highlight=False)
-        output.print(f"{_counted(len(pictures), 'picture')} in {folder}", markup=False, highlight=False)
+        say(f"{counted(len(pictures), 'picture')} in {folder}")
 
     def video(self, path: Path, folder: Path, count: int | None) -> None:
         """Each frame annotated twice, into one video."""
@@ -79,7 +80,7 @@ class Show:
                         bar.advance(task)
             if not running.pictures:
                 raise ValueError(f"{path}: there is no frame in it")
-        output.print(f"{_counted(running.pictures, 'frame')} in {target}", markup=False, highlight=False)
+        say(f"{counted(running.pictures, 'frame')} in {target}")
 
     @contextmanager
     def _running(self, total: int | None) -> Iterator[tuple[RunningModel, Progress, Any]]:
@@ -98,11 +99,7 @@ class Show:
             ) as running:
                 bar.update(task, description=f"{title} ({self.whose})")
                 yield running, bar, task
-        output.print(
-            f"{title}, {self.whose}, {self.executor}: {running.pictures_per_second:.1f} fps {_speed_of(running)}",
-            markup=False,
-            highlight=False,
-        )
+        say(f"{title}, {self.whose}, {self.executor}: {running.pictures_per_second:.1f} fps {_speed_of(running)}")
 
     def _annotated(self, running: RunningModel, pictures: Sequence[Picture]) -> Iterator[tuple[Picture, str]]:
         """The pictures side by side, and what is on them in a line."""
@@ -132,10 +129,6 @@ def annotated(
         panels.insert(0, ("picture", drawing.shown(picture)))
     line = told[1] if told[0] == told[1] else f"{told[1]} (PyTorch: {told[0]})"
     return drawing.side_by_side(panels), line
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _speed_of(running: RunningModel) -> str:

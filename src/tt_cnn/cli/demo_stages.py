@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, output, say
 from tt_cnn.cli.demo_pictures import CPU, annotated
 from tt_cnn.evaluation.chosen_data import data_set, generated_names
 from tt_cnn.evaluation.class_names import names_of
@@ -33,11 +33,11 @@ def show_stages(*, card: str | None, executor: str, folder: Path, pictures: int)
     start = time.perf_counter()
     for name in MODELS:
         _show_model(model_entry(name), card, executor, folder, pictures)
-    output.print(f"\nall done in {time.perf_counter() - start:.0f} s; look at {folder}", markup=False, highlight=False)
+    say(f"\nall done in {time.perf_counter() - start:.0f} s; look at {folder}")
 
 
 def _show_model(entry: ModelEntry, card: str | None, executor: str, folder: Path, count: int) -> None:
-    output.print(f"\n{entry.title}", style="bold", markup=False, highlight=False)
+    say(f"\n{entry.title}", "bold")
     with _stage("weights") as done:
         reference, whose = reference_with(entry, None)
         done(f"{whose}, {sum(each.numel() for each in reference.parameters()) / 1e6:.1f} M parameters")
@@ -58,7 +58,7 @@ def _show_model(entry: ModelEntry, card: str | None, executor: str, folder: Path
             done(f"{sum(len(command.steps) for command in commands)} steps on a {card_name(device)}")
         _show_l1(commands, device)
         for line in _compared(entry, model, expected[0], outputs):
-            output.print(f"  comparison {line}", markup=False, highlight=False)
+            say(f"  comparison {line}")
         with _stage("pipeline") as done, create_pipeline(model, executor) as pipeline:
             pipeline.compile(model.to_host_input(_batch(model, images[0])))
             running = RunningModel(model, pipeline)
@@ -82,7 +82,7 @@ def _stage(name: str) -> Iterator[Any]:
     seconds = time.perf_counter() - start
     for index, line in enumerate(lines):
         head, tail = (f"{name:<11}", f"  {seconds:.1f} s") if index == 0 else (" " * 11, "")
-        output.print(f"  {head}{line}{tail}", markup=False, highlight=False)
+        say(f"  {head}{line}{tail}")
 
 
 def _convolutions(reference: nn.Module) -> int:
@@ -112,7 +112,7 @@ def _show_l1(commands: list[Any], device: Any) -> None:
         return
     rows = l1_use(commands, device.card)
     fullest = sorted(sorted(range(len(rows)), key=lambda index: rows[index].free)[:FULLEST])
-    output.print(f"  L1         the {FULLEST} fullest of {len(rows)} steps, # buffers, = tensors", highlight=False)
+    say(f"  L1         the {FULLEST} fullest of {len(rows)} steps, # buffers, = tensors")
     for line in draw([rows[index] for index in fullest], device.card, width=32):
         output.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from tt_cnn.cli.console import output
+from tt_cnn.cli.console import say
+from tt_cnn.cli.tables import Column, Listing, texts
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")]
 
@@ -31,14 +31,19 @@ def devices(as_json: AsJson = False) -> None:
         cards = {name: asdict(card) | {"arch": card.arch_name} for name, card in CARDS.items()}
         print(json.dumps({"in_use": in_use, "default_card": default, "cards": cards}))
         return
-    output.print(f"in use: {in_use}, as {default} unless another is asked for", markup=False, highlight=False)
-    table = Table()
-    for heading in ("card", "architecture", "chips"):
-        table.add_column(heading)
-    for heading in ("grid", "L1 a core", "of it free", "DRAM a chip", "clock"):
-        table.add_column(heading, justify="right")
+    say(f"in use: {in_use}, as {default} unless another is asked for")
+    table = Listing(
+        (
+            *texts("card", "architecture", "chips"),
+            Column("grid", right=True),
+            Column("L1 per core", right=True),
+            Column("of it free", right=True, expendable=2),
+            Column("DRAM per chip", right=True, expendable=1),
+            Column("clock", right=True, expendable=3),
+        )
+    )
     for card in CARDS.values():
-        table.add_row(
+        table.add(
             card.name,
             card.arch_name,
             str(card.chips),
@@ -47,8 +52,8 @@ def devices(as_json: AsJson = False) -> None:
             f"{(card.l1_size - card.l1_base) // 1024} KB",
             f"{card.dram_banks} x {card.dram_bank_size / 2**30:.2f} GB",
             f"{card.clock_ghz:g} GHz",
-            style="bold" if card.name == default else None,
+            bold=card.name == default,
         )
-    output.print(table)
-    output.print("open one with ttnn.open_device(device_id=0, card='p150'), or set TT_CNN_CARD", markup=False)
-    output.print("with other cores: ttnn.open_device(device_id=0, card='p150', grid=(13, 10)), or card='p150-13x10'")
+    table.show()
+    say("open one with ttnn.open_device(device_id=0, card='p150'), or set TT_CNN_CARD")
+    say("with other cores: ttnn.open_device(device_id=0, card='p150', grid=(13, 10)), or card='p150-13x10'")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from tt_cnn.cli.console import output
+from tt_cnn.cli.console import output, say
+from tt_cnn.cli.tables import Column, Listing, texts
 
 if TYPE_CHECKING:
     from tt_cnn.reports.difference import Difference, StepChange
@@ -41,8 +41,8 @@ def diff(before: Before, after: After, top: Top = 15, as_json: AsJson = False) -
 
 def _show(difference: Difference, top: int) -> None:
     a, b = difference.before, difference.after
-    table = Table("predicted", "A", "B", "change")
-    table.add_row(
+    table = Listing((*texts("predicted", "A", "B", folds=True), Column("change", right=True)))
+    table.add(
         "model", *(f"{p.model.name} {p.model.resolution[0]}x{p.model.resolution[1]} on {p.card}" for p in (a, b)), ""
     )
     numbers: list[tuple[str, float, float, str]] = [
@@ -55,12 +55,16 @@ def _show(difference: Difference, top: int) -> None:
     for result in a.executors:
         if result.executor in fps:
             numbers.append((f"fps with {result.executor}", result.fps, fps[result.executor], ".0f"))
+    measured = {one.layer: one.pcc for one in b.accuracy}
+    for accuracy in a.accuracy:
+        if accuracy.layer in measured:
+            numbers.append((f"PCC of {accuracy.layer}", accuracy.pcc, measured[accuracy.layer], ".5f"))
     for name, one, other, form in numbers:
-        change = f"{100 * (other - one) / one:+.1f} %" if one else ""
-        table.add_row(name, f"{one:{form}}", f"{other:{form}}", change)
-    output.print(table)
+        change = f"{other - one:+.5f}" if form == ".5f" else f"{100 * (other - one) / one:+.1f} %" if one else ""
+        table.add(name, f"{one:{form}}", f"{other:{form}}", change)
+    table.show()
     if difference.is_same:
-        output.print("no step changed", markup=False)
+        say("no step changed")
         return
     timed: Callable[[StepChange], str] = _times
     for title, steps, said in (
@@ -75,14 +79,16 @@ def _show(difference: Difference, top: int) -> None:
 
 
 def _section(title: str, steps: list[StepChange], said: Callable[[StepChange], str], top: int) -> None:
+    from tt_cnn.reports.words import counted
+
     if not steps:
         return
     total = f", {sum(step.ns for step in steps) / 1e3:+.1f} µs in all" if said is _times else ""
-    output.print(f"\n{title}: {len(steps)} step{'s' * (len(steps) > 1)}{total}", style="bold", markup=False)
+    say(f"\n{title}: {counted(len(steps), 'step')}{total}", "bold")
     for step in steps[:top]:
         output.print(f"  [bold]{escape(step.name)}[/] {escape(step.op)}  {escape(said(step))}", highlight=False)
     if len(steps) > top:
-        output.print(f"  and {len(steps) - top} more (--top)", markup=False)
+        say(f"  and {len(steps) - top} more (--top)")
 
 
 def _times(step: StepChange) -> str:
@@ -103,6 +109,7 @@ def _as_data(difference: Difference) -> dict[str, Any]:
     return {
         "device_ns": [a.device_ns, b.device_ns],
         "fps": [a.fps, b.fps],
+        "pcc": [{one.layer: one.pcc for one in profile.accuracy} for profile in (a, b)],
         **{name: [_step_data(step) for step in steps] for name, steps in groups.items()},
     }
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
+from tt_cnn.cli.gate import Gate, Junit, Markdown
 from tt_cnn.cli.model_options import (
     Card,
     Executor,
@@ -21,9 +21,11 @@ from tt_cnn.cli.model_options import (
     precision_of,
     resolution_of,
 )
+from tt_cnn.cli.tables import Listing, numbers, texts
 
 if TYPE_CHECKING:
     from tt_cnn.evaluation.side_by_side import Comparison
+    from tt_cnn.reports.gate import Verdict
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model of the package, or your own as module:ENTRY (a ModelEntry).")
@@ -41,6 +43,15 @@ Within = Annotated[
     float | None,
     typer.Option("--within", metavar="POINTS", help="Fail when the card is further from PyTorch than that."),
 ]
+Minimum = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--min",
+        metavar="[FIGURE=]POINTS",
+        help="Fail when the card reaches fewer points: --min 80 for the first figure, --min Dice=85 for another; "
+        "repeatable.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 
 
@@ -54,6 +65,9 @@ def evaluate(
     precision: Precision = "tuned",
     resolution: Resolution = None,
     within: Within = None,
+    minimum: Minimum = None,
+    markdown: Markdown = None,
+    junit: Junit = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on pictures, on the card and in PyTorch, side by side.
@@ -77,6 +91,7 @@ def evaluate(
     tt-cnn evaluate vanilla_unet
     tt-cnn evaluate yolov4 --count 100 --within 1
     tt-cnn evaluate efficientnet_lite0 --data skimage
+    tt-cnn evaluate vanilla_unet --min IoU=85 --min Dice=90 --within 1 --junit gate.xml
     tt-cnn evaluate yolov4 --weights public --data coco/ --resolution 640x640
     """
     from tt_cnn.evaluation.chosen_data import data_set, generated_names
@@ -85,6 +100,7 @@ def evaluate(
     from tt_cnn.evaluation.weights import reference_with
     from tt_cnn.models.running import card_name, running_model
 
+    gate, wanted = Gate(markdown, junit), _minima(minimum or [])
     entry = entry_of(model)
     size = resolution_of(entry, resolution)
     reference, whose = reference_with(entry, weights)
@@ -115,42 +131,66 @@ def evaluate(
                 progress=lambda done: bar.advance(shown, done),
             )
     about = {"model": entry.name, "weights": whose, "data": source, "on": where, "precision": precision}
+    title = f"{entry.title} at {size[0]}x{size[1]}, {whose}, {total} {source}"
     if as_json:
         print(json.dumps({**about, **asdict(result), "differences": result.differences()}))
     else:
-        _show(f"{entry.title} at {size[0]}x{size[1]}, {whose}, {total} {source}", where, result)
-    _judge(result, within)
+        _show(title, where, result)
+    gate.finish(title, judged(result, within, wanted), _facts(result))
 
 
 def _show(title: str, where: str, result: Comparison) -> None:
-    output.print(title, markup=False, highlight=False)
-    table = Table("figure")
-    for heading in ("PyTorch", where, "difference"):
-        table.add_column(heading, justify="right")
+    say(title)
+    table = Listing((*texts("figure", folds=True), *numbers("PyTorch", where, "difference")))
     for name, difference in result.differences().items():
         cells = (f"{result.reference[name]:.2f}", f"{result.card[name]:.2f}", f"{difference:+.2f}")
-        table.add_row(name, *cells)
+        table.add(name, *cells)
     if result.reference:
         table.add_section()
     for name, value in result.agreement.items():
-        table.add_row(f"{name}, were PyTorch right", "", f"{value:.2f}", "")
+        table.add(f"{name}, were PyTorch right", "", f"{value:.2f}", "")
     for name, value in result.pcc.items():
-        table.add_row(f"PCC of {name}, worst picture", "", f"{value:.5f}", "")
+        table.add(f"PCC of {name}, worst picture", "", f"{value:.5f}", "")
     table.add_section()
     speeds = (f"{each:.1f}" for each in (result.reference_per_second, result.card_per_second))
-    table.add_row("pictures a second on this machine", *speeds, "")
-    output.print(table)
+    table.add("pictures a second on this machine", *speeds, "")
+    table.show()
     if result.differing:
-        output.print(f"another first class than PyTorch's: {', '.join(result.differing)}", markup=False)
+        say(f"another first class than PyTorch's: {', '.join(result.differing)}")
 
 
-def _judge(result: Comparison, within: float | None) -> None:
-    """With truth known, the figures must be near PyTorch's; without, the answers must be PyTorch's."""
+def _minima(given: list[str]) -> list[tuple[str, float]]:
+    """Names and points; an empty name is the first figure."""
+    found = []
+    for text in given:
+        name, _, points = text.rpartition("=")
+        try:
+            found.append((name, float(points)))
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r} is not [FIGURE=]POINTS, like 80 or IoU=80") from error
+    return found
+
+
+def judged(result: Comparison, within: float | None, minimum: list[tuple[str, float]]) -> list[Verdict]:
+    """The card's points against those asked for, and against PyTorch's.
+
+    With truth known, the figures must be near PyTorch's; without, the answers must be PyTorch's.
+    """
+    from tt_cnn.reports.gate import Verdict, judge_points
+
+    reached = result.card or result.agreement
+    verdicts = judge_points(reached, {name or next(iter(reached), "figure"): points for name, points in minimum})
     if within is None:
-        return
+        return verdicts
     away = result.differences() or {name: value - 100 for name, value in result.agreement.items()}
-    missed = {name: value for name, value in away.items() if abs(value) > within}
-    for name, value in missed.items():
-        errors.print(f"missed  {name}: {value:+.2f} points from PyTorch, {within:g} are allowed", markup=False)
-    if missed:
-        raise typer.Exit(1)
+    return verdicts + [
+        Verdict(f"{name}, from PyTorch", f"{value:+.2f} points", f"within {within:g}", abs(value) <= within)
+        for name, value in away.items()
+    ]
+
+
+def _facts(result: Comparison) -> list[tuple[str, str]]:
+    """Of the table for a pull request."""
+    figures = [(f"{name} on the card", f"{value:.2f}") for name, value in (result.card or result.agreement).items()]
+    figures += [(f"{name} in PyTorch", f"{value:.2f}") for name, value in result.reference.items()]
+    return figures + [(f"PCC of {name}, worst image", f"{value:.5f}") for name, value in result.pcc.items()]

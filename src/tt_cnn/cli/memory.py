@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tt_cnn.cli.console import output
+from tt_cnn.cli.console import errors, output, say
 from tt_cnn.cli.model_options import Card, Executor, Precision, Resolution, entry_of, precision_of, resolution_of
 from tt_cnn.cli.profile import Batch, Model
 
@@ -23,7 +23,8 @@ Settings = Annotated[
         help="Where it does not fit: write settings of layers with which it does, for create_tt(config=FILE).",
     ),
 ]
-Steps = Annotated[bool, typer.Option("--timeline", help="Show the L1 of a core step by step.")]
+Steps = Annotated[bool, typer.Option("--timeline", help="Show the L1 per core step by step.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer and every step as JSON.")]
 
 DOES_NOT_FIT = 1
 
@@ -38,6 +39,7 @@ def memory(
     timeline: Steps = False,
     html: Html = None,
     settings: Settings = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say whether a model fits into a card's L1: its peak, its tightest layers, and what open_device must be given.
 
@@ -51,7 +53,7 @@ def memory(
     tt-cnn memory vanilla_unet --timeline
     tt-cnn memory resnet50 --batch 16 --html out/resnet50.html
     """
-    from tt_cnn.reports.memory_report import memory_of, report_text, timeline_html, timeline_text
+    from tt_cnn.reports.memory_report import memory_of, report_figures, report_text, timeline_html, timeline_text
     from tt_cnn.virtual.devices.opening import option
 
     for file in (html, settings):
@@ -66,21 +68,25 @@ def memory(
         precision=precision_of(precision),
         executor=executor,
     )
-    for line in report_text(report):
-        output.print(line, markup=False, highlight=False, soft_wrap=True)
-    if timeline:
+    aside = errors if as_json else output
+    if as_json:
+        print(json.dumps(report_figures(report)))
+    else:
+        for line in report_text(report):
+            say(line)
+    if timeline and not as_json:
         for line in timeline_text(report):
-            output.print(line, markup=False, highlight=False, soft_wrap=True)
+            output.print(line, markup=False, highlight=False, soft_wrap=True)  # a picture: not broken between words
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(timeline_html(report), encoding="utf-8")
-        output.print(f"timeline: {html}", markup=False, highlight=False)
-    elif not timeline:
+        say(f"timeline: {html}", console=aside)
+    elif not timeline and not as_json:
         hint = f"tt-cnn memory {model} --timeline, or --html FILE, for every step"
-        output.print(hint, markup=False, highlight=False, style="dim")
+        say(hint, "dim")
     if settings is not None and report.settings:
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(json.dumps({"layers": report.settings.to_dict()}, indent=2) + "\n", encoding="utf-8")
-        output.print(f"settings: {settings}", markup=False, highlight=False)
+        say(f"settings: {settings}", console=aside)
     if not report.fits:
         raise typer.Exit(DOES_NOT_FIT)

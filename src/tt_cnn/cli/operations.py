@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from tt_cnn.cli.console import output
+from tt_cnn.cli.console import say
+from tt_cnn.cli.tables import Listing, numbers, texts
 from tt_cnn.cli.usage import group_of, is_there, usages
 
 Missing = Annotated[bool, typer.Option("--missing", help="Only what the virtual card does not have yet.")]
@@ -48,9 +48,9 @@ def operations(
         print(json.dumps({"names": len(rows), "there": there, "list": [vars(row) for row in shown]}))
         return
     what = "ops of TT-NN 0.81.1" if everything else "names of TT-NN that " + (used_by or "vision models") + " use"
-    output.print(f"{there} of {len(rows)} {what} are there", markup=False, highlight=False)
+    say(f"{there} of {len(rows)} {what} are there")
     if shown:
-        output.print(_table(shown, with_uses=not everything))
+        _table(shown, with_uses=not everything).show()
 
 
 def _used_names(used_by: str | None) -> list[Row]:
@@ -72,11 +72,9 @@ def _every_op() -> list[Row]:
     return [Row(name, kind, is_there(name), uses.get(name, 0)) for name, kind in real_names().items() if kind == "op"]
 
 
-def _table(rows: list[Row], with_uses: bool) -> Table:
-    table = Table("name", "kind", "there")
-    if with_uses:
-        table.add_column("uses", justify="right")
+def _table(rows: list[Row], with_uses: bool) -> Listing:
+    table = Listing((*texts("name", "kind", "there"), *numbers(*["uses"] * with_uses)))
     for row in rows:
         cells = [f"ttnn.{row.name}", row.kind, "yes" if row.there else "no"]
-        table.add_row(*cells, *([str(row.uses)] if with_uses else []), style=None if row.there else "dim")
+        table.add(*cells, *([str(row.uses)] if with_uses else []), dim=not row.there)
     return table

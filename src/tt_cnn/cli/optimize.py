@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
-from rich.table import Table
 
-from tt_cnn.cli.console import errors, output
+from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.model_options import Card, Precision, Resolution, entry_of, precision_of, resolution_of
+from tt_cnn.cli.optimize_figures import result_figures
 from tt_cnn.cli.optimize_options import (
     Apply,
+    AsJson,
     BudgetOption,
     CalibrationPath,
     Candidates,
@@ -36,6 +38,7 @@ from tt_cnn.cli.optimize_options import (
     Weights,
 )
 from tt_cnn.cli.profile import Batch, Model
+from tt_cnn.cli.tables import Listing, numbers, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +79,7 @@ def optimize(
     no_record: NoRecord = False,
     exact: Exact = False,
     folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a model faster on a card: search for better settings of its layers, and for a better way to run it.
 
@@ -133,7 +137,7 @@ def optimize(
         count=count,
     )
     if explain:
-        _explain(judging)
+        _explain(judging, as_json)
         return
     seconds = seconds_of(budget)
     result, made, files = _searched(
@@ -152,11 +156,14 @@ def optimize(
         apply=apply,
         where=folder or resume or Path("out/optimize") / f"{entry.name}-{name}",
     )
-    _show(result)
-    _say("")
-    _say(f"written to {made}/")
-    for file, what in files.items():
-        _say(f"  {file:<14} {what}")
+    if as_json:
+        print(json.dumps(result_figures(result, made, files)))
+    else:
+        _show(result)
+        say("")
+        say(f"written to {made}/")
+        for file, what in files.items():
+            say(f"  {file:<14} {what}")
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if not result.verification.accurate:
@@ -273,18 +280,16 @@ def _listed(text: str | None) -> list[str] | None:
     return [name.strip() for name in text.split(",") if name.strip()] if text is not None else None
 
 
-def _say(text: str) -> None:
-    output.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
 def _show(result: OptimizationResult) -> None:
     from tt_cnn.optimizer.report_page import answer
     from tt_cnn.optimizer.result import ENDS
+    from tt_cnn.reports.words import counted
 
-    _say(answer(result))
+    say(answer(result))
     resumed = f" ({result.resumed} of them before)" if result.resumed else ""
-    _say(
-        f"{len(result.journal.attempts)} attempts{resumed}, {len(result.kept)} kept; {result.planned} candidates in "
+    say(
+        f"{counted(len(result.journal.attempts), 'attempt')}{resumed}, {len(result.kept)} kept; "
+        f"{counted(result.planned, 'candidate')} in "
         f"{result.seconds:.1f} s, {result.planned_per_second:.0f} a second; {ENDS[result.end]}"
     )
     if not result.verification.holds:
@@ -299,19 +304,17 @@ def _show(result: OptimizationResult) -> None:
             soft_wrap=True,
         )
     if result.steps:
-        output.print(_steps_table(result))
+        _steps_table(result).show()
 
 
-def _steps_table(result: OptimizationResult) -> Table:
+def _steps_table(result: OptimizationResult) -> Listing:
     from tt_cnn.optimizer.result import said_value
 
-    table = Table("step", title="steps")
-    for heading in ("attempts", "kept", "gained", "seconds"):
-        table.add_column(heading, justify="right")
+    table = Listing((*texts("step"), *numbers("attempts", "kept", "gained", "seconds")), "steps")
     for name in dict.fromkeys(step.name for step in result.steps):
         own = [step for step in result.steps if step.name == name]
         gained = sum(step.gained for step in own)
-        table.add_row(
+        table.add(
             name,
             str(sum(step.attempts for step in own)),
             str(sum(step.kept for step in own)),
@@ -321,12 +324,14 @@ def _steps_table(result: OptimizationResult) -> Table:
     return table
 
 
-def _explain(judging: Judging) -> None:
+def _explain(judging: Judging, as_json: bool) -> None:
     """The findings of the model as it is, and the steps."""
     from tt_cnn.optimizer.steps.base import STEPS
+    from tt_cnn.reports.figures import profile_figures
     from tt_cnn.reports.findings import find
     from tt_cnn.reports.profiling import profile_model
     from tt_cnn.reports.records import microseconds
+    from tt_cnn.reports.words import counted
 
     profile = profile_model(
         judging.entry.name,
@@ -337,18 +342,22 @@ def _explain(judging: Judging) -> None:
         reference=judging.given,
     )
     found = find(profile)
+    if as_json:
+        steps = {step.name: step.may_change for step in STEPS.values()}
+        print(json.dumps(profile_figures(replace(profile, findings=tuple(found))) | {"search_steps": steps}))
+        return
     saved = (
         f"the largest saves about {microseconds(found[0].saves_ns)}"
         if found
         else "nothing that saves a noticeable time"
     )
-    _say(
+    say(
         f"{judging.entry.name} on {judging.card}, predicted: {profile.device_ns / 1e3:.1f} µs on the device; "
-        f"{len(found)} findings, {saved}"
+        f"{counted(len(found), 'finding')}, {saved}"
     )
     for finding in found:
-        _say(f"  {finding}")
-    _say("")
-    _say("steps of a search, in their order (--steps):")
+        say(f"  {finding}")
+    say("")
+    say("steps of a search, in their order (--steps):")
     for step in STEPS.values():
-        _say(f"  {step.name:<12} {step.may_change}")
+        say(f"  {step.name:<12} {step.may_change}")

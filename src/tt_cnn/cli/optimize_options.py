@@ -92,6 +92,7 @@ Apply = Annotated[
     Path | None,
     typer.Option("--apply", metavar="FILE", help="Try the changes of findings or of a config.json, and nothing else."),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result, or what --explain finds, as JSON.")]
 NoRecord = Annotated[
     bool, typer.Option("--no-record", help="Neither start from what earlier searches found, nor add to it.")
 ]

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tt_cnn.cli.console import output
+from tt_cnn.cli.console import say
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that tt-cnn profile wrote.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the report; 0 takes a free one.")]
@@ -36,19 +36,15 @@ def visualize(
     try:
         with ExitStack() as shown:
             report = shown.enter_context(ReportServer(folder, REPORT, port))
-            _say(f"report      {report.url}")
+            say(f"report      {report.url}")
             if command is not None:
                 visualizer = shown.enter_context(Visualizer(folder, command))
-                _say(f"visualizer  {visualizer.url}")
+                say(f"visualizer  {visualizer.url}")
             elif not no_visualizer:
-                _say("visualizer  not installed; pip install 'tt-cnn[reports]'")
-            _say("Ctrl-C ends it")
+                say("visualizer  not installed; pip install 'tt-cnn[reports]'")
+            say("Ctrl-C ends it")
             if not no_browser:
                 webbrowser.open(report.url)
             threading.Event().wait()
     except KeyboardInterrupt:  # at any moment: all that was started has ended
-        _say("")
-
-
-def _say(text: str) -> None:
-    output.print(text, markup=False, highlight=False, soft_wrap=True)
+        say("")

@@ -4,7 +4,25 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import tempfile
 from pathlib import Path
+
+
+def checked_folder(wanted: Path) -> Path:
+    """The folder, made and found to be writable and empty: a mistake is told before anything is measured."""
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+        taken = any(wanted.iterdir())
+        with tempfile.TemporaryFile(dir=wanted):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"--output is {wanted}, and nothing can be written there ({error.strerror}); "
+            "name a folder that you may write to"
+        ) from error
+    if taken:
+        raise ValueError(f"{wanted} is there already and not empty; name another folder for the results")
+    return wanted
 
 
 def result_folder(wanted: Path, *, force: bool = False) -> Path:

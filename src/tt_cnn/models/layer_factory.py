@@ -59,6 +59,7 @@ from tt_cnn.builder.adaptive_avg_pool2d import AdaptiveAvgPool2dConfiguration, T
 from tt_cnn.builder.batch_norm2d import TtBatchNorm2d
 from tt_cnn.builder.batch_norm2d_configuration import BatchNorm2dConfiguration
 from tt_cnn.builder.function import FunctionConfiguration, TtFunction
+from tt_cnn.builder.grouped_softmax import GroupedSoftmaxConfiguration, TtGroupedSoftmax
 from tt_cnn.builder.host import HostConfiguration, TtHost
 from tt_cnn.builder.multiply import TtMultiply
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
@@ -69,11 +70,18 @@ from tt_cnn.builder.resize import ResizeConfiguration, TtResize
 from tt_cnn.builder.slice import SliceConfiguration, TtSlice
 from tt_cnn.builder.torch_activations import activation_from_torch
 from tt_cnn.builder.weights import to_host_tensors
-from tt_cnn.models.picture import PICTURE_CHANNELS, PictureConfiguration, TtPicture
+from tt_cnn.models.picture import PictureConfiguration, TtPicture
 from tt_cnn.models.tt_model import weights_mapper
 from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d
 
 TILE = 32
+WORD = 8
+"""Values of bfloat16 in 16 bytes."""
+BFLOAT16 = 2
+PIXEL_CHANNELS = 8
+"""Of a picture's pixel, zeros counted."""
+MOST_WAITING = 128 * 1024
+"""Bytes on a core that a waiting picture may take, the zeros counted."""
 
 
 class LayerFactory:
@@ -87,24 +95,50 @@ class LayerFactory:
         self.mesh_mapper = weights_mapper(device)
 
     def picture(self, name: str) -> TtPicture:
-        """The model's input: images in planes to pixels."""
+        """The model's input: images in planes to pixels, in the way that is quicker where the lines are whole words."""
         size, settings = self._sized(name)
-        grid = self.device.compute_with_storage_grid_size()
         pixels = self.batch_size * size[0] * size[1]
-        settings.setdefault("form", "pad" if pixels % TILE else "hwc")
-        lines = pixels // TILE if settings["form"] == "hwc" else self.batch_size * PICTURE_CHANNELS * size[0]
-        settings.setdefault("cores", _even_cores(lines, grid))
+        settings.setdefault("form", "pad" if pixels % TILE or size[1] % WORD == 0 else "hwc")
+        if settings["form"] == "pad":
+            self._place_planes(size, settings)
+        settings.setdefault("cores", self._even_cores(pixels // TILE))
         return TtPicture(PictureConfiguration(*size, self.batch_size, **settings), self.device, name)
 
+    def _place_planes(self, size: tuple[int, int], settings: dict[str, Any]) -> None:
+        """Where planes with zeros below them wait, and the pixels in whole tiles."""
+        channels = settings.setdefault("padded_channels", PIXEL_CHANNELS)
+        lines = self.batch_size * channels * size[0]
+        pixels = self.batch_size * size[0] * size[1]
+        cores = settings.setdefault("cores", self._even_cores(lines))
+        room = pixels * channels * BFLOAT16 // cores.num_cores()
+        settings.setdefault("waits_padded", room <= MOST_WAITING)
+        settings.setdefault("reallocate", True)
+        if pixels // cores.num_cores() % TILE and pixels % TILE == 0:
+            settings.setdefault("memory_config", _in_height_shards(self._even_cores(pixels // TILE), pixels, channels))
+
+    def _even_cores(self, parts: int) -> Any:
+        """The most cores that so many parts can be dealt out to evenly."""
+        grid = self.device.compute_with_storage_grid_size()
+        most = max(count for count in range(1, grid.x * grid.y + 1) if parts % count == 0)
+        return ttnn.num_cores_to_corerangeset(most, ttnn.CoreCoord(grid.x, grid.y), True)
+
     def conv2d(
-        self, name: str, conv: nn.Conv2d, norm: nn.Module | None = None, activation: nn.Module | None = None
+        self,
+        name: str,
+        conv: nn.Conv2d,
+        norm: nn.Module | None = None,
+        activation: nn.Module | None = None,
+        outputs: tuple[int, ...] | None = None,
     ) -> TtConv2d:
+        """`outputs` are the channels to compute: from the first number to the second, of each group of as many as a
+        third number says."""
         size, settings = self._sized(name)
         shape = Conv2dConfiguration.shape_of_torch(conv)
+        if outputs is not None:
+            shape["out_channels"] = len(_chosen(outputs, conv.out_channels))
+        weights = self._weights(conv, norm, activation, outputs)
         return TtConv2d(
-            Conv2dConfiguration(
-                *size, batch_size=self.batch_size, **{**self._weights(conv, norm, activation), **shape, **settings}
-            ),
+            Conv2dConfiguration(*size, batch_size=self.batch_size, **{**weights, **shape, **settings}),
             self.device,
             name,
         )
@@ -122,16 +156,21 @@ class LayerFactory:
             name,
         )
 
-    def _weights(self, conv: Any, norm: Any, activation: Any) -> dict[str, Any]:
+    def _weights(self, conv: Any, norm: Any, activation: Any, outputs: tuple[int, ...] | None = None) -> dict[str, Any]:
         values = (conv.weight, conv.bias) if norm is None else fold_batch_norm2d_into_conv2d(conv, norm)
+        if outputs is not None:
+            channels = _chosen(outputs, conv.out_channels)
+            values = (values[0][channels], None if values[1] is None else values[1].reshape(-1)[channels])
         weight, bias = to_host_tensors(values[0], values[1], self.mesh_mapper)
         return {"weight": weight, "bias": bias, "activation": activation_from_torch(activation)}
 
-    def linear(self, name: str, linear: Any, activation: nn.Module | None = None) -> TtLinear:
-        """`linear` may be a 1x1 convolution of images of one pixel, too."""
+    def linear(self, name: str, linear: Any, activation: nn.Module | None = None, groups: int = 1) -> TtLinear:
+        """`linear` may be a 1x1 convolution, too; it works on each of so many groups of neighbouring channels."""
         weight = linear.weight.detach().reshape(linear.weight.shape[0], -1).T.contiguous()
+        weight = torch.block_diag(*[weight] * groups)
         inputs, outputs = weight.shape
-        given, bias = to_host_tensors(weight, linear.bias, self.mesh_mapper)
+        shift = linear.bias if linear.bias is None else linear.bias.detach().repeat(groups)
+        given, bias = to_host_tensors(weight, shift, self.mesh_mapper)
         own = {"activation": activation_from_torch(activation), **self._settings(name)}
         return TtLinear(LinearConfiguration(inputs, outputs, given, bias, **own), self.device, name)
 
@@ -195,6 +234,10 @@ class LayerFactory:
 
     def _of_torch(self, layer: Any, kind: Any, name: str, torch_layer: Any) -> Any:
         return layer(kind.from_torch(torch_layer, self.mesh_mapper, **self._settings(name)), self.device, name)
+
+    def grouped_softmax(self, name: str, groups: int, size: int) -> TtGroupedSoftmax:
+        """Over each of several groups of neighbouring channels."""
+        return TtGroupedSoftmax(GroupedSoftmaxConfiguration(groups, size, **self._settings(name)), self.device, name)
 
     def attention(
         self,
@@ -283,7 +326,12 @@ class LayerFactory:
         return settings.pop("input_size"), settings
 
 
-def _even_cores(parts: int, grid: Any) -> Any:
-    """The most cores that so many parts can be dealt out to evenly."""
-    most = max(count for count in range(1, grid.x * grid.y + 1) if parts % count == 0)
-    return ttnn.num_cores_to_corerangeset(most, ttnn.CoreCoord(grid.x, grid.y), True)
+def _chosen(outputs: tuple[int, ...], channels: int) -> list[int]:
+    start, end, *of = outputs
+    group = of[0] if of else channels
+    return [first + each for first in range(0, channels, group) for each in range(start, end)]
+
+
+def _in_height_shards(cores: Any, rows: int, width: int) -> Any:
+    spec = ttnn.ShardSpec(cores, [rows // cores.num_cores(), width], ttnn.ShardOrientation.ROW_MAJOR)
+    return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, spec)

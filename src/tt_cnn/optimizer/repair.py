@@ -19,7 +19,7 @@ MOST_PREDICTIONS = 24
 """Of one candidate."""
 _BLOCKS = (512, 256, 128, 64, 32)
 """Rows of an activation block, from roomy to the least there is."""
-_FOR_ROOM = ("Out of Memory", "circular buffer")
+FOR_ROOM = ("Out of Memory", "circular buffer")
 """What refusals for want of L1 say; nothing helps against others."""
 
 
@@ -33,7 +33,7 @@ def repaired(search: Search, candidate: Candidate) -> Candidate:
         if not isinstance(predicted, Refusal):
             return replace(candidate, changes=changes, words=_told(candidate, list(remedies)))
         layer = predicted.layer
-        if not any(words in predicted.reason for words in _FOR_ROOM) or not _is_convolution(search, layer):
+        if not any(words in predicted.reason for words in FOR_ROOM) or not _is_convolution(search, layer):
             return candidate
         if layer not in remedies:
             present = with_settings(search.configuration(layer), changes.get(layer, {}), layer)

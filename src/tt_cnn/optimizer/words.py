@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import LayerSettings
 
@@ -30,6 +31,8 @@ def _kind(value: Configuration) -> str:
 
 def _value(value: Any) -> str:
     """Enumerations by their members, core ranges and memory configs by what tells them apart."""
+    if isinstance(value, ttnn.CoreGrid):
+        return f"{value.x}x{value.y} cores"
     if hasattr(value, "num_cores"):
         return f"{value.num_cores()} cores"
     if hasattr(value, "memory_layout") and hasattr(value, "buffer_type"):

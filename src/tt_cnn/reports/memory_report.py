@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
+from typing import Any
 
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import ModelEntry, Resolution, model_entry
+from tt_cnn.reports.figures import memory_figures
 from tt_cnn.reports.l1_picture import L1Use, draw
 from tt_cnn.reports.misfits import Planning, misfits_of, settings_that_fit
-from tt_cnn.reports.profiling import planned_model, profile_compiling
+from tt_cnn.reports.profiling import planned_model, profile_fitting
 from tt_cnn.reports.records import Profile, Row
+from tt_cnn.reports.words import counted
 from tt_cnn.virtual.arch import Card, card_by_name
 from tt_cnn.virtual.errors.card_error import CardError
 from tt_cnn.virtual.memory.memory import OutOfMemory
@@ -46,7 +49,7 @@ class MemoryReport:
 
     @property
     def tightest(self) -> list[Row]:
-        """The steps with the least room, one a layer."""
+        """The steps with the least room, one per layer."""
         found: dict[str, Row] = {}
         for row in sorted(self.profile.rows, key=lambda row: row.l1.free):
             found.setdefault(row.name, row)
@@ -95,7 +98,7 @@ def _planned(entry: ModelEntry, card: str, options: _Options) -> MemoryReport:
     size, batch = options.resolution, options.batch_size
     while True:
         with planned_model(entry.name, card, size, batch, options.precision, l1_small_size=l1_small) as planned:
-            profile, error = profile_compiling(planned, options.executor)
+            profile, error = profile_fitting(planned, options.executor)
         if not _lacks_l1_small(error) or l1_small >= _LARGEST_L1_SMALL:
             return MemoryReport(entry.name, size, batch, card, l1_small, profile, str(error) if error else "")
         l1_small *= 2
@@ -132,7 +135,7 @@ def report_text(report: MemoryReport) -> list[str]:
     if not report.fits:
         misfits = report.misfits or (report.refusal,)
         count = "1 call does" if len(misfits) == 1 else f"{len(misfits)} calls do"
-        lines = [f"{what}: does not fit.  refused after {len(profile.rows)} steps; {count} not fit in all"]
+        lines = [f"{what}: does not fit.  refused after {counted(len(profile.rows), 'step')}; {count} not fit in all"]
         for said in misfits:
             lines += said.splitlines()
             if "\n  fits: " not in said:
@@ -146,7 +149,7 @@ def report_text(report: MemoryReport) -> list[str]:
     tightest = profile.tightest
     at = f", at {tightest.name} (headroom {_kb(tightest.l1.free)})" if tightest is not None else ""
     lines = [
-        f"{what}: fits.  peak {_kb(profile.l1_peak)} of {_kb(profile.l1_size)} a core{at}",
+        f"{what}: fits.  peak {_kb(profile.l1_peak)} of {_kb(profile.l1_size)} per core{at}",
         f"needs l1_small_size >= {_spaced(profile.l1_small_needed)}, trace_region_size >= "
         f"{_spaced(profile.trace_bytes)} (an estimate)",
     ]
@@ -154,6 +157,22 @@ def report_text(report: MemoryReport) -> list[str]:
     if shares:
         lines.append(f"tightest: {'   '.join(shares)}")
     return lines
+
+
+def report_figures(report: MemoryReport) -> dict[str, Any]:
+    """The same as plain data, with every step's L1."""
+    return {
+        "model": report.model,
+        "resolution": list(report.resolution),
+        "batch_size": report.batch_size,
+        "card": report.card,
+        "fits": report.fits,
+        **memory_figures(report.profile),
+        "steps": [{"layer": row.name, "op": row.op, "cores": row.cores, **vars(row.l1)} for row in report.profile.rows],
+        "misfits": list(report.misfits or ((report.refusal,) if report.refusal else ())),
+        "other_options": list(report.other_options),
+        "settings": report.settings.to_dict() if report.settings else None,
+    }
 
 
 def timeline_text(report: MemoryReport) -> list[str]:
@@ -199,7 +218,7 @@ td, th {{ padding: 1px 6px; text-align: left; white-space: nowrap; }} td:nth-chi
 <pre>{said}</pre>
 <p><span class="buffers">&nbsp;&nbsp;&nbsp;</span> circular buffers, from below
 <span class="tensors">&nbsp;&nbsp;&nbsp;</span> tensors, from above</p>
-<table><thead><tr><th>step</th><th>layer</th><th>op</th><th>cores</th><th>L1 of a core</th><th>KB free</th></tr></thead>
+<table><thead><tr><th>step</th><th>layer</th><th>op</th><th>cores</th><th>L1 per core</th><th>KB free</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table></body></html>

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from tt_cnn.reports.records import Profile, Row, TensorRecord, between
+from tt_cnn.reports.words import amount, counted
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.cost.bands import Band
 from tt_cnn.virtual.ttnn.missing import real_names
@@ -140,15 +141,15 @@ def card_facts(profile: Profile) -> list[tuple[str, str]]:
         ),
         ("outputs", ", ".join(model.outputs) or "unknown"),
         ("precision", model.precision or "as recorded"),
-        ("parameters", _count(model.parameters)),
-        ("multiply-adds", f"{profile.macs / 1e9:.2f} G an inference"),
+        ("parameters", amount(model.parameters)),
+        ("multiply-adds on the card", f"{amount(profile.macs)} per pass"),
         ("card", f"{profile.card}, {profile.card_data.cores} cores at {profile.card_data.clock_ghz:g} GHz"),
         (
             "device time",
             f"{profile.device_ns / 1e6:.3f} ms, {_predicted(profile.device_fps, '', profile.device_fps_band)}",
         ),
         ("end to end", _predicted(profile.fps, f" with {profile.executor}", profile.fps_band)),
-        ("L1 peak", f"{profile.l1_peak / 1024:.0f} of {profile.l1_size / 1024:.0f} KB a core"),
+        ("L1 peak", f"{profile.l1_peak / 1024:.0f} of {profile.l1_size / 1024:.0f} KB per core"),
         ("l1_small_size", f"at least {profile.l1_small_needed}"),
         ("trace_region_size", f"at least {profile.trace_bytes} (an estimate)"),
     ]
@@ -162,7 +163,7 @@ def model_card(profile: Profile) -> str:
     rows = [
         (r.executor, f"{r.fps:.0f}", f"{r.input_ns / 1e6:.3f}", f"{r.latency_ns / 1e6:.3f}") for r in profile.executors
     ]
-    lines += _table(("executor", "fps", "ms an input", "latency ms"), rows)
+    lines += _table(("executor", "fps", "ms per input", "latency ms"), rows)
     lines += ["", "## Ops", ""]
     uses = op_uses(profile)
     lines += _table(
@@ -205,8 +206,9 @@ def summary_markdown(profile: Profile) -> str:
     headings, rows = summary_rows(profile)
     title = f"# Summary of {_escape(profile.model.title)} on {profile.card}"
     total = (
-        f"{len(rows)} calls, {len(profile.rows)} steps, {_count(profile.model.parameters)} parameters, "
-        f"{profile.macs / 1e9:.2f} G multiply-adds, {profile.device_ns / 1e3:.1f} µs on the device"
+        f"{counted(len(rows), 'call')}, {counted(len(profile.rows), 'step')}, "
+        f"{amount(profile.model.parameters)} parameters, "
+        f"{amount(profile.macs)} multiply-adds on the card, {profile.device_ns / 1e3:.1f} µs on the device"
     )
     return "\n".join([title, "", total, "", *_table(headings, rows), ""])
 
@@ -227,10 +229,6 @@ def _escape(text: str) -> str:
     """Safe in a Markdown table, and as HTML where Markdown is turned into it."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("|", "\\|").replace("`", "\\`")
-
-
-def _count(number: int) -> str:
-    return f"{number / 1e6:.2f} M" if number >= 1e6 else f"{number:,}"
 
 
 def _yes(there: bool) -> str:

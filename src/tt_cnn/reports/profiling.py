@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any, cast
 
 from torch import nn
 
+import tt_cnn
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import LayerSettings
@@ -142,23 +142,21 @@ def configurations_of(model: TtModel) -> dict[str, Configuration]:
     return {name: layer.configuration for name, layer in model.layers.items()}
 
 
-def profile_compiling(planned: PlannedModel, name: str) -> tuple[Profile, CardError | None]:
-    """The model as an executor compiles it; where the card refuses a call, the calls before it and the refusal."""
+def profile_fitting(planned: PlannedModel, name: str) -> tuple[Profile, CardError | None]:
+    """One input through an executor, as `profile_model` reads it; where the card refuses a call, the calls before it
+    and the refusal."""
     refusal: CardError | None = None
     device = planned.device
-    executor = create_pipeline(planned.model, name).executor
     with ttnn.command_queue(0), recorded(device) as notes, no_collection():
         try:
-            executor.compile(planned.host_input())
+            calls = _executed(planned, name, notes).one_input
         except CardError as error:
             refusal = error
-        finally:
-            executor.cleanup()
-    calls = [note for note in notes if note.command.trace_id is not None] or notes
+            calls = [note for note in notes if note.command.trace_id is not None] or notes
     profile = profile_commands(
-        calls, device, name=planned.entry.name, traced=executor.traced, batch_size=planned.model.batch_size
+        calls, device, name=planned.entry.name, traced=EXECUTORS[name].use_trace, batch_size=planned.model.batch_size
     )
-    if refusal is None and not executor.traced:
+    if refusal is None and name != _TRACED:
         profile = replace(profile, trace_bytes=_trace_bytes(run_executor(planned, _TRACED).one_input))
     return profile, refusal
 
@@ -191,7 +189,7 @@ def profile_commands(
 def _common(device: MeshDevice, reading: Reading) -> dict[str, Any]:
     return {
         "created": datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds"),
-        "version": _version(),
+        "version": tt_cnn.__version__,
         "rows": tuple(reading.rows),
         "calls": tuple(reading.calls),
         "buffers": tuple(reading.buffers),
@@ -216,23 +214,28 @@ class ExecutorRun:
 
 
 def run_executor(planned: PlannedModel, name: str) -> ExecutorRun:
+    with ttnn.command_queue(0), recorded(planned.device) as notes:
+        return _executed(planned, name, notes)
+
+
+def _executed(planned: PlannedModel, name: str, notes: list[Recorded]) -> ExecutorRun:
+    """`notes` is the list that the device's commands are recorded in."""
     executor = create_pipeline(planned.model, name).executor
     host_input = planned.host_input()
     inputs: list[list[Recorded]] = []
-    with ttnn.command_queue(0), recorded(planned.device) as notes:
+    try:
         executor.compile(host_input)
         captured = [note for note in notes if note.command.trace_id is not None]
-        try:
-            for _ in range(_INPUTS[executor.traced]):
-                before = len(notes)
-                executor.push(host_input)
-                inputs.append(notes[before:])
+        for _ in range(_INPUTS[executor.traced]):
             before = len(notes)
-            executor.flush()
+            executor.push(host_input)
             inputs.append(notes[before:])
-            ttnn.synchronize_device(planned.device)
-        finally:
-            executor.cleanup()
+        before = len(notes)
+        executor.flush()
+        inputs.append(notes[before:])
+        ttnn.synchronize_device(planned.device)
+    finally:
+        executor.cleanup()
     streams = [_with_replays(one, captured) for one in inputs]
     return ExecutorRun(executor.traced, _one_input(streams), timeline_of(streams, planned.device, executor.traced))
 
@@ -302,10 +305,3 @@ def _trace_bytes(notes: Sequence[Recorded]) -> int:
     """Of the trace, or of that which the model would make."""
     traced = [note for note in notes if note.command.trace_id is not None] or notes
     return estimate_size([step for note in traced for step in note.command.steps])
-
-
-def _version() -> str:
-    try:
-        return version("tt-cnn")
-    except PackageNotFoundError:
-        return "unknown"

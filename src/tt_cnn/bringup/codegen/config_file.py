@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -36,3 +37,13 @@ def with_changes(table: Mapping[str, LayerSettings], changes: Mapping[str, Layer
 
 def config_code(table: Mapping[str, LayerSettings], title: str) -> str:
     return python_module(table, title, {})
+
+
+def layers_named(code: str) -> frozenset[str]:
+    """The layers that a `tt/config.py` has settings of; it is read and not run."""
+    for node in ast.parse(code).body:
+        named = isinstance(node, ast.Assign) and [getattr(each, "id", "") for each in node.targets] == ["LAYERS"]
+        if named and isinstance(node.value, ast.Dict):  # type: ignore[attr-defined]
+            keys = node.value.keys  # type: ignore[attr-defined]
+            return frozenset(str(key.value) for key in keys if isinstance(key, ast.Constant))
+    return frozenset()

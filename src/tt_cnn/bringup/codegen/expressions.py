@@ -133,6 +133,13 @@ class Expressions:
                 for a in schema.arguments
                 if a.name != "self" and not a.kwarg_only and a.name in arguments
             ]
+            rest += [
+                f"{a.name}={one(arguments[a.name])}"
+                for a in schema.arguments
+                if a.kwarg_only
+                and a.name not in _NOT_SAID
+                and arguments.get(a.name, a.default_value) != a.default_value
+            ]
             return f"{one(arguments['self'])}.{node.op}({', '.join(rest)})"
         positional = [one(arguments[a.name]) for a in schema.arguments if not a.kwarg_only and a.name in arguments]
         named = [

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tt_cnn.bringup.source import PICTURE_MEAN, PICTURE_STD, ModelSource
+from tt_cnn.bringup.inputs import Normalisation
+from tt_cnn.bringup.source import ModelSource
 from tt_cnn.bringup.sources import Source
 
 LAYERS_SEED = 1
@@ -24,7 +25,8 @@ class Facts:
     card: str
     input_shape: tuple[int, ...]
     more_inputs: tuple[tuple[int, ...], ...]
-    pictures: bool
+    images: Normalisation | None
+    """How the model's images are normalised; None where its input is something else."""
     outputs: tuple[str, ...]
     gates: Mapping[str, float]
     l1_small_size: int
@@ -56,8 +58,8 @@ def entry_code(facts: Facts) -> str:
         f"    resolutions=({facts.resolution},),",
         f"    batch_sizes=({facts.input_shape[0]},),",
     ]
-    if facts.pictures:
-        lines += [f"    mean={PICTURE_MEAN},", f"    std={PICTURE_STD},"]
+    if facts.images is not None:
+        lines += [f"    mean={facts.images.mean},", f"    std={facts.images.std},"]
     else:
         lines.append(f"    input_shape={facts.input_shape},")
     if facts.more_inputs:

@@ -8,10 +8,14 @@ from typing import Any
 
 from tt_cnn.bringup.activations import activation_of
 from tt_cnn.bringup.forms import Form, nearest_order, order_of
-from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
+from tt_cnn.bringup.lowering.lowering import TILE, Lowering, Unsupported, lowers
 from tt_cnn.bringup.lowering.program import Code, ConstantTensor, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
+MOST_SPREAD = 1024 * 1024
+"""Values of a constant that is spread when the model is made."""
+MOST_SPREAD_CHANNELS = 1024
+"""Channels that factors are spread over by a product."""
 UNARY = {
     "abs": "abs",
     "exp": "exp",
@@ -90,8 +94,10 @@ def power(low: Lowering, node: TorchNode) -> Value:
 def binary(low: Lowering, node: TorchNode) -> Value:
     one, other = node.arguments["self"], node.arguments["other"]
     alpha = node.arguments.get("alpha", 1)
-    if alpha != 1 or node.arguments.get("rounding_mode") is not None:
-        raise Unsupported("alpha or a rounding mode")
+    if node.arguments.get("rounding_mode") is not None:
+        raise Unsupported("a rounding mode")
+    if alpha != 1:
+        one, other = _times(low, node, alpha)
     if node.op == "rsub":
         one, other = other, one
     function = BINARY["sub" if node.op == "rsub" else node.op]
@@ -101,6 +107,21 @@ def binary(low: Lowering, node: TorchNode) -> Value:
     if any(constants):
         return _with_constant(low, node, one, other, constants, function)
     return _of_tensors(low, node, low.value(one), low.value(other), function)
+
+
+def _times(low: Lowering, node: TorchNode, alpha: float) -> tuple[Any, Any]:
+    """The operands, what is added multiplied by alpha; in `rsub` it is the first that is taken away."""
+    name = "self" if node.op == "rsub" else "other"
+    given = {each: node.arguments[each] for each in ("self", "other")}
+    if isinstance(given[name], (int, float)):
+        given[name] = given[name] * alpha
+        return given["self"], given["other"]
+    if low.constant(given[name]) is not None:
+        raise Unsupported("alpha times a parameter")
+    x = low.value(given[name])
+    made, call = Value(x.form, x.shape), f"{{0}}, {float(alpha)}"
+    given[name] = low.emit(node, "function", [x], made, ("multiply",), call=call, name="alpha")
+    return given["self"], given["other"]
 
 
 def _with_number(low: Lowering, node: TorchNode, one: Any, other: Any, function: str) -> Value:
@@ -131,7 +152,9 @@ def _with_constant(
     x = low.value(other if first else one)
     first = first and function not in ("add", "multiply")  # the result is put where the first operand is
     if tuple(x.form.shape) != tuple(node.shape):
-        raise Unsupported("a constant that is larger than the tensor")
+        spread = _constant_value(low, constant, len(node.shape))
+        operands = (spread, x) if constants[0] is not None else (x, spread)
+        return _spread(low, node, *operands, function)
     order = nearest_order(x.form)
     x = low.in_order(node, x, order)
     if prod(constant.shape) == 1:
@@ -142,14 +165,17 @@ def _with_constant(
     rank = len(order)
     aligned = (1,) * (rank - len(constant.shape)) + tuple(constant.shape)
     last = order[-1]
-    rows = low.rows(node, x, order)
-    only_last = all(aligned[dim] == 1 for dim in order[:-1])
-    if only_last:
-        expanded: Shape = aligned
-        shape = (1, 1, 1, aligned[last])
+    if x.shape[-1] != x.form.shape[last] and prod(x.shape) <= MOST_SPREAD:  # as it is, and the constant like it
+        rows, expanded, shape = x, x.form.shape, x.shape
     else:
-        expanded = tuple(x.form.shape[dim] if dim != last else aligned[dim] for dim in range(rank))
-        shape = (1, 1, rows.shape[2], aligned[last])
+        rows = low.rows(node, x, order)
+        small = rows.shape[-1] <= TILE  # spread by the card, it would take as many tiles
+        if all(aligned[dim] == 1 for dim in order[:-1]):
+            expanded, shape = aligned, (1, 1, 1, aligned[last])
+        else:
+            width = rows.shape[-1] if small else aligned[last]
+            expanded = tuple(x.form.shape[dim] if dim != last else width for dim in range(rank))
+            shape = (1, 1, rows.shape[2], width)
     value = low.on_card(constant, expanded, order, shape)
     made = Value(rows.form, rows.shape, node=node)
     inputs = [value, rows] if first else [rows, value]
@@ -165,8 +191,11 @@ def _of_tensors(low: Lowering, node: TorchNode, x: Value, y: Value, function: st
 
 
 def _alike(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -> Value:
-    order = order_of(x.form) or order_of(y.form) or nearest_order(x.form)
-    a, b = low.rows(node, x, order), low.rows(node, y, order)
+    if x.form == y.form:
+        a, b = x, low.seen(node, y, x.shape)
+    else:
+        order = order_of(x.form) or order_of(y.form) or nearest_order(x.form)
+        a, b = low.rows(node, x, order), low.rows(node, y, order)
     made = Value(a.form, a.shape, node=node)
     if function == "add":
         keywords = {"activation": Code(node.fused["activation"])} if "activation" in node.fused else {}
@@ -194,6 +223,10 @@ def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -
     groups = _groups([shape[dim] for dim in order], kinds)
     if len(groups) > 4:
         raise Unsupported(f"{x.form.shape} and {y.form.shape}, which are spread over each other")
+    if function == "multiply" and _has_groups(ordered, groups):
+        x, y = ordered
+        made = Value(x.form, x.shape, node=node)
+        return low.emit(node, "multiply", [x, y], made, name="multiply", frees=BOTH)
     extra = (1,) * (4 - len(groups))
     seen = [
         low.seen(node, value, extra + tuple(1 if alone[index] else size for size, alone in groups))
@@ -201,6 +234,21 @@ def _spread(low: Lowering, node: TorchNode, x: Value, y: Value, function: str) -
     ]
     made = Value(Form.in_order(shape, order), extra + tuple(size for size, _ in groups), node=node)
     return low.emit(node, "function", seen, made, (function,), frees="deallocate_input")
+
+
+def _constant_value(low: Lowering, constant: ConstantTensor, rank: int) -> Value:
+    aligned = (1,) * (rank - len(constant.shape)) + tuple(constant.shape)
+    return low.on_card(constant, aligned, range(rank), (1, 1, 1, prod(aligned)))
+
+
+def _has_groups(operands: Sequence[Value], groups: Sequence[tuple[int, Any]]) -> bool:
+    """Whether the second has one value for each of several groups of neighbours in the rows of the first."""
+    x, y = operands
+    if len(groups) != 2 or [alone for _, alone in groups] != [(False, False), (False, True)]:
+        return False
+    size = groups[1][0]
+    rows = x.shape[:-1] == y.shape[:-1] and x.constant is None and y.constant is None
+    return rows and y.shape[-1] > 1 and x.shape[-1] == y.shape[-1] * size and x.shape[-1] <= MOST_SPREAD_CHANNELS
 
 
 def _of_rank(value: Value, rank: int) -> Value:
@@ -281,6 +329,8 @@ def _reduced(
     groups = _groups([source.shape[dim] for dim in order], [dim in dims for dim in order])
     if len(groups) > 4:
         raise Unsupported(f"a reduction of {rank} dimensions")
+    if not any(gone for _, gone in groups):  # of dimensions of one
+        return Value(value.form.reshaped(shape), value.shape, value.tiles, memory=value)
     x = low.in_order(node, value, order)
     extra = 4 - len(groups)
     seen = low.seen(node, x, (1,) * extra + tuple(size for size, _ in groups))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tt_cnn.bringup.forms import IMAGE, Form, image_form
+from tt_cnn.bringup.forms import IMAGE, Form, image_form, order_of
 from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
+from tt_cnn.bringup.lowering.matrices import product
 from tt_cnn.bringup.lowering.program import Code, Made, Ref, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
@@ -20,6 +21,10 @@ def conv2d(low: Lowering, node: TorchNode) -> Value:
     *_, height, width = source.shape
     if height == width == 1 and _is_pointwise(node):
         return _as_linear(low, node, x)
+    order = order_of(x.form)
+    if order is not None and order[-1] == 1 and order != IMAGE and _is_pointwise(node) and _steps_by_one(node):
+        low.note(node, "decomposed", "a 1x1 convolution of what is no image in memory is a linear layer")
+        return product(low, node, x, order, low.own(node) or _functional(low, node), node.shape[1])  # type: ignore[arg-type]
     settings: dict[str, Any] = {"input_size": (height, width)}
     extra = node.fused.get("extra_padding")
     if extra is not None:
@@ -30,7 +35,7 @@ def conv2d(low: Lowering, node: TorchNode) -> Value:
         [low.image(node, x)],
         _image(node),
         (low.own(node) or _functional(low, node), *_norm(node)),
-        _activation(node),
+        _activation(node) | ({"outputs": node.fused["outputs"]} if "outputs" in node.fused else {}),
         settings,
         frees="deallocate_activation",
     )
@@ -56,6 +61,10 @@ def _is_pointwise(node: TorchNode) -> bool:
     weight = node.arguments["weight"]
     alone = not set(node.fused) & {"norm", "extra_padding"} and set(node.arguments["padding"]) == {0}
     return bool(weight.shape[-2:] == (1, 1) and node.arguments["groups"] == 1 and alone)
+
+
+def _steps_by_one(node: TorchNode) -> bool:
+    return set(node.arguments["stride"]) == {1} and "outputs" not in node.fused
 
 
 def _as_linear(low: Lowering, node: TorchNode, x: Value) -> Value:
@@ -208,13 +217,13 @@ def global_average(low: Lowering, node: TorchNode, source: TorchNode) -> Value:
     """(N, C, H, W) to a row of channels for each image, whatever torch's shape of the result is."""
     batch, channels, height, width = source.shape
     form = Form.in_order(node.shape)  # type: ignore[arg-type]
-    made = Value(form, (batch, 1, 1, channels), tiles=True, node=node)  # type: ignore[arg-type]
+    made = Value(form, (1, 1, batch, channels), tiles=True, node=node)  # type: ignore[arg-type]
     return low.emit(
         node,
         "global_avg_pool2d",
         [low.image(node, low.value(source))],
         made,
-        settings={"input_size": (height, width), "channels": channels},
+        settings={"input_size": (height, width), "channels": channels, "as_mean": True, "as_rows": True},
     )
 
 

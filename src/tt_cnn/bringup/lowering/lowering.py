@@ -117,7 +117,7 @@ class Lowering:
             dict(settings or {}),
         )
         outputs = (output,) if isinstance(output, Value) else tuple(output)
-        result = node.fused.get("result", node.name)
+        result = node.fused.get("result", "" if "made" in node.fused else node.name)
         given_back = (frees,) if isinstance(frees, str) else tuple(frees)
         self.program.statements.append(
             Statement(stack, spec, tuple(inputs), outputs, node, call, given_back, result if not name else "")
@@ -144,6 +144,8 @@ class Lowering:
         """The value with torch's dimensions in this order in memory; else rearranged, to the shape `rows`."""
         if value.form.lies_in(order):
             return value
+        if value.constant is not None:
+            return self.on_card(value.constant.constant, value.constant.expanded, order, value.shape)
         shape, places = value.form.movement(order)
         form = Form.in_order(value.form.shape, order)
         if _deals_channels(value.form, order, places):
@@ -180,6 +182,9 @@ class Lowering:
         """The value as a tensor of this shape on the card."""
         if value.shape == shape:
             return value
+        if value.constant is not None:
+            own = value.constant
+            return self.on_card(own.constant, own.expanded, own.order, shape)
         made = Value(value.form, shape, value.tiles, memory=value)
         return self.emit(node, "view", [value], made, (shape,), name=f"{plain(node)}_view", frees="deallocate_input")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tt_cnn.bringup.forms import Form, order_of
-from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
+from tt_cnn.bringup.lowering.lowering import TILE, Lowering, Unsupported, lowers
 from tt_cnn.bringup.lowering.program import Code, Cut, OnCard, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
@@ -19,15 +20,44 @@ def _row_order(form: Form) -> tuple[int, ...]:
 
 @lowers("linear")
 def linear(low: Lowering, node: TorchNode) -> Value:
-    x = low.value(node.arguments["input"])
-    order = _row_order(x.form)
-    rows = low.rows(node, x, order)
-    width = node.shape[-1]
-    form = Form.in_order((*x.form.shape[:-1], width), order)  # type: ignore[arg-type]
-    made = Value(form, (*rows.shape[:-1], width), node=node)  # type: ignore[arg-type]
-    keywords = {"activation": Code(node.fused["activation"])} if "activation" in node.fused else {}
     module = low.own(node) or low.made("linear_of", (node.arguments["weight"], node.arguments["bias"]))
-    return low.emit(node, "linear", [rows], made, (module,), keywords)
+    x = low.value(node.arguments["input"])
+    return product(low, node, x, _row_order(x.form), module, node.shape[-1])  # type: ignore[arg-type]
+
+
+def product(low: Lowering, node: TorchNode, x: Value, order: Sequence[int], module: Any, width: int) -> Value:
+    """Of the last dimension in this order with the weights of a module."""
+    last = order[-1]
+    inputs = x.form.shape[last]
+    groups = groups_in_rows(x, order, width)
+    rows = x if groups > 1 else low.rows(node, x, order)
+    shape = tuple(width if dim == last else size for dim, size in enumerate(x.form.shape))
+    made = Value(Form.in_order(shape, order), (*rows.shape[:-1], groups * width), node=node)
+    keywords: dict[str, Any] = {"activation": Code(node.fused["activation"])} if "activation" in node.fused else {}
+    if groups > 1:
+        assert rows.shape[-1] == groups * inputs
+        keywords["groups"] = groups
+    settings = {"memory_config": Code("ttnn.L1_MEMORY_CONFIG")} if _is_small(made.shape) else {}
+    return low.emit(node, "linear", [rows], made, (module,), keywords, settings)
+
+
+MOST_GROUPED = 256
+"""Channels of rows that hold several groups: their products are one with all weights of the others zeros."""
+MOST_IN_L1 = 512 * 1024
+"""Values of a product that is left in L1."""
+
+
+def groups_in_rows(x: Value, order: Sequence[int], width: int) -> int:
+    """How often the last dimension of this order stands in a row of the tensor on the card; 1 where the rows are to be
+    made anew."""
+    inputs = x.form.shape[order[-1]]
+    groups = x.shape[-1] // inputs
+    wide = x.form.lies_in(order) and groups * inputs == x.shape[-1]
+    return groups if wide and groups * max(inputs, width) <= MOST_GROUPED else 1
+
+
+def _is_small(shape: Shape) -> bool:
+    return prod(shape[:-1]) * -(-shape[-1] // TILE) * TILE <= MOST_IN_L1
 
 
 @lowers("layer_norm")
@@ -52,10 +82,26 @@ def softmax(low: Lowering, node: TorchNode) -> Value:
     order = order_of(x.form)
     if order is None or order[-1] != dim:
         order = (*(each for each in range(rank) if each != dim), dim)
+    groups = groups_in_rows(x, order, 1)
+    if groups > 1 and _is_averaged(low, node):
+        made = Value(x.form, x.shape, node=node)
+        sizes = (groups, x.form.shape[dim])
+        return low.emit(node, "grouped_softmax", [x], made, sizes, frees="deallocate_input")
     rows = low.rows(node, x, order)
     made = Value(rows.form, rows.shape, node=node)
     precise = {"precise": True}
     return low.emit(node, "function", [rows], made, ("softmax",), {"dim": -1}, precise, frees="deallocate_input")
+
+
+_VIEWS = frozenset(["view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "flatten", "unflatten"])
+
+
+def _is_averaged(low: Lowering, node: TorchNode) -> bool:
+    """Whether the shares weigh constants, as where a distribution stands for its mean."""
+    users = low.users[node]
+    return bool(users) and all(
+        user.op in ("linear", "conv2d") or (user.op in _VIEWS and _is_averaged(low, user)) for user in users
+    )
 
 
 @lowers("matmul", "bmm", "mm")
@@ -69,6 +115,12 @@ def matmul(low: Lowering, node: TorchNode) -> Value:
     form = Form.in_order(node.shape)  # type: ignore[arg-type]
     made = Value(form, _four(node.shape), node=node)  # type: ignore[arg-type]
     return low.emit(node, "function", [a, b], made, ("matmul",), settings={"precise": True}, frees="deallocate_input")
+
+
+@lowers("einsum")
+def einsum(low: Lowering, node: TorchNode) -> Value:
+    """Those that could be written out are other ops by now."""
+    raise Unsupported(node.fused["unsupported"])
 
 
 def _matrices(low: Lowering, node: TorchNode, argument: Any) -> Value:

@@ -14,6 +14,8 @@ from tt_cnn.bringup.torch_graph import TorchNode
 
 MOST_JOINED = 16
 """Tensors that TT-NN joins at once: each has a circular buffer."""
+MOST_BESIDE = 256
+"""Channels of what is joined without a view."""
 MOST_DIMENSIONS = 4
 """Of a tensor that ops of TT-NN take, when it is not a permutation."""
 
@@ -198,6 +200,9 @@ def cat(low: Lowering, node: TorchNode) -> Value:
     dim = node.arguments.get("dim", 0) % rank
     if rank == 4 and dim == 1:
         return _joined_channels(low, node, parts)
+    alike = _joined_alike(low, node, parts, dim)
+    if alike is not None:
+        return alike
     order = _common_order(low, parts, rank)
     values = [_on_card(low, node, part, order) for part in parts]
     axis, shapes, result = _seen_for_join(order, dim, [value.form.shape for value in values])
@@ -206,6 +211,30 @@ def cat(low: Lowering, node: TorchNode) -> Value:
     template = "[" + ", ".join(f"{{{index}}}" for index in range(len(seen))) + f"], dim={axis}"
     settings = {"place": "dram" if _large(result) else "l1"}
     return low.emit(node, "concat", seen, made, settings=settings, call=template, name="concat")
+
+
+def _joined_alike(low: Lowering, node: TorchNode, parts: list[Any], dim: int) -> Value | None:
+    """Parts that lie alike side by side, where the dimension lies in the midst of their rows: which part it is becomes
+    a run of the dimension in front of what a row has, and none has to be seen otherwise."""
+    values = [low.values.get(part) if isinstance(part, TorchNode) else None for part in parts]
+    found = [value for value in values if isinstance(value, Value) and value.constant is None]
+    first = found[0] if found else None
+    if first is None or len(found) < len(parts) or any((v.form, v.shape) != (first.form, first.shape) for v in found):
+        return None
+    form, (*outer, rows, width) = first.form, first.shape
+    place = next((run for run in range(len(form.runs)) if prod(form.runs[run:]) == width), None)
+    own = form.dims[dim]
+    if place is None or outer != [1, 1] or len(found) * width > MOST_BESIDE or own == (place,):
+        return None
+    if any(run < place for run in own):
+        return None
+    shifted = [tuple(run + (run >= place) for run in runs) for runs in form.dims]
+    shifted[dim] = (place, *shifted[dim])
+    joined = Form((*form.runs[:place], len(found), *form.runs[place:]), tuple(shifted))
+    made = Value(joined, (1, 1, rows, len(found) * width), tiles=all(value.tiles for value in found))
+    template = "[" + ", ".join(f"{{{index}}}" for index in range(len(found))) + "]"
+    settings = {"place": "dram" if _large(made.shape) else "l1"}
+    return low.emit(node, "concat", found, made, settings=settings, call=template, name="concat")
 
 
 def _joined_channels(low: Lowering, node: TorchNode, parts: list[Any]) -> Value:
@@ -218,7 +247,10 @@ def _joined_channels(low: Lowering, node: TorchNode, parts: list[Any]) -> Value:
         made = Value(Form.in_order(shape, IMAGE), (1, 1, batch * height * width, shape[1]))  # type: ignore[arg-type, operator]
         made.node = node if not seen else None
         template = "[" + ", ".join(f"{{{index}}}" for index in range(len(together))) + "]"
-        settings = {"output_layout": Code("ttnn.TILE_LAYOUT")}
+        if seen or low.users[node]:
+            settings = {"output_layout": Code("ttnn.TILE_LAYOUT")}
+        else:  # whoever takes outputs takes rows
+            settings, made.tiles = {}, False
         low.emit(node, "concat", together, made, settings=settings, call=template, name="concat")
         if not seen:
             return made

@@ -142,6 +142,16 @@ class Program:
             last[value.owner] = len(self.statements)
         return last
 
+    def readers_of_images(self) -> frozenset[str]:
+        """The convolutions that read the model's input as it comes."""
+        given = set(self.inputs)
+        for statement in self.statements:
+            if statement.layer.method in ("picture", "view") and statement.inputs[0] in given:
+                given.update(statement.outputs)
+        return frozenset(
+            each.layer.name for each in self.statements if each.layer.method == "conv2d" and each.inputs[0] in given
+        )
+
     def layers(self) -> Iterator[LayerSpec]:
         for statement in self.statements:
             yield statement.layer

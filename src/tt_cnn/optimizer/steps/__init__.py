@@ -7,6 +7,7 @@ from tt_cnn.optimizer.steps import (
     findings,
     fusing,
     input_form,
+    linear,
     memory,
     pipeline,
     precision,
@@ -14,7 +15,19 @@ from tt_cnn.optimizer.steps import (
 )
 from tt_cnn.optimizer.steps.base import STEPS, OptimizationStep, register_step
 
-ORDER = ("devices", "batch", "fusing", "input", "findings", "sharding", "memory", "conv2d", "precision", "pipeline")
+ORDER = (
+    "devices",
+    "batch",
+    "fusing",
+    "input",
+    "findings",
+    "sharding",
+    "memory",
+    "linear",
+    "conv2d",
+    "precision",
+    "pipeline",
+)
 """In which they run: what changes the network most comes first. Steps that users register come after them."""
 
 for _name in ORDER:
@@ -29,6 +42,7 @@ __all__ = [
     "findings",
     "fusing",
     "input_form",
+    "linear",
     "memory",
     "pipeline",
     "precision",

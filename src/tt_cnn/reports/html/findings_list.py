@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tt_cnn.reports.findings import KINDS
 from tt_cnn.reports.html.svg import tag, text
 from tt_cnn.reports.records import Finding, Profile, microseconds
+from tt_cnn.reports.words import counted
 
 _SHOWN = 3
 """Of each kind; the others are folded away."""
@@ -18,8 +19,8 @@ def findings_list(findings: Sequence[Finding], profile: Profile) -> str:
         return tag("p", "Nothing was found: no change that was planned saves a noticeable time.")
     most = findings[0].saves_ns
     intro = (
-        f"{len(findings)} changes that would save time, each planned and timed before it is told. Several about one "
-        "layer are ways to choose from: their savings do not add up."
+        f"{counted(len(findings), 'change')} that would save time, each planned and timed before it is told. "
+        "Several about one layer are ways to choose from: their savings do not add up."
     )
     groups = "".join(_group(kind, ours, profile, most) for kind, ours in by_kind(findings).items())
     return tag("p", text(intro)) + _together(profile) + groups
@@ -59,7 +60,7 @@ def _item(finding: Finding, profile: Profile, most: float) -> str:
     share = 100 * finding.saves_ns / profile.device_ns if profile.device_ns else 0.0
     of_device = f" ({share:.1f} % of the device time)" if finding.rows else ""
     saved = tag("strong", text(f"−{microseconds(finding.saves_ns)}"), class_="saved")
-    layers = f"settings of {len(finding.changes)} layer{'s' if len(finding.changes) > 1 else ''}"
+    layers = f"settings of {counted(len(finding.changes), 'layer')}"
     kind = tag("span", text(layers if finding.changes else "in the model's code"), class_="kind")
     gauge = tag(
         "span", tag("span", style=f"width:{100 * finding.saves_ns / most:.1f}%"), class_="gauge", aria_hidden="true"

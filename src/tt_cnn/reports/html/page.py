@@ -18,6 +18,7 @@ from tt_cnn.reports.html.roofline import roofline
 from tt_cnn.reports.html.svg import short, tag, text
 from tt_cnn.reports.html.time_charts import bars, pie
 from tt_cnn.reports.records import Profile, between
+from tt_cnn.reports.words import amount
 
 
 def write_report(
@@ -101,8 +102,8 @@ def _facts(profile: Profile) -> str:
         (f"{profile.device_fps:.0f}", f"frames/s on the device, predicted{between(profile.device_fps_band)}"),
         (f"{profile.fps:.0f}", f"frames/s end to end, predicted{between(profile.fps_band)}"),
         (f"{len(profile.rows)}", "steps"),
-        (f"{profile.macs / 1e9:.2f} G", "multiply-adds"),
-        (f"{model.parameters / 1e6:.2f} M", "parameters"),
+        (amount(profile.macs), "multiply-adds on the card"),
+        (amount(model.parameters), "parameters"),
         (f"{profile.l1_peak / 1024:.0f} KB", f"L1 peak of {profile.l1_size / 1024:.0f} KB"),
         (short(profile.l1_small_needed), "l1_small_size needed"),
         (short(profile.trace_bytes), "trace_region_size, estimated"),

@@ -7,6 +7,7 @@ from math import cos, pi, sin
 
 from tt_cnn.reports.html.svg import as_table, axis, label, line, picture, plot, round_steps, short, table, tag, text
 from tt_cnn.reports.records import Profile, Row
+from tt_cnn.reports.words import counted
 
 _SLICES = 8
 """Op types with a slice of their own; the rest share one."""
@@ -111,7 +112,7 @@ def bars(profile: Profile) -> str:
     )
     scrolls = tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Chart of steps")
     framed = axis(_LEFT, whole, left) + scrolls + axis(_RIGHT, whole, right)
-    scrolling = tag("p", text(f"{len(rows)} steps: the chart scrolls.")) if width > _WIDTH else ""
+    scrolling = tag("p", text(f"{counted(len(rows), 'step')}: the chart scrolls.")) if width > _WIDTH else ""
     return scrolling + legend + tag("div", framed, class_="framed") + as_table("As a table", steps_table(profile))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 
@@ -27,6 +29,17 @@ _COMPILED = {"kernels": ("native", "device"), "openvino": ("native",), "onnxrunt
 """Numerics that a host engine computes in: only our own kernels have the card's roundings."""
 
 
+@cache
+def say_without_compiler() -> None:
+    """Once in a process: all that follows is slow, and nothing else would say why."""
+    warnings.warn(
+        "no C++ compiler was found (g++, c++, or the program that CXX names), so the card's roundings are computed in "
+        "torch, up to ten times slower; install one (apt-get install g++, dnf install gcc-c++, xcode-select --install)",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
 class CompilingEngine(Engine):
     """Torch on the CPU, and traces compiled for a host engine: `host`, or the quickest of those there are."""
 
@@ -46,8 +59,11 @@ class CompilingEngine(Engine):
     def scope(self, queue: int) -> Iterator[None]:
         """With the card's numerics, commands outside of traces too take roundings and products from our kernels."""
         functions: Mapping[str, Callable[..., torch.Tensor]] = {}
-        if self.numerics != "native" and "kernels" in installed():
-            functions = OUTSIDE_TRACES
+        if self.numerics != "native":
+            if "kernels" in installed():
+                functions = OUTSIDE_TRACES
+            else:
+                say_without_compiler()
         with torch.inference_mode(), compiled(functions):
             yield
 
