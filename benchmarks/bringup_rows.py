@@ -87,18 +87,26 @@ def _found(work: BringUp, profile: Profile | None) -> Row:
         "seconds": _seconds(work),
     }
     if profile is not None:
-        row |= {
-            "device_us": profile.device_ns / 1e3,
-            "device_fps": profile.device_fps,
-            "device_fps_band": list(profile.device_fps_band),
-            "fps": profile.fps,
-            "fps_band": list(profile.fps_band),
-            "executor": profile.executor,
-            "steps": len(profile.rows),
-            "l1_peak": profile.l1_peak,
-            "l1_size": profile.l1_size,
-        }
+        row |= profile_figures(profile)
     return row
+
+
+def profile_figures(profile: Profile) -> Row:
+    return {
+        "device_us": profile.device_ns / 1e3,
+        "device_fps": profile.device_fps,
+        "device_fps_band": list(profile.device_fps_band),
+        "fps": profile.fps,
+        "fps_band": list(profile.fps_band),
+        "executor": profile.executor,
+        "steps": len(profile.rows),
+        "l1_peak": profile.l1_peak,
+        "l1_size": profile.l1_size,
+        "l1_small_size": profile.l1_small_needed,
+        "trace_region_size": profile.trace_bytes,
+        "macs": profile.macs,
+        "parameters": profile.model.parameters,
+    }
 
 
 def _seconds(work: BringUp) -> dict[str, float]:

@@ -245,6 +245,26 @@ def test_weights_that_lack_bytes_and_records_that_lack(file: Path) -> None:
         read_pt2(broken)
 
 
+def test_spoilt_graphs_and_lists_of_weights(file: Path) -> None:
+    def unknown(data: Any) -> None:
+        data["graph_module"]["graph"]["nodes"][1]["inputs"][0]["arg"]["as_tensor"]["name"] = "nowhere"
+
+    with pytest.raises(Unreadable, match="reads 'nowhere', which nothing gives"):
+        imported(edited(file, unknown))
+
+    def negative(data: Any) -> None:
+        data["config"]["0.weight"]["tensor_meta"]["sizes"][0]["as_int"] = -4
+
+    with pytest.raises(Unreadable, match="its shape"):
+        imported(edited(file, negative, "model_weights_config.json"))
+
+    def emptied(data: Any) -> None:
+        data["config"]["0.weight"] = []
+
+    with pytest.raises(Unreadable, match="not as torch writes it"):
+        imported(edited(file, emptied, "model_weights_config.json"))
+
+
 def test_other_versions_and_other_files(file: Path, tmp_path: Path) -> None:
     def edit(data: Any) -> None:
         data["schema_version"]["major"] = 7

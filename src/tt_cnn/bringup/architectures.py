@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.source import ModelSource, model_source
+from tt_cnn.virtual.arch import CARDS, Card, card_by_name
 from tt_cnn.zoo import architecture, create_architecture
 
 
@@ -24,6 +25,24 @@ def architecture_work(name: str, card: str, batch: int = 1) -> BringUp:
     return BringUp(architecture_source(name), (batch, *architecture(name).input_shape), card, name)
 
 
+def one_chip_of(card: str) -> str:
+    """The card of one chip that a model is brought up on for this one, each of whose chips runs it."""
+    wanted = card_by_name(card)
+    if wanted.chips == 1:
+        return card
+    alike = (each for each in CARDS.values() if each.chips == 1 and _chip(each) == _chip(wanted))
+    found = next(alike, None)
+    if found is None:
+        raise ValueError(
+            f"{card} has {wanted.chips} chips, and there is no card with one of them to bring a model up on"
+        )
+    return found.name
+
+
+def _chip(card: Card) -> tuple[object, ...]:
+    return (card.arch_name, card.grid, card.l1_size, card.l1_base, card.dram_banks)
+
+
 def load_state(work: BringUp, state: Mapping[str, torch.Tensor]) -> None:
     """Weights go in as a checkpoint does."""
     with tempfile.TemporaryDirectory() as place:
@@ -35,8 +54,8 @@ def load_state(work: BringUp, state: Mapping[str, torch.Tensor]) -> None:
 def fitted_architecture(
     name: str, card: str, batch: int = 1, state: Mapping[str, torch.Tensor] | None = None
 ) -> BringUp:
-    """With seeded weights, or others, and settings that the card takes; what the optimiser would find is left out."""
-    work = architecture_work(name, card, batch)
+    """With settings that a chip of the card takes, and seeded weights where none are given; without the optimiser."""
+    work = architecture_work(name, one_chip_of(card), batch)
     load_state(work, create_architecture(name).state_dict() if state is None else state)
     work.lower()
     work.fit()

@@ -27,6 +27,7 @@ from tt_cnn.cli import (
     run,
     visualize,
     weights,
+    zoo,
 )
 from tt_cnn.cli.console import errors, say
 
@@ -65,6 +66,7 @@ app.command("profile")(profile.profile)
 app.command("run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})(run.run)
 app.command("visualize")(visualize.visualize)
 app.command("weights")(weights.weights)
+app.command("zoo")(zoo.zoo)
 
 
 def _show_version(wanted: bool) -> None:

@@ -68,9 +68,15 @@ class Archive:
             if f"{folder}model.pt" in self._names:
                 raise Unreadable(f"{self.file} was saved by a torch before 2.9; save it again with torch.export.save")
             return {}
+        try:
+            return self._listed(folder, self._json(config)["config"])
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            raise Unreadable(f"{self.file}: {config} is not as torch writes it: {error!r}") from error
+
+    def _listed(self, folder: str, entries: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         found: dict[str, torch.Tensor] = {}
         made: dict[str, torch.Tensor] = {}
-        for name, each in self._json(config)["config"].items():
+        for name, each in entries.items():
             key = json.dumps([each["path_name"], each.get("tensor_meta")], sort_keys=True)
             if key not in made:
                 made[key] = self._tensor(folder, name, each)
@@ -89,7 +95,7 @@ class Archive:
         needed = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
         if 0 in sizes:
             return torch.zeros(sizes, dtype=dtype)
-        if offset < 0 or min([0, *strides]) < 0 or needed * width > len(record):
+        if offset < 0 or min([0, *sizes, *strides]) < 0 or needed * width > len(record):
             raise Unreadable(f"{self.file}: {name} has {len(record)} bytes; its shape {sizes} needs {needed * width}")
         whole = torch.frombuffer(bytearray(record), dtype=dtype, count=len(record) // width)
         return whole.as_strided(sizes, strides, offset).clone()

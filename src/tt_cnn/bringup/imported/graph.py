@@ -118,6 +118,19 @@ class ImportedGraph:
         )
 
 
+def check_names(graph: ImportedGraph, file: str) -> None:
+    """Whether each value is made before it is read."""
+    known: set[Any] = set(graph.inputs)
+    for step in graph.steps:
+        for name in refs([*step.arguments, *step.keywords.values()]):
+            if name not in known:
+                raise Unreadable(f"{file}: {step.target} reads {name!r}, which nothing gives before it")
+        known |= set(step.results)
+    missing = [name for name in graph.outputs if name not in known]
+    if missing:
+        raise Unreadable(f"{file}: the output {missing[0]!r} is not computed")
+
+
 def refs(value: Any) -> Iterator[str]:
     """Names of the values in an argument."""
     if isinstance(value, Ref):

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from tt_cnn.bringup.imported.graph import Call, Held, ImportedGraph, Ref, Step, refs
+from tt_cnn.bringup.imported.graph import Call, Held, ImportedGraph, Ref, Step, Unreadable, refs
 from tt_cnn.bringup.imported.ops import op_of
 from tt_cnn.bringup.imported.torch_modules import torch_class, torch_module
 
@@ -88,7 +88,10 @@ def make_module(graph: ImportedGraph) -> nn.Module:
     root = _program(graph)
     calls: dict[str, list[Program]] = {}
     _number(root, calls)
-    return _Maker(graph, calls).made().eval()
+    try:
+        return _Maker(graph, calls).made().eval()
+    except (KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
+        raise Unreadable(f"no torch module can be made of the file's ops: {error!r}") from error
 
 
 def _program(graph: ImportedGraph) -> Program:

@@ -43,7 +43,11 @@ def load_onnx(file: Path, shapes: Sequence[tuple[int, ...]] | None) -> Any:
 
         model = inline_local_functions(model)
     _give_shapes(model, shapes, file)
-    return model
+    try:
+        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except Exception as error:
+        said = str(error).strip().split("\n")[0]
+        raise Unreadable(f"{file}: ONNX cannot infer its shapes: {said}") from error
 
 
 def opset_of(model: Any, file: Path) -> int:

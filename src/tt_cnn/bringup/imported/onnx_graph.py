@@ -60,6 +60,11 @@ class OnnxReader:
         """Of constants that the module holds, by the names of their values."""
         self.holders: set[str] = set()
         self.made = 0
+        self.inferred = {
+            each.name: shape_of(each)
+            for each in (*model.graph.value_info, *model.graph.output)
+            if each.type.tensor_type.HasField("shape")
+        }
         self.named = {each.name for each in model.graph.initializer if not _BY_EXPORTERS.match(each.name)}
         """Constants whose names are the source's."""
         self.nodes: list[Any] = list(model.graph.node)
@@ -178,6 +183,15 @@ class OnnxReader:
         except (RuntimeError, ValueError, NotImplementedError) as error:
             said = str(error).strip().split("\n")[0]
             return f"{name}: {said}" + (f" (at {node.name})" if node.name else "")
+        return self._unlike(node)
+
+    def _unlike(self, node: Any) -> str:
+        """Whether torch gives another shape than ONNX infers; empty where it does not."""
+        for name in node.output:
+            value = self.meta.get(self.ref(name).name) if name else None
+            inferred = self.inferred.get(name)
+            if value is not None and inferred is not None and not _fits(inferred, tuple(value.shape)):
+                return f"{node.op_type}: {name} is {inferred} in ONNX, and {tuple(value.shape)} in torch"
         return ""
 
     def _fold_shape(self, node: Any) -> None:
@@ -238,14 +252,7 @@ class OnnxReader:
     def _output(self, value: Any) -> str:
         if value.name in self.constants:
             raise Unreadable(f"{self.file}: the output {value.name} does not depend on the inputs")
-        found = self.ref(value.name).name
-        inferred = shape_of(value)
-        shape = tuple(self.meta[found].shape)
-        if inferred and (
-            len(inferred) != len(shape) or any(a not in (None, b) for a, b in zip(inferred, shape, strict=True))
-        ):
-            raise Unreadable(f"{self.file}: {value.name} is {inferred} in the file, and {shape} in torch")
-        return found
+        return self.ref(value.name).name
 
 
 def _in_runs(steps: list[Step]) -> list[Step]:
@@ -281,6 +288,11 @@ def _scattered(steps: Sequence[Step]) -> set[str]:
                 found.add(call.path)
             seen[call] = index
     return found
+
+
+def _fits(inferred: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
+    same = len(inferred) == len(shape)
+    return same and all(size in (None, other) for size, other in zip(inferred, shape, strict=True))
 
 
 def _tensor(values: np.ndarray) -> torch.Tensor:

@@ -156,7 +156,7 @@ class _Reader:
                 names.append(said["as_name"])
             elif kind != "as_none":
                 raise Unreadable(f"{self.file}: {node['target']} gives {kind}, which is not read")
-        return tuple(names)
+        return tuple(map(str, names))
 
     def _argument(self, argument: Mapping[str, Any], target: str) -> Any:
         ((kind, value),) = argument.items()
@@ -187,10 +187,10 @@ class _Reader:
 
     def _size(self, value: Mapping[str, Any]) -> Any:
         ((kind, said),) = value.items()
-        return Ref(said) if kind == "as_name" else said
+        return Ref(str(said)) if kind == "as_name" else said
 
     def _named(self, name: str) -> Ref | Held:
-        return Held(self.paths[name]) if name in self.paths else Ref(name)
+        return Held(self.paths[name]) if name in self.paths else Ref(str(name))
 
     def _scope(self, text: str) -> tuple[Call, ...]:
         """`L__self__layer1.0,layer1.0,package.Block;...`; the key of a later call ends with `@1`."""

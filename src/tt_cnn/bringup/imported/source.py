@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tt_cnn.bringup.imported.graph import UNNAMED, ImportedGraph, Unreadable
+from tt_cnn.bringup.imported.graph import UNNAMED, ImportedGraph, Unreadable, check_names
 from tt_cnn.bringup.imported.modules import make_module
 from tt_cnn.bringup.imported.onnx_file import check_shapes, open_sizes
 
@@ -107,6 +107,7 @@ def read_graph(path: Path, shapes: Sequence[Shape]) -> ImportedGraph:
     if any(len(shape) < 2 for shape in graph.inputs.values()):
         shown = ", ".join(f"{name} {list(shape)}" for name, shape in graph.inputs.items())
         raise Unreadable(f"{path} takes {shown}; an input must have two dimensions at least, the batch first")
+    check_names(graph, str(path))
     _in_float32(graph)
     return graph
 

@@ -1,0 +1,59 @@
+"""`tt-cnn zoo`: the architectures, and stored results where there are some."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tt_cnn.bringup.architectures import one_chip_of
+from tt_cnn.cli import app
+from tt_cnn.zoo import list_architectures, stored
+
+ROW = {"device_fps": 2456.2, "fps": 1728.4, "pcc": {"a": 0.99712, "b": 0.9981}, "fallbacks": ["x"]}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["zoo", *arguments])
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"squeezenet1_1": {"n150": ROW, "p150": {"failed": "fit: ValueError: no"}}}
+    monkeypatch.setattr(stored, "stored_results", lambda: rows)
+
+
+def test_all_are_listed() -> None:
+    found = json.loads(run("--json").stdout)
+    assert [each["name"] for each in found] == list_architectures()
+    assert {"name", "family", "task", "paper", "parameters", "gmacs", "input_shape"} <= found[0].keys()
+
+
+def test_filters_are_all_to_hold() -> None:
+    names = [
+        each["name"] for each in json.loads(run("--json", "--filter", "Classification", "--filter", "squeeze").stdout)
+    ]
+    assert names == ["squeezenet1_0", "squeezenet1_1"]
+    nothing = run("--filter", "no such thing")
+    assert nothing.exit_code == 1 and "no architecture has 'no such thing'" in str(nothing.exception)
+
+
+@pytest.mark.usefixtures("results")
+def test_stored_results_of_a_card() -> None:
+    said = run("--filter", "squeezenet1_1").stdout
+    assert "results on n150 of 1, predicted" in said
+    for figure in ("2456", "1728", "0.9971"):
+        assert figure in said
+    assert "fails" in run("--filter", "squeezenet1_1", "--card", "p150").stdout
+    assert "no results are stored for n300" in run("--filter", "squeezenet", "--card", "n300").stdout
+    assert json.loads(run("--filter", "squeezenet1_1", "--json").stdout)[0]["results"] == ROW
+
+
+def test_cards_of_several_chips_have_one_to_bring_models_up_on() -> None:
+    assert [one_chip_of(card) for card in ("n150", "p150-13x10", "n300", "galaxy")] == [
+        "n150",
+        "p150-13x10",
+        "n150",
+        "n150",
+    ]
