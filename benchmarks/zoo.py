@@ -30,8 +30,9 @@ from bringup import CHOSEN, Store, tree_version  # noqa: E402
 from bringup_rows import Row, brought_up, profile_figures, total_seconds  # noqa: E402
 from zoo_page import html_page, markdown_page  # noqa: E402
 
-from tt_cnn.bringup.architectures import architecture_work, fitted_architecture, one_chip_of  # noqa: E402
+from tt_cnn.bringup.architectures import architecture_work, fitted_architecture  # noqa: E402
 from tt_cnn.bringup.bring_up import BringUp  # noqa: E402
+from tt_cnn.bringup.chips import one_chip_of  # noqa: E402
 from tt_cnn.reports.profile import profile_model  # noqa: E402
 from tt_cnn.zoo import architecture, create_architecture, list_architectures  # noqa: E402
 

@@ -150,6 +150,14 @@ def test_what_the_card_has_not_runs_in_torch_and_is_said(tmp_path: Path) -> None
     assert list((tmp_path / "on_host/docs/issues").glob("*.md"))
 
 
+def test_a_card_of_several_chips_gets_what_one_of_them_runs(tmp_path: Path) -> None:
+    target = tmp_path / "on_two_chips"
+    source = (f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "--budget", "0", "--no-tests")
+    code, said = command(*source, "--card", "n300", "-o", str(target))
+    assert code == 0 and "each chip of n300 runs the model: it is brought up on n150" in said
+    assert 'CARD = "n150"' in (target / "tt/common.py").read_text()
+
+
 def test_a_model_that_cannot_be_exported_names_the_line() -> None:
     with pytest.raises(ExportFailed, match=r"small_nets.py:\d+: if x.sum\(\) > 0"):
         export_graph(small_nets.DependsOnValues(), [torch.randn(1, 3, 8, 8)])

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from tt_cnn.bringup.architectures import one_chip_of
+from tt_cnn.bringup.chips import one_chip_of
 from tt_cnn.cli import app
 from tt_cnn.zoo import list_architectures, stored
 

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from tt_cnn.bringup.bring_up import BringUp
+from tt_cnn.bringup.chips import one_chip_of
 from tt_cnn.bringup.source import ModelSource, model_source
-from tt_cnn.virtual.arch import CARDS, Card, card_by_name
 from tt_cnn.zoo import architecture, create_architecture
 
 
@@ -23,24 +23,6 @@ def architecture_source(name: str) -> ModelSource:
 def architecture_work(name: str, card: str, batch: int = 1) -> BringUp:
     """The first stage is still to come: `load_state` with `create_architecture(name).state_dict()`."""
     return BringUp(architecture_source(name), (batch, *architecture(name).input_shape), card, name)
-
-
-def one_chip_of(card: str) -> str:
-    """The card of one chip that a model is brought up on for this one, each of whose chips runs it."""
-    wanted = card_by_name(card)
-    if wanted.chips == 1:
-        return card
-    alike = (each for each in CARDS.values() if each.chips == 1 and _chip(each) == _chip(wanted))
-    found = next(alike, None)
-    if found is None:
-        raise ValueError(
-            f"{card} has {wanted.chips} chips, and there is no card with one of them to bring a model up on"
-        )
-    return found.name
-
-
-def _chip(card: Card) -> tuple[object, ...]:
-    return (card.arch_name, card.grid, card.l1_size, card.l1_base, card.dram_banks)
 
 
 def load_state(work: BringUp, state: Mapping[str, torch.Tensor]) -> None:

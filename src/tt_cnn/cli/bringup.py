@@ -106,6 +106,7 @@ def bringup(
     Nothing that you edited is written over. Times are predicted. docs/bringup.md is the guide.
     """
     from tt_cnn.bringup.bring_up import CONFIG, BringUp
+    from tt_cnn.bringup.chips import one_chip_of
     from tt_cnn.bringup.codegen.config_file import layers_named
     from tt_cnn.bringup.folder import GeneratedFolder
     from tt_cnn.bringup.inputs import Normalisation, input_shape, three_numbers
@@ -114,11 +115,15 @@ def bringup(
     from tt_cnn.virtual.devices.opening import option
 
     seconds = seconds_of(budget)
+    asked = option("card", card)
+    chip = one_chip_of(asked)
+    if chip != asked:
+        errors.print(f"each chip of {asked} runs the model: it is brought up on {chip}, which has one", markup=False)
     source, shapes = source_of(model, [input_shape(each) for each in inputs or ()])
     work = BringUp(
         source,
         shapes[0],
-        option("card", card),
+        chip,
         more_inputs=tuple(shapes[1:]),
         normalisation=Normalisation(three_numbers(mean, "--mean"), three_numbers(std, "--std")),
         min_pcc=min_pcc,
