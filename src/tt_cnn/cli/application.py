@@ -84,7 +84,7 @@ def options(
     """Options of every command."""
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """A sentence: where in the source it comes from is nothing to a user of the command."""
     say(f"tt-cnn: {message}", console=errors)
 

@@ -17,7 +17,7 @@ def result_figures(result: OptimizationResult, folder: Path, files: dict[str, st
         "before": _standing(result.before),
         "after": _standing(result.after),
         "times_better": result.times_better,
-        "pcc": dict(result.pcc),
+        "pcc": dict(result.pcc or {}),
         "holds": result.verification.holds,
         "accurate": result.verification.accurate,
         "attempts": len(result.journal.attempts),

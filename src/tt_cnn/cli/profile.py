@@ -303,8 +303,8 @@ def _longest(made: Profile, count: int) -> Listing:
             f"{100 * row.cost.ns / made.device_ns:.1f}",
             f"{row.working_cores}/{row.available_cores}",
             row.fidelity,
-            f"{100 * row.utilization:.1f}",
-            f"{100 * row.adjusted_utilization:.1f}",
+            f"{row.shown_utilization[0]:.1f}",
+            f"{row.shown_utilization[1]:.1f}",
             f"{row.l1.free / 1024:.0f}",
         )
     return table

@@ -173,6 +173,15 @@ class Row:
         return self.cost.pm_ideal_ns / self.cost.ns if self.cost.ns else 0.0
 
     @property
+    def shown_utilization(self) -> tuple[float, float]:
+        """In percent, plain and adjusted, for readers: no more than 100.
+
+        tt-metal's rules for the ideal time ignore groups and fixed costs of moves, so that some steps come out quicker
+        than ideal; sheets keep its numbers.
+        """
+        return 100 * min(1.0, self.utilization), 100 * min(1.0, self.adjusted_utilization)
+
+    @property
     def fpu_utilization(self) -> float:
         """PM compute / kernel duration, `PM FPU UTIL`."""
         return self.cost.pm_compute_ns / self.cost.ns if self.cost.ns else 0.0

@@ -14,7 +14,7 @@ import pytest
 from tt_cnn.reports.findings import find
 from tt_cnn.reports.graph_drawing import draw_svg
 from tt_cnn.reports.html import report_html, write_report
-from tt_cnn.reports.html.time_charts import by_op
+from tt_cnn.reports.html.time_charts import by_op, steps_table
 from tt_cnn.reports.profile import Accuracy, Profile
 from tt_cnn.reports.records import Together
 
@@ -78,6 +78,25 @@ def test_charts_have_the_profiles_numbers(page: str, unet: Profile) -> None:
     assert len(spans) == len(unet.timeline)
     points = [a for a in parsed.all("circle") if (a.get("class") or "").startswith("point ")]
     assert len(points) == len([row for row in unet.rows if row.macs])
+
+
+def test_the_headline_says_that_times_are_predicted(page: str) -> None:
+    assert "on the device, predicted</dt>" in page and "frames/s on the device, predicted" in page
+
+
+def test_no_utilisation_is_over_100_percent(profile_of: Callable[..., Profile]) -> None:
+    """Moves of YOLOv4 take less than tt-metal's rules call ideal; the sheet keeps those numbers."""
+    profile = profile_of("yolov4")
+    assert max(row.adjusted_utilization for row in profile.rows) > 3
+    assert max(max(row.shown_utilization) for row in profile.rows) == 100
+    shown = [[float(cell) for cell in one] for one in _utilisations(steps_table(profile))]
+    assert len(shown) == len(profile.rows) and max(max(one) for one in shown) == 100
+
+
+def _utilisations(table: str) -> list[list[str]]:
+    """Plain and adjusted, of every row."""
+    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", table)
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row)[6:8] for row in rows]
 
 
 def test_every_chart_has_a_table_and_a_title(page: str) -> None:

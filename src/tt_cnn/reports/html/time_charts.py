@@ -134,7 +134,7 @@ def _signposts(profile: Profile, pitch: float, bottom: float) -> list[str]:
 def _hint(row: Row) -> str:
     return (
         f"{row.index} {row.name} {row.op}: {row.cost.ns / 1e3:.1f} µs, {row.cores} of {row.available_cores} cores, "
-        f"utilisation {100 * row.utilization:.0f} %"
+        f"utilisation {row.shown_utilization[0]:.0f} %"
     )
 
 
@@ -165,8 +165,8 @@ def steps_table(profile: Profile) -> str:
                 f"{row.cost.ns / 1e3:.1f}",
                 f"{100 * row.cost.ns / total:.1f}",
                 f"{row.cores}/{row.available_cores}",
-                f"{100 * row.utilization:.1f}",
-                f"{100 * row.adjusted_utilization:.1f}",
+                f"{row.shown_utilization[0]:.1f}",
+                f"{row.shown_utilization[1]:.1f}",
                 bound_by(row),
                 f"{row.l1.free / 1024:.0f}",
             )
