@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from tt_cnn.bringup.lowering.program import Code, Program, Statement, Value
 
-TAKE_ROWS = frozenset(
-    ["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "upsample", "rearrange", "slice", "concat"]
-)
+TAKE_ROWS = frozenset(["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "upsample", "rearrange", "slice"])
 """Layers that read rows as well as tiles."""
+TILE = 32
 
 
 def drop_unread(program: Program) -> None:
@@ -61,7 +60,7 @@ def _may_go(value: Value, later: list[Value], statement: Statement, lent: set[Va
 
 
 def choose_layouts(program: Program) -> None:
-    """Pools give tiles where somebody reads them who needs tiles."""
+    """Pools give tiles where somebody reads them who needs tiles, or joins whole tiles of channels."""
     readers: dict[Value, list[Statement]] = {}
     for statement in program.statements:
         for value in statement.inputs:
@@ -69,7 +68,8 @@ def choose_layouts(program: Program) -> None:
     for statement in program.statements:
         if statement.layer.method in ("max_pool2d", "avg_pool2d"):
             read_by = [reader.layer.method for value in statement.outputs for reader in readers.get(value.owner, [])]
-            if any(method not in TAKE_ROWS for method in read_by):
+            takes = TAKE_ROWS if statement.outputs[0].shape[-1] % TILE == 0 else TAKE_ROWS | {"concat"}
+            if any(method not in takes for method in read_by):
                 statement.layer.settings["output_layout"] = Code("ttnn.TILE_LAYOUT")
                 for value in statement.outputs:
                     value.tiles = True
