@@ -41,6 +41,9 @@ class TtBlock:
         self.attn = TtAttention(layers, module.attn, f"{name}.attn")
         self.add = layers.add(f"{name}.add")
         self.norm2 = layers.layer_norm(f"{name}.norm2", module.norm2)
+        self.skip = None
+        if layers.has(f"{name}.skip"):
+            self.skip = layers.placement(f"{name}.skip")
         self.mlp = TtMlp(layers, module.mlp, f"{name}.mlp")
         self.add_2 = layers.add(f"{name}.add_2")
 
@@ -49,6 +52,8 @@ class TtBlock:
         y = self.attn(y)
         x = self.add(x, y)
         z = self.norm2(x)
+        if self.skip is not None:
+            x = self.skip(x)
         z = self.mlp(z)
         return self.add_2(x, z)
 

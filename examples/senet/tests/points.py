@@ -14,7 +14,7 @@ POINTS = {
     "blocks.1.add": Point("relu_5", TorchShape((1, 32, 32, 32)), reads=("blocks.1.conv2", "blocks.1.shortcut.0")),
     "blocks.2.conv1": Point("relu_6", TorchShape((1, 48, 16, 16)), reads=("blocks.1.add",), loss=0.03),
     "blocks.2.conv2": Point("batch_norm_7", TorchShape((1, 48, 16, 16)), reads=("blocks.2.conv1",)),
-    "blocks.2.shortcut.0": Point("batch_norm_8", TorchShape((1, 48, 16, 16)), reads=("blocks.1.add",), loss=0.02),
+    "blocks.2.shortcut.0": Point("batch_norm_8", TorchShape((1, 48, 16, 16)), reads=("blocks.1.add",)),
     "blocks.2.add": Point("relu_8", TorchShape((1, 48, 16, 16)), reads=("blocks.2.conv2", "blocks.2.shortcut.0")),
     "adaptive_avg_pool2d": Point("adaptive_avg_pool2d_3", TorchShape((1, 48, 1, 1)), reads=("blocks.2.add",)),
     "head": Point("linear", TorchShape((1, 10)), reads=("adaptive_avg_pool2d",)),

@@ -36,6 +36,7 @@ class TtUNet(BroughtUpPictureModel):
             layers.conv2d("downs.0.3", reference.downs[0][3], reference.downs[0][4], activation=nn.ReLU()),
         ]
         self.pool = layers.max_pool2d("pool", reference.pool)
+        self.skip = layers.placement("skip")
         self.downs_2 = [
             layers.conv2d("downs.1.0", reference.downs[1][0], reference.downs[1][1], activation=nn.ReLU()),
             layers.conv2d("downs.1.3", reference.downs[1][3], reference.downs[1][4], activation=nn.ReLU()),
@@ -64,6 +65,7 @@ class TtUNet(BroughtUpPictureModel):
         for layer in self.downs:
             x = layer(x)
         y = self.pool(x)
+        x = self.skip(x)
         for layer in self.downs_2:
             y = layer(y)
         z = self.pool_2(y)
