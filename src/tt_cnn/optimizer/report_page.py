@@ -16,6 +16,7 @@ from tt_cnn.reports.html.page import Section, facts_html, page_html, report_html
 from tt_cnn.reports.html.svg import as_table, table, tag, text
 from tt_cnn.reports.profiling import profile_model
 from tt_cnn.reports.records import Profile
+from tt_cnn.reports.words import counted
 
 _MOST_ROWS = 1000
 """Attempts in the table; journal.json has all."""
@@ -107,7 +108,7 @@ def _attempts(result: OptimizationResult) -> str:
     outcomes = Counter(attempt.outcome for attempt in attempts)
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     said = (
-        f"{len(attempts)} attempts ({counts or 'none'}) in {result.seconds:.1f} s, "
+        f"{counted(len(attempts), 'attempt')} ({counts or 'none'}) in {result.seconds:.1f} s, "
         f"{result.planned_per_second:.0f} candidates a second; {ENDS[result.end]}. "
         f"{_sentence(result.verification.said)}"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tt_cnn.optimizer.result import OptimizationResult, said_value
 from tt_cnn.reports.html.svg import as_table, label, line, picture, round_steps, short, table, tag, text
+from tt_cnn.reports.words import counted
 
 _LEFT, _BAR, _PITCH, _TOP = 190.0, 560.0, 24.0, 28.0
 _MOST = 40
@@ -84,7 +85,7 @@ def waterfall(result: OptimizationResult) -> str:
         numeric_from=2,
     )
     box = tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Waterfall")
-    return tag("p", text(f"{said}; {len(changes)} changes.")) + box + as_table("As a table", numbers)
+    return tag("p", text(f"{said}; {counted(len(changes), 'change')}.")) + box + as_table("As a table", numbers)
 
 
 def _bar(
