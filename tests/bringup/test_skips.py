@@ -14,8 +14,7 @@ from tests.bringup.random_models import RandomModel
 from tt_cnn import ttnn
 from tt_cnn.bringup.codegen.model_file import model_file
 from tt_cnn.bringup.lowering import lower
-from tt_cnn.bringup.lowering.program import Program
-from tt_cnn.bringup.lowering.skips import METHOD, drop_placements, place_skips
+from tt_cnn.bringup.lowering.skips import METHOD, drop_placements, place_skips, placements
 from tt_cnn.bringup.torch_graph import export_graph
 
 IN_DRAM = {METHOD: {"memory_config": ttnn.DRAM_MEMORY_CONFIG}}
@@ -102,7 +101,3 @@ def test_a_tensor_is_placed_where_it_waits_longest() -> None:
     place = order.index(placement.layer.name)
     assert order[place - 1] == "add" and order[-1].startswith("mul")
     assert placement.outputs[0] in program.statements[-1].inputs
-
-
-def placements(program: Program) -> list[str]:
-    return [layer.name for layer in program.layers() if layer.method == METHOD]

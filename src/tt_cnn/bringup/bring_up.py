@@ -48,7 +48,7 @@ from tt_cnn.bringup.graph_page import graph_html, graph_svg
 from tt_cnn.bringup.inputs import IMAGENET, Normalisation, example
 from tt_cnn.bringup.inventory import Inventory, inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
-from tt_cnn.bringup.lowering.skips import drop_placements, place_skips
+from tt_cnn.bringup.lowering.skips import drop_placements, place_skips, placements
 from tt_cnn.bringup.model_card import model_card
 from tt_cnn.bringup.outcomes import outcomes
 from tt_cnn.bringup.source import ModelSource, Weights, check_inputs, give_weights
@@ -57,7 +57,7 @@ from tt_cnn.bringup.sources import Source
 from tt_cnn.bringup.summary import summary
 from tt_cnn.bringup.task_guess import guess_task
 from tt_cnn.bringup.torch_graph import Shape, TorchGraph, export_graph
-from tt_cnn.builder.overrides import Assignment
+from tt_cnn.builder.overrides import Assignment, LayerSettings
 from tt_cnn.models.registry import ModelEntry, Task, create_tt
 from tt_cnn.models.running import opened_card
 from tt_cnn.optimizer.findings import find_in_model
@@ -77,6 +77,8 @@ GATE_SEEDS = (7, 8)
 """Of the inputs that accuracy is measured on."""
 HEADROOM = 0.1
 """Share of what outputs may lose that the optimiser leaves: it measures on few inputs, and others are harder."""
+LEAST_SAVED = 0.005
+"""Share of the time that moves of skips must save to be in the code, those that make room aside."""
 CONFIG = "tt/config.py"
 ORIGINAL = "reference/original/"
 OPTIMIZER_STEPS = tuple(name for name in STEPS if name not in ("batch", "devices", "pipeline"))
@@ -182,7 +184,7 @@ class BringUp:
         self.table = with_changes(settings_of(self.program, self.code.optional), self.table)
 
     @contextmanager
-    def _movable_skips(self) -> Iterator[None]:
+    def movable_skips(self) -> Iterator[None]:
         """Tensors that wait have placements for a while; those that then move nothing are taken out again.
 
         In the code of an existing folder there are those that it was written with.
@@ -230,7 +232,7 @@ class BringUp:
         """Settings that the card takes, with the cheapest arithmetic whose outputs are good enough."""
         assert self.model is not None and self.program is not None
         refused: Fitted | None = None
-        with self._movable_skips(), self.entry() as entry:
+        with self.movable_skips(), self.entry() as entry:
             for rung in RUNGS:
                 fitted = self._fitted(entry, rung)
                 if isinstance(fitted.prediction, Refusal):
@@ -267,7 +269,7 @@ class BringUp:
     def optimize(self, seconds: float, watcher: Watcher | None = None) -> OptimizationResult:
         """The optimiser's settings, under its guard; what was found becomes the model's."""
         assert self.model is not None
-        with self._movable_skips(), self.entry() as entry:
+        with self.movable_skips(), self.entry() as entry:
             judging = Judging(
                 entry,
                 self.card,
@@ -295,16 +297,36 @@ class BringUp:
         assert self.model is not None and self.accuracy is not None
         before = self.table
         self.table = with_changes(self.table, result.after.assignment)
+        prediction = self._settled_skips(result.after.prediction)
         with self.entry() as entry:
             accuracy = measure(entry, self.model, self.samples, self.card, Assignment(), self.min_pcc)
         if self.accuracy.passed and not accuracy.passed:
             self.table = before
             said = "its outputs are under the gate on other inputs"
             return replace(result, verification=replace(result.verification, accurate=False, said=said))
-        self.accuracy, self.prediction = accuracy, result.after.prediction
+        self.accuracy, self.prediction = accuracy, prediction
         if self.lost:
             self.compare()
         return result
+
+    def _settled_skips(self, prediction: Prediction) -> Prediction:
+        """Without moves of skips that together save hardly anything: each is a line that somebody has to read."""
+        assert self.program is not None
+        moved = [name for name in placements(self.program) if any(self.table.get(name, {}).values())]
+        if not moved or self.written is not None:
+            return prediction
+        stays: LayerSettings = {"memory_config": None, "reallocate": False}
+        given_up, last = Assignment(), prediction
+        with self.entry() as entry:
+            batch = entry.batch_sizes[0]
+            with planned_network(entry.name, self.card, batch_size=batch, reference=self.model) as network:
+                for name in moved:
+                    tried = given_up.with_all({name: stays})
+                    found = network.predict(tried)
+                    if not isinstance(found, Refusal) and found.device_ns <= (1 + LEAST_SAVED) * prediction.device_ns:
+                        given_up, last = tried, found
+        self.table = with_changes(self.table, given_up)
+        return last
 
     def profile(self) -> Profile:
         """Predicted times of the whole model; its files go into the folder."""

@@ -84,6 +84,10 @@ def _free_name(scope: Stack, taken: set[str]) -> str:
     return next(name for name in chain([base], numbered) if name not in taken)
 
 
+def placements(program: Program) -> list[str]:
+    return [layer.name for layer in program.layers() if layer.method == METHOD]
+
+
 def drop_placements(program: Program, idle: Callable[[str], bool]) -> frozenset[str]:
     """Take placements out by their names, which are given back; what they moved stays where it is."""
     dropped = [each for each in program.statements if each.layer.method == METHOD and idle(each.layer.name)]
