@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.bringup import small_nets
-from tt_cnn.bringup.accuracy import Accuracy, measure
+from tt_cnn.bringup import bring_up
+from tt_cnn.bringup.accuracy import RUNGS, Accuracy, measure
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.codegen.files import entry_code
 from tt_cnn.bringup.inputs import IMAGENET, Normalisation, example, three_numbers
@@ -71,3 +73,25 @@ def test_numbers_of_channels() -> None:
             three_numbers(text, "--mean")
     with pytest.raises(ValueError, match="greater than 0"):
         Normalisation((0.0, 0.0, 0.0), (1.0, 0.0, 1.0))
+
+
+def test_the_cheapest_arithmetic_with_room_to_spare_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"first": 0.991, "second": 0.9965, "third": 0.999}
+    assert _arithmetic(monkeypatch, found) == "second"
+
+
+def test_without_room_to_spare_it_is_the_most_accurate(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _arithmetic(monkeypatch, {"first": 0.98, "second": 0.992, "third": 0.991}) == "second"
+
+
+def _arithmetic(monkeypatch: pytest.MonkeyPatch, pcc: dict[str, float]) -> str:
+    """What is taken of arithmetics whose outputs have these PCC."""
+    work = lowered()
+    rungs = [replace(RUNGS[0], name=name) for name in pcc]
+    measured = iter(pcc.values())
+    monkeypatch.setattr(bring_up, "RUNGS", rungs)
+    monkeypatch.setattr(bring_up, "measure", lambda *_: Accuracy({"output": next(measured)}, {}))
+    work.fit()
+    assert work.arithmetic is not None and work.accuracy is not None
+    assert work.accuracy.pcc == {"output": pcc[work.arithmetic.name]}
+    return work.arithmetic.name

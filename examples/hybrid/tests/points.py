@@ -6,7 +6,7 @@ from tt_cnn.models.brought_up import TorchShape
 POINTS = {
     "stem.0": Point("silu", TorchShape((1, 32, 32, 32)), reads=()),
     "stem.3": Point("silu_1", TorchShape((1, 32, 16, 16)), reads=("stem.0",)),
-    "stem.6": Point("batch_norm_2", TorchShape((1, 64, 16, 16)), reads=("stem.3",), loss=0.02),
+    "stem.6": Point("batch_norm_2", TorchShape((1, 64, 16, 16)), reads=("stem.3",)),
     "pos": Point("conv2d_3", TorchShape((1, 64, 16, 16)), reads=("stem.6",)),
     "add": Point("add", TorchShape((1, 64, 16, 16)), reads=("stem.6", "pos")),
     "blocks.0.norm1": Point("layer_norm", TorchShape((1, 256, 64)), reads=("add",)),

@@ -42,7 +42,7 @@ LAYERS = {
     "stem.6": {
         "input_size": (16, 16),
         "deallocate_activation": True,
-        "weights_dtype": ttnn.bfloat4_b,
+        "weights_dtype": ttnn.bfloat8_b,
         "math_fidelity": ttnn.MathFidelity.LoFi,
         "packer_l1_acc": True,
         "output_dtype": ttnn.bfloat8_b,
