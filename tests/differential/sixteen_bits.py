@@ -94,6 +94,10 @@ class _Storing(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with self:  # in inference mode `matmul` comes here as it is, and not as the `bmm` that it is made of
+            parts = func.decompose(*args, **(kwargs or {}))
+        if parts is not NotImplemented:
+            return parts
         name = func.overloadpacket.__name__
         if name in PRODUCTS:
             args = pytree.tree_map_only(torch.Tensor, self._engine.stored, args)

@@ -309,6 +309,17 @@ def test_sums_of_transposed_convolutions_are_32_bits_wide_in_steps_of_16() -> No
     check(kept("2600211"), NARROW_STEPS)
 
 
+def test_the_base_of_a_power_is_not_rounded_to_16_bits() -> None:
+    check(kept("3730136"), NARROW_STEPS)
+
+
+def test_scores_of_attention_are_moved_as_16_bits_move_them() -> None:
+    """In inference mode torch's dispatcher shows a `matmul` whole, and what it leaves was not moved."""
+    q, k, v = (Source(f"i{i}", (1, 1, 64, 32), kind=kind) for i, kind in enumerate(("wide", "whole", "normal")))
+    call = "y = ttnn.transformer.scaled_dot_product_attention(i0, i1, i2, is_causal=False)"
+    assert_noticed(program(call, sources=(q, k, v)), torch.bfloat16)
+
+
 def test_programs_of_exact_numbers_are_not_left_out_for_16_bits() -> None:
     whole = Source("i0", (1, 16, 32, 32), kind="whole")
     one = program("y = ttnn.subtract(ttnn.relu(i0), i0)", "z = ttnn.sin(i0)", sources=(whole,))

@@ -54,6 +54,20 @@ def test_gather_and_scatter_follow_torch(card: ttnn.MeshDevice, dim: int) -> Non
     assert torch.equal(ttnn.to_torch(scattered).float(), x.scatter(dim, index, source))
 
 
+@pytest.mark.parametrize("dim", [-1, 2])
+def test_of_the_values_that_scatter_writes_to_one_place_the_last_stays(card: ttnn.MeshDevice, dim: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, source = (torch.randn(1, 2, 32, 32, generator=generator).bfloat16().float() for _ in range(2))
+    index = torch.randint(0, 9, x.shape, generator=generator)
+    expected = x.clone()
+    for i in range(32):
+        at = [slice(None)] * 4
+        at[dim] = slice(i, i + 1)
+        expected.scatter_(dim, index[tuple(at)], source[tuple(at)])
+    scattered = ttnn.scatter(put(card, x), dim, places(card, index, ttnn.int32), put(card, source))
+    assert torch.equal(ttnn.to_torch(scattered).float(), expected)
+
+
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dim", [-1, 1])
 def test_sort_returns_values_and_places(card: ttnn.MeshDevice, dim: int, descending: bool) -> None:

@@ -207,7 +207,19 @@ class Scatter(Operation):
     ) -> list[torch.Tensor]:
         where = checked_indices(context.logical(index, 1), context.inputs[0].shape[dim], "scatter")
         values = context.logical(source, 2)[tuple(slice(0, size) for size in where.shape)]
-        return [context.store(context.logical(x).scatter(dim, where, values))]
+        return [context.store(_scattered(context.logical(x), dim, where, values))]
+
+
+def _scattered(x: torch.Tensor, dim: int, where: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Of the values for one place the last one stays: the kernel writes them in their order. A GPU would choose any."""
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    order = torch.arange(where.shape[dim], device=where.device).reshape(shape).expand(where.shape)
+    last = torch.full(x.shape, -1, device=where.device).scatter_reduce(dim, where, order, "amax")
+    chosen = torch.zeros_like(x)
+    part = tuple(slice(0, size) if i != dim % x.dim() else slice(None) for i, size in enumerate(where.shape))
+    chosen[part] = values.gather(dim, last[part].clamp(min=0))
+    return torch.where(last >= 0, chosen, x)
 
 
 def _check_scatter(x: Spec, index: Spec, source: Spec, axis: int) -> None:
