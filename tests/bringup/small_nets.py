@@ -135,3 +135,18 @@ class AwkwardNames(nn.Module):
         x = self.device(self.layers(x))
         x = self.outputs["x"](self.outputs["in"](x))
         return getattr(self, "class")(x)
+
+
+class Distance(nn.Module):
+    """One value of two images through the same branch: it has no correlation with anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1)
+        self.fc = nn.Linear(16, 8)
+
+    def branch(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(torch.relu(self.conv(x)).mean((2, 3)))
+
+    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return (self.branch(one) - self.branch(other)).abs().sum(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,19 @@ def test_several_inputs(tmp_path: Path) -> None:
     assert "passed" in said and "y, x = inputs" in (target / "tt/model.py").read_text()
     done = subprocess.run([sys.executable, "-m", "two_inputs.demo.demo"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.count("PCC 0.99") == 4, done.stderr
+
+
+def test_an_output_of_one_value_is_held_to_a_gate(tmp_path: Path) -> None:
+    """A PCC of one value is 1 or 0; both inputs must differ, or the distance would be 0 whatever the card does."""
+    target = tmp_path / "distance"
+    inputs = ["--input", "1x3x32x32", "--input", "1x3x32x32"]
+    code, said = command(f"{SOURCE}:Distance", *inputs, "--budget", "0", "-o", str(target))
+    assert code == 0, said
+    (gate,) = re.findall(r'gates=\{"output": ([0-9.]+)\}', (target / "__init__.py").read_text())
+    assert float(gate) > 0.8 and "passed" in said
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "distance/tests"]
+    done = subprocess.run(tests, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_module_with_a_lowering_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

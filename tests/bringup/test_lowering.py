@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.bringup.bringing import Written, assert_comes_up
+from tests.bringup.bringing import Written, assert_comes_up, bring_up
 from tests.bringup.random_models import RandomModel
+from tt_cnn import ttnn
 
 Forward = Callable[..., Any]
 
@@ -195,6 +196,17 @@ def test_squeeze_excite_is_one_layer(batch: int, device: Any) -> None:
     assert [each.method for each in program.layers()] == ["squeeze_excite"]
 
 
+def test_the_products_of_a_squeeze_and_excite_have_settings_of_their_own(device: Any) -> None:
+    model = SqueezeExcite()
+    _, kind = bring_up(model, (1, 32, 8, 8))
+    table = kind.__init__.__globals__["LAYERS"]
+    table["squeeze_excite.expand"] = {"math_fidelity": ttnn.MathFidelity.LoFi, "weights_dtype": ttnn.bfloat8_b}
+    made = kind(model, device, batch_size=1).squeeze_excite
+    assert made.expand.configuration.weights_dtype == ttnn.bfloat8_b
+    assert made.expand.configuration.math_fidelity == ttnn.MathFidelity.LoFi
+    assert made.reduce.configuration.weights_dtype == ttnn.bfloat16
+
+
 # -- what a lowering can get wrong
 
 TWICE: dict[str, Forward] = {
@@ -212,7 +224,7 @@ TWICE: dict[str, Forward] = {
     "skip_that_waits": lambda m, x: (lambda y: m.c(m.c(F.relu(m.c(y)))) + y)(m.c(x)),
     "shared_layer": lambda m, x: m.c(F.relu(m.c(m.c(x)))),
     "skip_of_rows": lambda m, x: (lambda y: F.relu(m.c(y)) + y)(F.max_pool2d(m.c(x), 3, 1, 1)),
-    "view_and_itself": lambda m, x: (lambda y: (y.flatten(1).mean(1), y * 2))(m.c(x)),
+    "view_and_itself": lambda m, x: (lambda y: (y.flatten(2).mean(2), y * 2))(m.c(x)),
 }
 
 

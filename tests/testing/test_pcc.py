@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tt_cnn import ttnn
-from tt_cnn.testing import assert_allclose, assert_equal, assert_with_pcc, assert_with_ulp, check_with_pcc, comp_pcc
+from tt_cnn.testing import (
+    agreement,
+    assert_agrees,
+    assert_allclose,
+    assert_equal,
+    assert_with_pcc,
+    assert_with_ulp,
+    check_with_pcc,
+    comp_pcc,
+)
 from tt_cnn.testing.pcc import (
     comp_allclose,
     comp_allclose_and_pcc,
@@ -134,3 +143,31 @@ def test_the_largest_error() -> None:
     assert max_error(torch.tensor([1.0]), torch.tensor([NAN])) == INF
     assert max_error(torch.ones(0), torch.ones(0)) == 0
     assert max_error([1, 2], [1, 5]) == 3
+
+
+@pytest.mark.parametrize(
+    ("golden", "calculated", "value"),
+    [
+        ([2.0], [1.99], 0.995),
+        ([2.0], [2.0], 1.0),
+        ([-2.0, -2.0], [-2.0, -2.1], 0.95),
+        ([1.0], [-5.0], 0.0),
+        ([0.0], [1e-5], 1.0),
+        ([0.0], [0.5], 0.0),
+        ([1.0], [float("nan")], 0.0),
+        ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0], 1.0),
+        ([1.0, 2.0, 3.0], [5.0, 5.0, 5.0], 0.0),
+    ],
+)
+def test_the_agreement_of_values_that_have_no_correlation(
+    golden: list[float], calculated: list[float], value: float
+) -> None:
+    assert agreement(torch.tensor(golden), torch.tensor(calculated)) == pytest.approx(value)
+
+
+def test_one_value_is_held_to_what_it_must_reach() -> None:
+    assert_agrees(torch.tensor([[2.0]]), torch.tensor([[1.99]]), 0.99)
+    with pytest.raises(AssertionError, match=r"0\.9"):
+        assert_agrees(torch.tensor([[2.0]]), torch.tensor([[1.8]]), 0.99)
+    with pytest.raises(AssertionError, match="shape"):
+        assert_agrees(torch.tensor([[2.0]]), torch.tensor([2.0]), 0.99)

@@ -2,7 +2,7 @@
 
 from tt_cnn.models import create_pipeline
 from tt_cnn.models.running import reference_outputs
-from tt_cnn.testing import comp_pcc
+from tt_cnn.testing import agreement
 
 from .. import ENTRY
 from ..tt.common import model_on_card
@@ -20,7 +20,7 @@ def main() -> None:
         for number, (batch, outputs) in enumerate(zip(batches, found, strict=True)):
             rights = reference_outputs(reference, batch)
             for name, right, output in zip(model.outputs, rights, outputs, strict=True):
-                print(f"input {number}, {name} {tuple(output.shape)}: PCC {comp_pcc(right, output, 0)[1]:.5f}")
+                print(f"input {number}, {name} {tuple(output.shape)}: PCC {agreement(right, output):.5f}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from tt_cnn.bench.subject import Outputs, Subject
-from tt_cnn.testing.pcc import comp_pcc
+from tt_cnn.testing.pcc import agreement
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _timing(subject: Subject, seconds: list[float], expected: Outputs, example: 
         subject.name,
         tuple(seconds),
         example.shape[0],
-        min(float(comp_pcc(golden, found)[1]) for golden, found in pairs),
+        min(agreement(golden, found) for golden, found in pairs),
         subject.compile_seconds,
         all(torch.equal(a, b) for a, b in zip(first, second, strict=True)),
     )

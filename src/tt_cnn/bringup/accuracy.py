@@ -17,7 +17,7 @@ from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.overrides import Assignment, LayerSettings
 from tt_cnn.models.registry import ModelEntry, create_tt
 from tt_cnn.models.running import opened_card, reference_outputs
-from tt_cnn.testing.pcc import comp_pcc
+from tt_cnn.testing.pcc import agreement
 
 _SUMS: LayerSettings = {"fp32_dest_acc_en": True, "packer_l1_acc": True}
 _FINEST: LayerSettings = {"weights_dtype": ttnn.bfloat16, "math_fidelity": ttnn.MathFidelity.HiFi4, **_SUMS}
@@ -135,8 +135,7 @@ def _bfloat16_pcc(
     except RuntimeError:
         return {}
     return {
-        name: float(comp_pcc(right, found.float(), 0)[1])
-        for name, right, found in zip(outputs, expected, rounded, strict=True)
+        name: agreement(right, found.float()) for name, right, found in zip(outputs, expected, rounded, strict=True)
     }
 
 
@@ -150,7 +149,7 @@ def measure(
         for sample in samples:
             made = model.to_torch(model(model.place(sample.images)))
             values = {
-                name: float(comp_pcc(right, output, 0)[1])
+                name: agreement(right, output)
                 for name, right, output in zip(model.outputs, sample.expected, made, strict=True)
             }
             found.append(Accuracy(values, sample.bfloat16, min_pcc))

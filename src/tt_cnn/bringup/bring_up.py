@@ -47,7 +47,7 @@ from tt_cnn.bringup.folder import GeneratedFolder
 from tt_cnn.bringup.generated_entry import generated_entry
 from tt_cnn.bringup.graph_copy import copy_graph
 from tt_cnn.bringup.graph_page import graph_html, graph_svg
-from tt_cnn.bringup.inputs import IMAGENET, Normalisation, example
+from tt_cnn.bringup.inputs import IMAGENET, Normalisation, examples
 from tt_cnn.bringup.inventory import Inventory, inventory, issue_text
 from tt_cnn.bringup.lowering import Program, lower
 from tt_cnn.bringup.lowering.skips import drop_placements, place_skips, placements
@@ -140,7 +140,7 @@ class BringUp:
 
     def _examples(self, seed: int) -> list[torch.Tensor]:
         shapes = (self.input_shape, *self.more_inputs)
-        return [example(shape, seed=seed, normalisation=self.normalisation) for shape in shapes]
+        return examples(shapes, seed, self.normalisation)
 
     def example(self, seed: int) -> Any:
         """A batch; a tuple where the model has several inputs."""

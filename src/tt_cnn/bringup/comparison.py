@@ -14,7 +14,7 @@ from tt_cnn.bringup.own_lowerings import registered_modules_closed
 from tt_cnn.models.brought_up import TorchShape
 from tt_cnn.testing.layer_report import LayerComparison, LayerReport
 from tt_cnn.testing.listening import listening
-from tt_cnn.testing.pcc import comp_pcc, max_error
+from tt_cnn.testing.pcc import agreement, max_error
 
 LAYER_LOSS = 0.01
 """How much PCC one layer may lose beside what it is given, where its tuned precision does not lose more."""
@@ -95,8 +95,8 @@ def _compared(
     if found.numel() != expected.numel():
         return LayerComparison(name, node, 0.0, float("inf"), False, f"shape {tuple(found.shape)}")
     actual = found.reshape(sizes).permute([order.index(dim) for dim in range(len(order))])
-    passed, value = comp_pcc(expected.float(), actual, threshold)
-    return LayerComparison(name, node, value, max_error(expected.float(), actual), passed)
+    value = agreement(expected.float(), actual)
+    return LayerComparison(name, node, value, max_error(expected.float(), actual), value >= threshold)
 
 
 def losses(report: LayerReport, points: Mapping[str, Point]) -> dict[str, float]:

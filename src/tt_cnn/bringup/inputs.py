@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,6 +42,14 @@ def example(
     images = natural_images(count, (shape[2], shape[3]), seed)
     mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (normalisation.mean, normalisation.std))
     return (images - mean) / std
+
+
+def examples(shapes: Sequence[Shape], seed: int = 0, normalisation: Normalisation = IMAGENET) -> list[torch.Tensor]:
+    """One for each input of a model, as the entry of its folder draws them; each of several is noise of its own."""
+    if len(shapes) == 1:
+        return [example(shapes[0], seed=seed, normalisation=normalisation)]
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
 def input_shape(text: str) -> Shape:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import torch
+
 from tt_cnn.bringup.torch_graph import Parameter, Shape, TorchGraph, TorchNode
 
 Tensor = TorchNode | Parameter
@@ -13,6 +15,13 @@ Tensor = TorchNode | Parameter
 def shape_of(x: Tensor) -> Shape:
     """Of what is one tensor."""
     return cast(Shape, x.shape)
+
+
+def written_values(x: Any) -> torch.Tensor | None:
+    """The numbers of a constant that the model's code says."""
+    while isinstance(x, TorchNode) and x.op in ("lift_fresh_copy", "lift_fresh", "clone", "detach", "to"):
+        x = x.arguments["self"]
+    return x.constant if isinstance(x, Parameter) else None
 
 
 class NodeWriter:

@@ -12,6 +12,7 @@ import torch
 
 from tt_cnn.bringup.activations import activation_of
 from tt_cnn.bringup.affine import draw_sums_of_parts_together
+from tt_cnn.bringup.composites import write_out_composites
 from tt_cnn.bringup.conv_parts import cut_before_joining, divide_convolutions
 from tt_cnn.bringup.drawing import draw_attention_together, draw_squeeze_excite_together, name_activations
 from tt_cnn.bringup.early_joins import join_early
@@ -41,6 +42,8 @@ def prepare(graph: TorchGraph) -> TorchGraph:
     """All passes, in their order."""
     for step in (
         drop_nothing,
+        drop_unused,
+        write_out_composites,
         drop_unused,
         name_activations,
         join_early,

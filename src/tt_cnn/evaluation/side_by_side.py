@@ -16,7 +16,7 @@ from tt_cnn.evaluation.preparation import prepare
 from tt_cnn.evaluation.tasks import TASKS, Outputs, Task
 from tt_cnn.models import ModelEntry
 from tt_cnn.models.running import RunningModel, reference_outputs
-from tt_cnn.testing import comp_pcc
+from tt_cnn.testing import agreement
 
 CHUNK = 8
 """Pictures that go through the card together; no more of them are held in memory."""
@@ -91,7 +91,7 @@ def compare(
 
 def _note_pcc(worst: dict[str, float], true: Outputs, ours: Outputs) -> None:
     for name, expected, found in zip(worst, true, ours, strict=True):
-        worst[name] = min(worst[name], comp_pcc(expected, found)[1])
+        worst[name] = min(worst[name], agreement(expected, found))
 
 
 class _Judges:

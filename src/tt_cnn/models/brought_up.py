@@ -49,6 +49,8 @@ class TorchShape:
         order = self.in_memory
         sizes = [self.shape[dim] for dim in order]
         chips = values.numel() // prod(self.shape)
+        if not self.shape:
+            return values.reshape(()) if chips == 1 else values.reshape(chips)
         return torch.cat(
             [part.reshape(sizes).permute(_inverse(order)).contiguous() for part in values.reshape(chips, -1).unbind(0)]
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -63,6 +64,7 @@ from tt_cnn.builder.grouped_softmax import GroupedSoftmaxConfiguration, TtGroupe
 from tt_cnn.builder.host import HostConfiguration, TtHost
 from tt_cnn.builder.multiply import TtMultiply
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
+from tt_cnn.builder.overrides import with_settings
 from tt_cnn.builder.prelu import TtPReLU
 from tt_cnn.builder.prelu_configuration import PReLUConfiguration
 from tt_cnn.builder.rearrange import RearrangeConfiguration, TtRearrange
@@ -259,11 +261,14 @@ class LayerFactory:
     def squeeze_excite(
         self, name: str, reduce: Any, expand: Any, activation: nn.Module | None, gate: nn.Module | None
     ) -> TtSqueezeExcite:
-        """Both are linear layers, or 1x1 convolutions of images of one pixel."""
-        configuration = SqueezeExciteConfiguration.from_torch(
+        """Both are linear layers, or 1x1 convolutions of images of one pixel; each has settings of its own."""
+        made = SqueezeExciteConfiguration.from_torch(
             reduce, expand, activation, gate, self.batch_size, mesh_mapper=self.mesh_mapper, **self._settings(name)
         )
-        return TtSqueezeExcite(configuration, self.device, name)
+        products = {
+            part: with_settings(getattr(made, part), self._settings(f"{name}.{part}")) for part in ("reduce", "expand")
+        }
+        return TtSqueezeExcite(replace(made, **products), self.device, name)
 
     def channel_shuffle(self, name: str, shuffle: nn.ChannelShuffle) -> TtChannelShuffle:
         own = self._settings(name)

@@ -15,7 +15,7 @@ from tt_cnn.models.registry import Resolution, create_reference, create_tt, mode
 from tt_cnn.models.running import reference_outputs
 from tt_cnn.models.tt_model import Precision
 from tt_cnn.reports.l1_picture import l1_use
-from tt_cnn.testing.pcc import comp_pcc
+from tt_cnn.testing.pcc import agreement
 from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.devices.command_times import CommandTimes
 
@@ -91,7 +91,7 @@ def measure(
         resolution=size,
         batch_size=batch_size,
         seed=None if shipped else seed,
-        pcc={output: float(comp_pcc(golden, value)[1]) for output, golden, value in pairs},
+        pcc={output: agreement(golden, value) for output, golden, value in pairs},
         gates=entry.gates if precision == "tuned" else dict.fromkeys(entry.gates, BFLOAT16_GATE),
         l1_peak=peak,
         l1_size=total,

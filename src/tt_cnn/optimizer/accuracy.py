@@ -20,7 +20,7 @@ from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
 from tt_cnn.models.registry import ModelEntry, Resolution, create_reference, create_tt, model_entry
 from tt_cnn.models.running import opened_card, reference_outputs
 from tt_cnn.models.tt_model import Precision, TtModel
-from tt_cnn.testing.pcc import comp_pcc
+from tt_cnn.testing.pcc import agreement
 
 PRECISION_SETTINGS = (
     "weights_dtype",
@@ -38,10 +38,10 @@ NOT_FINITE = -1.0
 
 
 def pcc(expected: torch.Tensor, found: torch.Tensor) -> float:
-    """`comp_pcc`, which counts single NaNs as 0, but `NOT_FINITE` where there is one that the reference has not."""
+    """`agreement`, which counts single NaNs as 0, but `NOT_FINITE` where there is one that the reference has not."""
     if bool((expected.isfinite() & ~found.isfinite()).any()):
         return NOT_FINITE
-    return float(comp_pcc(expected, found)[1])
+    return agreement(expected, found)
 
 
 def named_outputs(entry: ModelEntry, names: Sequence[str], values: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -42,7 +42,16 @@ _WHERE = {
         "verify_upsample_from_config",
     ),
     "op_comparison": ("op_report",),
-    "pcc": ("assert_allclose", "assert_equal", "assert_with_pcc", "assert_with_ulp", "check_with_pcc", "comp_pcc"),
+    "pcc": (
+        "agreement",
+        "assert_agrees",
+        "assert_allclose",
+        "assert_equal",
+        "assert_with_pcc",
+        "assert_with_ulp",
+        "check_with_pcc",
+        "comp_pcc",
+    ),
     "performance": ("DevicePerformanceTestConfiguration", "run_device_perf_test"),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}

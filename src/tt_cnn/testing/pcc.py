@@ -51,6 +51,31 @@ def comp_pcc(
     return correlation >= pcc, correlation
 
 
+def agreement(golden: Any, calculated: Any) -> float:
+    """How near a model's output is to the reference's: the PCC, or, where it has none, 1 less the relative difference.
+
+    An output of one value (a score, an angle), or one whose values are all alike, has no correlation. There the largest
+    difference counts, relative to the reference's largest value.
+    """
+    expected, actual = _exact(golden).flatten(), _exact(calculated).flatten()
+    correlation = comp_pcc(expected, actual, 0)[1]
+    constant = expected.numel() > 0 and bool((expected == expected[0]).all())
+    if not constant or not bool(actual.isfinite().all()) or bool(expected[0] == 0):
+        return correlation
+    return max(0.0, 1.0 - max_error(expected, actual) / abs(float(expected[0])))
+
+
+def assert_agrees(expected: Any, actual: Any, least: float) -> float:
+    """Fail unless shapes are equal and the `agreement` is at least `least`."""
+    expected, actual = as_torch(expected), as_torch(actual)
+    if expected.shape != actual.shape:
+        raise AssertionError(_shapes(expected, actual))
+    value = agreement(expected, actual)
+    if not value >= least:
+        raise AssertionError(f"PCC is {value}; it must be at least {least} ({_largest_difference(expected, actual)})")
+    return value
+
+
 def _pearson(x: torch.Tensor, y: torch.Tensor) -> float:
     """Scaled first, so that squares of the largest float32 numbers stay finite and of the smallest stay above 0."""
     x, y = (each / each.abs().max() for each in (x - x.mean(), y - y.mean()))

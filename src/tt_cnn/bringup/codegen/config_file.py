@@ -11,7 +11,11 @@ from tt_cnn.bringup.lowering.program import Code, Program
 from tt_cnn.builder.overrides import LayerSettings
 from tt_cnn.optimizer.python_form import python_module
 
-_NAMES = {"ttnn.L1_MEMORY_CONFIG": ttnn.L1_MEMORY_CONFIG, "ttnn.TILE_LAYOUT": ttnn.TILE_LAYOUT}
+_NAMES = {
+    "ttnn.L1_MEMORY_CONFIG": ttnn.L1_MEMORY_CONFIG,
+    "ttnn.TILE_LAYOUT": ttnn.TILE_LAYOUT,
+    "ttnn.float32": ttnn.float32,
+}
 
 
 def settings_of(program: Program, optional: Collection[str] = ()) -> dict[str, dict[str, Any]]:

@@ -37,6 +37,8 @@ _METHODS = frozenset(
 )
 """Ops that torch has as methods with the same arguments."""
 _NOT_SAID = frozenset(["device", "layout", "pin_memory", "memory_format", "requires_grad", "implicit"])
+_AS_TORCH_HAS_IT = {torch.bool: ".bool()", torch.int64: ".long()", torch.int32: ".int()"}
+"""The card has numbers for conditions and places."""
 MOST_NUMBERS = 64
 """Of a constant that is written into the code."""
 
@@ -60,7 +62,7 @@ class Expressions:
             named = [f"{key}={self.of(each)}" for key, each in value.keywords]
             return f"{value.function}({', '.join([*(self.of(each) for each in value.arguments), *named])})"
         if isinstance(value, HostFunction):
-            return self.host_function(*value)
+            return self.host_function(value)
         if isinstance(value, (tuple, list)):
             inside = ", ".join(self.of(each) for each in value)
             return f"({inside},)" if len(value) == 1 else f"({inside})"
@@ -149,17 +151,24 @@ class Expressions:
         ]
         return f"torch.ops.{overload!s}({', '.join([*positional, *named])})"
 
-    def host_function(self, node: TorchNode, inputs: tuple[TorchNode, ...]) -> str:
+    def host_function(self, function: HostFunction) -> str:
         """A lambda from tensors as the card has them to the result as the card is to have it."""
+        node, inputs = function.node, function.inputs
         names = [f"x{index}" if len(inputs) > 1 else "x" for index in range(len(inputs))]
         given = {
-            source: f"image_of({name}, {tuple(source.shape)})"
-            if len(source.shape) == 4
-            else f"{name}.reshape{tuple(source.shape)}"
+            source: (
+                f"image_of({name}, {tuple(source.shape)})"
+                if len(source.shape) == 4
+                else f"{name}.reshape{tuple(source.shape)}"
+            )
+            + _AS_TORCH_HAS_IT.get(source.dtype, "")
             for source, name in zip(inputs, names, strict=True)
         }
         call = self.call(node, given)
-        result = f"pixels_of({call})" if len(node.shape) == 4 else f"rows_of({call})"
+        shape = node.shape
+        if function.output is not None:
+            call, shape = f"{call}[{function.output}]", shape[function.output]  # type: ignore[assignment]
+        result = f"pixels_of({call})" if len(shape) == 4 else f"rows_of({call})"
         return f"(lambda {', '.join(names)}: {result})"
 
 

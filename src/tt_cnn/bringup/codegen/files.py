@@ -130,7 +130,7 @@ import pytest
 
 from tt_cnn.bringup.comparison import compare_points, losses
 from tt_cnn.models.running import reference_outputs
-from tt_cnn.testing import assert_with_pcc
+from tt_cnn.testing import assert_agrees
 
 from .. import ENTRY
 from ..tt.common import model_on_card
@@ -157,7 +157,7 @@ def test_the_whole_model(models: tuple[Any, Any], seed: int) -> None:
     images = ENTRY.example_input(batch_size=ENTRY.batch_sizes[0], seed=seed)
     outputs = model.to_torch(model(model.place(images)))
     for name, expected, output in zip(model.outputs, reference_outputs(reference, images), outputs, strict=True):
-        assert_with_pcc(expected, output, ENTRY.gates[name])
+        assert_agrees(expected, output, ENTRY.gates[name])
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -175,7 +175,7 @@ def demo_code(facts: Facts) -> str:
 
 from tt_cnn.models import create_pipeline
 from tt_cnn.models.running import reference_outputs
-from tt_cnn.testing import comp_pcc
+from tt_cnn.testing import agreement
 
 from .. import ENTRY
 from ..tt.common import model_on_card
@@ -193,7 +193,7 @@ def main() -> None:
         for number, (batch, outputs) in enumerate(zip(batches, found, strict=True)):
             rights = reference_outputs(reference, batch)
             for name, right, output in zip(model.outputs, rights, outputs, strict=True):
-                print(f"input {{number}}, {{name}} {{tuple(output.shape)}}: PCC {{comp_pcc(right, output, 0)[1]:.5f}}")
+                print(f"input {{number}}, {{name}} {{tuple(output.shape)}}: PCC {{agreement(right, output):.5f}}")
 
 
 if __name__ == "__main__":
@@ -206,7 +206,7 @@ def _demo_of_several_inputs(facts: Facts) -> str:
     return f'''"""{facts.title} beside PyTorch: python -m {facts.name}.demo.demo."""
 
 from tt_cnn.models.running import reference_outputs
-from tt_cnn.testing import comp_pcc
+from tt_cnn.testing import agreement
 
 from .. import ENTRY
 from ..tt.common import model_on_card
@@ -222,7 +222,7 @@ def main() -> None:
             for name, expected, output in zip(
                 model.outputs, reference_outputs(reference, inputs), outputs, strict=True
             ):
-                print(f"run {{run}}, {{name}} {{tuple(output.shape)}}: PCC {{comp_pcc(expected, output, 0)[1]:.5f}}")
+                print(f"run {{run}}, {{name}} {{tuple(output.shape)}}: PCC {{agreement(expected, output):.5f}}")
 
 
 if __name__ == "__main__":

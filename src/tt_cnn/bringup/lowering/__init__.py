@@ -1,6 +1,6 @@
 """From the torch graph to statements on layers."""
 
-from tt_cnn.bringup.lowering import elementwise, fallback, images, joins, matrices, movement, registered
+from tt_cnn.bringup.lowering import choices, elementwise, fallback, images, joins, matrices, movement, registered
 from tt_cnn.bringup.lowering.lowering import RULES, Lowering, Unsupported, lowers
 from tt_cnn.bringup.lowering.program import Program
 from tt_cnn.bringup.passes import prepare
@@ -8,7 +8,7 @@ from tt_cnn.bringup.torch_graph import TorchGraph
 
 __all__ = ["RULES", "Lowering", "Program", "Unsupported", "lower", "lowers"]
 
-_FAMILIES = (elementwise, fallback, images, joins, matrices, movement, registered)
+_FAMILIES = (choices, elementwise, fallback, images, joins, matrices, movement, registered)
 """They register their rules when they are imported."""
 
 

@@ -34,8 +34,32 @@ UNARY = {
     "log1p": "log1p",
     "expm1": "expm1",
     "atan": "atan",
+    "tan": "tan",
+    "asin": "asin",
+    "acos": "acos",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
+    "round": "round",
+    "trunc": "trunc",
+    "frac": "frac",
+    "exp2": "exp2",
+    "log2": "log2",
+    "log10": "log10",
+    "erfc": "erfc",
+    "log_sigmoid": "log_sigmoid",
+    "logical_not": "logical_not",
 }
 """torch's name and TT-NN's."""
+WITH_NUMBERS = {
+    "celu": ("alpha",),
+    "hardshrink": ("lambd",),
+    "softshrink": ("lambd",),
+    "threshold": ("threshold", "value"),
+}
+"""Functions of one tensor and numbers, which TT-NN calls as torch does."""
 BOTH = ("deallocate_input", "deallocate_other")
 BINARY = {
     "add": "add",
@@ -44,7 +68,17 @@ BINARY = {
     "div": "divide",
     "maximum": "maximum",
     "minimum": "minimum",
+    "gt": "gt",
+    "ge": "ge",
+    "lt": "lt",
+    "le": "le",
+    "eq": "eq",
+    "ne": "ne",
+    "logical_and": "logical_and",
+    "logical_or": "logical_or",
+    "remainder": "remainder",
 }
+"""torch's name and TT-NN's; comparisons give 1 and 0."""
 
 
 @lowers(*UNARY)
@@ -90,7 +124,15 @@ def power(low: Lowering, node: TorchNode) -> Value:
     return low.emit(node, "function", [x], made, ("pow",), call=f"{{0}}, {float(exponent)}", frees="deallocate_input")
 
 
-@lowers("add", "sub", "mul", "div", "maximum", "minimum", "rsub")
+@lowers(*WITH_NUMBERS)
+def with_numbers(low: Lowering, node: TorchNode) -> Value:
+    x = low.value(node.arguments["self"])
+    numbers = {name: float(node.arguments[name]) for name in WITH_NUMBERS[node.op]}
+    made = Value(x.form, x.shape, node=node)
+    return low.emit(node, "function", [x], made, (node.op,), numbers, frees="deallocate_input")
+
+
+@lowers(*BINARY, "rsub")
 def binary(low: Lowering, node: TorchNode) -> Value:
     one, other = node.arguments["self"], node.arguments["other"]
     alpha = node.arguments.get("alpha", 1)

@@ -141,7 +141,7 @@ def attention(low: Lowering, node: TorchNode) -> Value:
     """(batch, heads, tokens, size) as tokens with their heads side by side, which is what projections give and take."""
     if node.arguments.get("is_causal") or node.arguments.get("enable_gqa"):
         raise Unsupported("a causal mask, or groups of queries")
-    q, k, v = (_with_heads(low.value(node.arguments[name])) for name in ("query", "key", "value"))
+    q, k, v = (_with_heads(_tokens_or_constant(low, node.arguments[name])) for name in ("query", "key", "value"))
     batch, heads, queries, size = q.form.shape
     keys = k.form.shape[2]
     if q.form.shape[:2] != k.form.shape[:2] or k.form.shape != v.form.shape or k.form.shape[-1] != size:
@@ -158,6 +158,16 @@ def attention(low: Lowering, node: TorchNode) -> Value:
 
 TOKENS = (0, 2, 1, 3)
 """Batch, token, head and the values of a head, in memory."""
+
+
+def _tokens_or_constant(low: Lowering, argument: Any) -> Value:
+    """Queries that a model learns do not depend on its input."""
+    constant = low.constant(argument)
+    if constant is None:
+        return low.value(argument)
+    shape = constant.shape if len(constant.shape) != 3 else shape_with_heads(constant.shape)
+    batch, heads, tokens, size = shape
+    return low.on_card(constant, shape, TOKENS, (1, 1, batch * tokens, heads * size))
 
 
 def _with_heads(value: Value) -> Value:

@@ -294,6 +294,8 @@ def roll(low: Lowering, node: TorchNode) -> Value:
 @lowers("pixel_shuffle", "pixel_unshuffle")
 def pixel_shuffle(low: Lowering, node: TorchNode) -> Value:
     source = node.arguments["self"]
+    if len(node.shape) != 4:
+        raise Unsupported(f"{node.op} of what is no batch of images")
     kind = "PixelShuffle" if node.op == "pixel_shuffle" else "PixelUnshuffle"
     factor = node.arguments["upscale_factor" if node.op == "pixel_shuffle" else "downscale_factor"]
     batch, channels, height, width = node.shape
