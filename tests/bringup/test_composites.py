@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.bringup.bringing import Written, assert_comes_up
+from tt_cnn import ttnn
 
 OPS: dict[str, Callable[[torch.Tensor], Any]] = {
     "multiply": lambda x: torch.multiply(x, 2.5),
@@ -86,6 +87,18 @@ def test_it_runs_on_the_card(name: str, batch: int, device: Any) -> None:
 def test_products_with_a_sum(device: Any) -> None:
     matrices = Written(lambda m, x: torch.addmm(m.fc.bias, x.mean((2, 3)), m.fc.weight.mT), fc=nn.Linear(16, 24))
     assert_comes_up(matrices, images(2), device)
+
+
+def test_convolutions_of_lines(device: Any) -> None:
+    """Of channels as well, as gates have it that look at neighbouring channels."""
+    torch.manual_seed(0)
+    lines = Written(lambda m, x: m.c(x.flatten(2)), c=nn.Conv1d(16, 32, 5, 2, 2))
+    assert_comes_up(lines, images(2), device, settings={"conv2d": {"weights_dtype": ttnn.bfloat16}})
+    gate = Written(
+        lambda m, x: x * m.c(x.mean((2, 3)).unsqueeze(1)).sigmoid().transpose(1, 2)[..., None],
+        c=nn.Conv1d(1, 1, 3, padding=1, bias=False),
+    )
+    assert_comes_up(gate, images(2), device)
 
 
 @pytest.mark.parametrize(

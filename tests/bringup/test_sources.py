@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from tests.bringup import small_nets
 from tests.bringup.files import save_onnx, save_pt2
+from tt_cnn.bringup.inputs import example
+from tt_cnn.bringup.source import give_weights
 from tt_cnn.bringup.sources import source_of
 from tt_cnn.cli.application import app
 
@@ -118,3 +120,28 @@ def test_names_that_timm_has_not(stand_in: ModuleType) -> None:
     stand_in.create_model = lambda name, pretrained: SimpleNamespace()  # type: ignore[attr-defined]
     code, said = command("timm:other")
     assert code == 1 and "gives a SimpleNamespace" in said
+
+
+class OfOneImage(nn.Module):
+    """Takes a batch of one alone, and wants targets while it is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+        self.drop = nn.Dropout(0.9)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            raise ValueError("targets must be given")
+        return self.drop(self.norm(self.conv(x))).view(1, 8, 14, 14)
+
+
+def test_statistics_are_measured_on_the_batch_that_a_model_takes() -> None:
+    torch.manual_seed(0)
+    model = OfOneImage().eval()
+    assert "measured" in give_weights(model, None, [(1, 3, 16, 16)]).origin
+    assert not model.training and model.norm.momentum == 0.1
+    assert float(model.norm.running_mean.abs().max()) > 0  # type: ignore[union-attr]
+    with torch.no_grad():
+        seen = torch.cat([model.conv(example((1, 3, 16, 16), seed=seed)) for seed in (1, 2)])
+    assert torch.allclose(model.norm.running_mean, seen.mean((0, 2, 3)), atol=1e-5)  # type: ignore[arg-type]

@@ -343,6 +343,19 @@ def _product_and_sum(names: tuple[str, str], product: str) -> Rewrite:
     return rewrite
 
 
+def _convolution_of_lines(writer: NodeWriter, node: TorchNode) -> tuple[str, str, dict[str, Any]] | None:
+    """As that of images with one row."""
+    own = node.arguments
+    if isinstance(own["padding"], str) or len(shape_of(own["input"])) != 3:
+        return None
+    window = {name: [least, *own[name]] for name, least in (("stride", 1), ("padding", 0), ("dilation", 1))}
+    batch, channels, length = node.shape
+    given = {"input": writer.unsqueeze(own["input"], 2), "weight": writer.unsqueeze(own["weight"], 2)}
+    arguments = {**given, "bias": own["bias"], **window, "groups": own["groups"]}
+    made = writer.new("conv2d", "default", arguments, (batch, channels, 1, length))  # type: ignore[arg-type]
+    return "reshape", "default", {"self": made, "shape": list(node.shape)}
+
+
 def _between(writer: NodeWriter, node: TorchNode) -> tuple[str, str, dict[str, Any]] | None:
     """start + weight * (end - start)."""
     start, end, weight = (node.arguments[name] for name in ("self", "end", "weight"))
@@ -400,6 +413,7 @@ _REWRITES: dict[str, Rewrite] = {
     "addmm": _product_and_sum(("mat1", "mat2"), "mm"),
     "baddbmm": _product_and_sum(("batch1", "batch2"), "bmm"),
     "addcmul": _product_and_sum(("tensor1", "tensor2"), "mul"),
+    "conv1d": _convolution_of_lines,
     "lerp": _between,
     "pow": _inverse_power,
     "floor_divide": _quotient_rounded_down,

@@ -86,7 +86,7 @@ def check_inputs(model: nn.Module, inputs: Sequence[torch.Tensor]) -> None:
         inspect.signature(model.forward).bind(*inputs)
         with torch.no_grad():
             model(*inputs)
-    except (TypeError, RuntimeError, ValueError, IndexError) as error:
+    except Exception as error:  # whatever the model raises
         raise ValueError(f"{type(model).__name__} does not run in PyTorch with {shapes}: {error}") from error
 
 
@@ -171,16 +171,18 @@ def give_weights(
     if file is not None:
         load_into(model, file)
         return Weights(f"from {file.name}", hashlib.sha256(file.read_bytes()).hexdigest())
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    norms = [module for module in model.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))]
     if not norms or any(_has_seen_something(norm) for norm in norms):
         return Weights(whose)
-    seen = (example(shape, max(2, shape[0]), 1, normalisation) for shape in shapes)
-    measure_statistics(model, *seen)
+    try:
+        measure_statistics(model, [example(shape, max(2, shape[0]), 1, normalisation) for shape in shapes])
+    except Exception:  # of a model that takes batches of its own size alone
+        measure_statistics(model, *([example(shape, None, seed, normalisation) for shape in shapes] for seed in (1, 2)))
     drawn = ", drawn from seed 0" if whose == ModelSource.whose else ""
     return Weights(f"{whose}{drawn}; statistics of batch norms measured on generated images")
 
 
-def _has_seen_something(norm: nn.BatchNorm2d) -> bool:
+def _has_seen_something(norm: nn.BatchNorm1d | nn.BatchNorm2d) -> bool:
     if norm.running_mean is None or norm.running_var is None:
         return True
     return bool(norm.running_mean.abs().max() > 0 or (norm.running_var - 1).abs().max() > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -49,7 +49,7 @@ def initialize(
             norm.weight *= RESIDUAL_SCALE
     largest = getattr(model, "calibration_size", CALIBRATION_SIZE)
     height, width = (min(side, largest) for side in resolution)
-    measure_statistics(model, prepare(natural_images(CALIBRATION_IMAGES, (height, width), seed + 1)))
+    measure_statistics(model, [prepare(natural_images(CALIBRATION_IMAGES, (height, width), seed + 1))])
 
 
 def natural_images(count: int, resolution: tuple[int, int], seed: int) -> torch.Tensor:
@@ -77,19 +77,25 @@ def _draw_weights(module: nn.Conv2d | nn.ConvTranspose2d | nn.Linear, generator:
             module.weight *= PREDICTION_SCALE
 
 
-def measure_statistics(model: nn.Module, *images: torch.Tensor) -> None:
-    """Run pictures through in training mode; batch norms then hold the plain average of what they saw."""
-    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+def measure_statistics(model: nn.Module, *runs: Sequence[torch.Tensor]) -> None:
+    """Run inputs through; batch norms then hold the plain average of what they saw.
+
+    Nothing but batch norms is in training mode: a model may do something else then, or want targets.
+    """
+    norms = [m for m in model.modules() if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))]
     if not norms:
         return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None
-    was_training = model.training
-    model.train()
-    with torch.no_grad():
-        model(*images)
-    model.train(was_training)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
+    momenta, was_training = [norm.momentum for norm in norms], model.training
+    model.eval()
+    try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None
+            norm.train()
+        with torch.no_grad():
+            for inputs in runs:
+                model(*inputs)
+    finally:
+        model.train(was_training)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
