@@ -44,7 +44,7 @@ def test_a_profile_names_every_layer_and_number_at_any_width(columns: int, profi
 
 def test_columns_that_are_given_up_are_named(profiled: Path) -> None:
     text = " ".join(in_terminal(80, "profile", "vanilla_unet", "-o", str(profiled / "named")))
-    said = "not shown, 80 columns are too few: of ten, eight in, fidelity, adjusted %, L1 free KB"
+    said = "not shown, 80 columns are too few: 8 of 10 within, fidelity, adjusted %, L1 free KB"
     assert said.split() == text[text.index("not shown") :].split()[: len(said.split())]
 
 
