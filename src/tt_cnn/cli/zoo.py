@@ -35,6 +35,7 @@ def zoo(card: Card = None, filters: Filter = None, as_json: AsJson = False) -> N
     tt-cnn zoo --filter detection --filter yolo
     tt-cnn compare zoo:mobilenet_v2 zoo:ghostnet     brings them up and compares them
     """
+    from tt_cnn.reports.words import counted
     from tt_cnn.virtual.arch import card_by_name
     from tt_cnn.virtual.devices.opening import option
     from tt_cnn.zoo import architecture, list_architectures
@@ -50,7 +51,7 @@ def zoo(card: Card = None, filters: Filter = None, as_json: AsJson = False) -> N
         return
     _table(found, results, name).show()
     known = f"results on {name} of {len(results)}, predicted" if results else f"no results are stored for {name}"
-    output.print(f"{len(found)} architectures; {known}", markup=False, highlight=False)
+    output.print(f"{counted(len(found), 'architecture')}; {known}", markup=False, highlight=False)
     output.print("tt-cnn compare zoo:NAME brings one up and says how it does", markup=False, highlight=False)
 
 
