@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,21 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell ignores Ctrl-C for what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def same_models() -> Iterator[None]:
+    """Models that a test registers are unknown to the next one."""
+    before = dict(_known_models())
+    yield
+    models = _known_models()
+    models.clear()
+    models.update(before)
+
+
+def _known_models() -> dict[str, Any]:
+    registry = sys.modules.get("tt_cnn.models.registry")  # most tests never import it
+    return {} if registry is None else registry._ENTRIES
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from tt_cnn.reports.html import write_report
 from tt_cnn.reports.profile import Profile, profile_model
 from tt_cnn.reports.profile_folder import write_folder
+from tt_cnn.reports.records import Signpost
 
 pytestmark = pytest.mark.browser
 EVIL = '<script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
@@ -71,10 +72,12 @@ def test_the_l1_timeline_answers_to_a_click_and_to_keys(browser: Any, report: Pa
 
 def test_tables_open_by_keyboard(browser: Any, report: Path) -> None:
     page = Opened(browser, report).page
-    summary = page.locator("#time summary")
+    summary = page.get_by_text("By layer: ")
+    by_layer = page.get_by_role("table", name="Time by layer")
+    assert not by_layer.is_visible()
     summary.focus()
     page.keyboard.press("Enter")
-    assert page.locator("#time table").is_visible()
+    assert by_layer.is_visible()
     page.close()
 
 
@@ -121,6 +124,67 @@ def test_both_axes_stay_in_sight_beside_a_long_chart(browser: Any, tmp_path: Pat
     boxes = [axes.nth(i).bounding_box() for i in (0, 1)]
     assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
     assert "100" in axes.nth(1).text_content() and "µs" in axes.nth(0).text_content()
+    page.close()
+
+
+def column(page: Any, caption: str, index: int, shown: bool = True) -> list[str]:
+    """The cells of one, from the table with the caption."""
+    script = """([caption, index, shown]) => [...document.querySelectorAll("table")]
+        .find(one => one.caption && one.caption.textContent === caption)
+        .tBodies[0].querySelectorAll(shown ? "tr:not([hidden])" : "tr")
+        .values().map(row => row.cells[index].textContent).toArray()"""
+    return page.evaluate(script, [caption, index, shown])
+
+
+def test_tables_sort_and_filter(browser: Any, report: Path, unet: Profile) -> None:
+    opened = Opened(browser, report)
+    page = opened.page
+    page.locator("#steps summary").click()
+    steps = page.locator("#steps table")
+    numbers = [str(row.index) for row in unet.rows]
+    for turns, order in enumerate((-1, 1), 1):
+        steps.get_by_role("button", name="µs").click()
+        times = [float(cell) for cell in column(page, "All steps of one input", 4)]
+        assert times == sorted(times, key=lambda ns: order * ns), turns
+        assert len(times) == len(unet.rows)
+    steps.get_by_role("button", name="µs").click()
+    assert column(page, "All steps of one input", 0) == numbers, "the third time as it was"
+    steps.get_by_role("button", name="layer").focus()
+    page.keyboard.press("Enter")
+    assert steps.locator("th[aria-sort=ascending]").inner_text().startswith("layer")
+    names = column(page, "All steps of one input", 1)
+    assert names[0] == min((row.name for row in unet.rows), key=str.casefold) and sorted(names) != numbers
+    page.locator("#steps input[type=search]").fill("decoder1 halo")
+    left = [row for row in unet.rows if row.name.startswith("decoder1") and row.op == "Halo"]
+    assert column(page, "All steps of one input", 1) == sorted(row.name for row in left) and left
+    assert f"{len(left)} of {len(unet.rows)} rows" in page.locator("#steps .filter").inner_text()
+    page.locator("#steps input[type=search]").fill("")
+    assert len(column(page, "All steps of one input", 0)) == len(unet.rows)
+    assert opened.complaints == []
+    page.close()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("model", ["vanilla_unet", "yolov4", "resnet50"])
+def test_no_label_is_cut_by_the_edge_of_its_chart(browser: Any, tmp_path: Path, model: str, width: int) -> None:
+    profile = profile_model(model)
+    pcc = {f"a.long.name.of.a.backbone.{row.name}": 0.999 for row in profile.rows[:30]}
+    last = replace(profile, signposts=(Signpost(len(profile.rows) - 1, "the last step of all"),))
+    write_report(last, tmp_path / "report.html", pcc)
+    page = Opened(browser, tmp_path / "report.html", viewport={"width": width, "height": 740}).page
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    labels, cut = page.evaluate(
+        """() => {
+            const labels = [...document.querySelectorAll("svg text")].filter(one => one.textContent);
+            const cut = labels.filter(one => {
+                const box = one.getBoundingClientRect(), frame = one.ownerSVGElement.getBoundingClientRect();
+                return box.left < frame.left - 0.5 || box.right > frame.right + 0.5 ||
+                    box.top < frame.top - 0.5 || box.bottom > frame.bottom + 0.5;
+            });
+            return [labels.length, cut.map(one => one.textContent)];
+        }"""
+    )
+    assert labels > 50 and cut == []
     page.close()
 
 

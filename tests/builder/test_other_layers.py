@@ -150,6 +150,17 @@ def test_averages_in_any_format_as_images_and_as_rows(
         assert torch.allclose(found, x.mean((2, 3)), atol=0.01)
 
 
+@pytest.mark.parametrize("given", [ttnn.bfloat16, ttnn.bfloat8_b])
+@pytest.mark.parametrize("wanted", [ttnn.bfloat16, ttnn.bfloat8_b])
+def test_averages_have_the_dtype_that_was_asked_for(given: Any, wanted: Any, device: Any, images: Any) -> None:
+    x = images.random(2, 64, 7, 7)
+    rows = x.permute(0, 2, 3, 1).reshape(1, 1, -1, 64)
+    layer = TtGlobalAvgPool2d(GlobalAvgPool2dConfiguration(7, 7, 64, 2, dtype=wanted), device)
+    output = layer(ttnn.from_torch(rows, dtype=given, layout=ttnn.TILE_LAYOUT, device=device))
+    assert output.dtype == wanted
+    assert torch.allclose(ttnn.to_torch(output).float().reshape(2, 64), x.mean((2, 3)), atol=0.01)
+
+
 def test_a_mean_of_tiles_keeps_its_dtype() -> None:
     with pytest.raises(ValueError, match="as_mean is True; it must be False with a dtype"):
         GlobalAvgPool2dConfiguration(7, 7, 64, 1, as_mean=True, dtype=ttnn.bfloat8_b)

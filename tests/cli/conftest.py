@@ -13,7 +13,7 @@ from tt_cnn.models import registry
 
 @pytest.fixture
 def stripes() -> str:
-    """The tutorial's model, as a user names it. Once imported it stays registered."""
+    """The tutorial's model, as a user names it."""
     trained_stripes()
     return "stripes:ENTRY"
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 from tt_cnn.cli import app
 from tt_cnn.cli.completion import CARDS, EXECUTORS, MODELS, Shell
 from tt_cnn.models import EXECUTORS as REAL_EXECUTORS
-from tt_cnn.models import list_models
+from tt_cnn.models import list_models, registry
 from tt_cnn.virtual.arch import CARDS as REAL_CARDS
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +114,12 @@ def test_candidates(words: list[str], expected: list[str]) -> None:
 
 def test_what_is_offered_is_what_there_is() -> None:
     assert list(MODELS) == list_models() and list(EXECUTORS) == list(REAL_EXECUTORS) and list(CARDS) == list(REAL_CARDS)
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_models_of_other_tests_are_not_among_them(turn: int, stripes: str) -> None:
+    assert "stripes" not in MODELS and list_models() == sorted([*MODELS, "stripes"])
+    registry.register(replace(registry.model_entry("stripes"), name="of_one_test"))  # refused if it had stayed
 
 
 def test_to_complete_imports_no_torch() -> None:

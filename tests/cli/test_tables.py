@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ from rich.console import Console
 
 from tests.cli.terminal import in_terminal
 from tt_cnn.cli.tables import Column, Listing, numbers, texts
-from tt_cnn.reports.profile_json import load_profile
+from tt_cnn.reports.profile import profile_model
+from tt_cnn.reports.profile_json import load_profile, save_profile
 from tt_cnn.virtual.arch import CARDS
+from tt_cnn.zoo import architecture, list_architectures
 
 LONGEST = 10
+RATE = r"\d+ \(\d+ to \d+\)"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +44,7 @@ def test_a_profile_names_every_layer_and_number_at_any_width(columns: int, profi
 
 def test_columns_that_are_given_up_are_named(profiled: Path) -> None:
     text = " ".join(in_terminal(80, "profile", "vanilla_unet", "-o", str(profiled / "named")))
-    said = "not shown, 80 columns are too few: of ten, eight in, fidelity, adjusted %, L1 free KB"
+    said = "not shown, 80 columns are too few: 8 of 10 within, fidelity, adjusted %, L1 free KB"
     assert said.split() == text[text.index("not shown") :].split()[: len(said.split())]
 
 
@@ -50,6 +54,32 @@ def test_devices_are_whole_in_a_narrow_terminal(columns: int) -> None:
     assert "…" not in text
     for name, card in CARDS.items():
         assert name in text and card.arch_name in text and f"{card.l1_size // 1024} KB" in text
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_architectures_are_whole_in_a_narrow_terminal(columns: int) -> None:
+    text = "\n".join(in_terminal(columns, "zoo", "--filter", "classification"))
+    assert "…" not in text
+    found = [one for one in map(architecture, list_architectures()) if one.task == "classification"]
+    names = re.findall(r"^(?:│ )?([a-z]\w+)(?: +│.*)?$", text, re.MULTILINE)
+    assert [name for name in names if name != "name"] == [one.name for one in found]
+    for one in found:
+        assert one.gmacs is None or f"{one.gmacs:.2f}" in text
+
+
+@pytest.mark.parametrize(("columns", "shape"), [(80, "table"), (60, "blocks"), (40, "blocks")])
+def test_models_side_by_side_are_whole_in_a_narrow_terminal(columns: int, shape: str, tmp_path: Path) -> None:
+    other = save_profile(profile_model("vanilla_unet", executor="plain"), tmp_path / "profile.json")
+    lines = in_terminal(columns, "compare", "vanilla_unet", "--card", "n150", "--card", "p150")
+    named = (
+        r"^│ vanilla_unet +│ 1x480x640 +│ ([np]150) +│" if shape == "table" else r"^vanilla_unet 1x480x640 ([np]150) "
+    )
+    assert re.findall(named, "\n".join(lines), re.MULTILINE) == ["n150", "p150"]
+    fps = rf"│ +{RATE} │" if shape == "table" else rf"^  device fps +{RATE}$"
+    assert len(re.findall(fps, "\n".join(lines), re.MULTILINE)) == 2
+    assert all("…" not in line and len(line) <= columns for line in lines)
+    told_apart = "\n".join(in_terminal(columns, "compare", "vanilla_unet", str(other)))
+    assert "trace+2cq" in told_apart and re.search(r"\bplain\b", told_apart), "what tells rows apart is not given up"
 
 
 def test_files_of_one_model_are_told_apart() -> None:
@@ -90,6 +120,12 @@ def test_long_texts_are_folded_and_not_cut() -> None:
     lines = shown(made, 44).splitlines()
     cells = [line.split("│")[2].strip() for line in lines if line.startswith("│")]
     assert "".join(cells) == "https://download.example/models/resnet50-0676ba61.pth"
+
+
+def test_the_head_of_a_block_is_whole_though_it_is_longer_than_a_line() -> None:
+    made = Listing((*texts("file", "card"), *numbers("fps")), keys=2)
+    made.add("a-folder/with-a-long-name/profile.json", "n150", "201")
+    assert "a-folder/with-a-long-name/profile.json n150\n  fps  201\n" in shown(made, 30)
 
 
 def test_markup_in_a_cell_is_text() -> None:

@@ -42,6 +42,7 @@ def test_filters_are_all_to_hold() -> None:
 @pytest.mark.usefixtures("results")
 def test_stored_results_of_a_card() -> None:
     said = run("--filter", "squeezenet1_1").stdout
+    assert said.splitlines()[-2].startswith("1 architecture; ")
     assert "results on n150 of 1, predicted" in said
     for figure in ("2456", "1728", "0.9971"):
         assert figure in said

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from tt_cnn.models import register
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "bring-up.md"
 FILE = re.compile(r"# (stripes/\S+\.py)\n")
 
@@ -51,9 +53,15 @@ class Tutorial:
     """The code to come."""
 
 
-@cache
 def trained_stripes() -> Tutorial:
-    """Made once for all tests."""
+    """The tutorial, its model registered until the end of the test."""
+    tutorial = _trained_once()
+    register(sys.modules["stripes"].ENTRY, replace=True)
+    return tutorial
+
+
+@cache
+def _trained_once() -> Tutorial:
     folder = Path(mkdtemp(prefix="stripes"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     runs = write_files(folder)

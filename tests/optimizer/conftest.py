@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.optimizer.fake_steps import registered
+from tests.optimizer.small_model import ENTRY
+from tt_cnn.models import ModelEntry, registry
 
 
 @pytest.fixture
 def fake_steps() -> Iterator[None]:
     with registered():
         yield
+
+
+@pytest.fixture
+def small_model() -> Iterator[ModelEntry]:
+    with registry.registered(ENTRY) as entry:
+        yield entry
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from tt_cnn import ttnn
 from tt_cnn.builder import Conv2dConfiguration, TtConv2d
-from tt_cnn.models.registry import ModelEntry, list_models, register
+from tt_cnn.models.registry import ModelEntry
 from tt_cnn.models.tt_model import TtModel
 
 NAME = "two_outputs_for_tests"
@@ -86,20 +86,17 @@ class OnCard(TtModel):
         return tuple(v.reshape(self.batch_size, height, width, -1).permute(0, 3, 1, 2) for v in values)
 
 
-def register_small_model() -> ModelEntry:
-    entry = ModelEntry(
-        name=NAME,
-        title="Two outputs",
-        task="segmentation",
-        reference=Reference,
-        tt=OnCard,
-        gates={"left": 0.99, "right": 0.99},
-        resolutions=((SIZE, SIZE),),
-        batch_sizes=(1, 2),
-    )
-    if NAME not in list_models():
-        register(entry)
-    return entry
+ENTRY = ModelEntry(
+    name=NAME,
+    title="Two outputs",
+    task="segmentation",
+    reference=Reference,
+    tt=OnCard,
+    gates={"left": 0.99, "right": 0.99},
+    resolutions=((SIZE, SIZE),),
+    batch_sizes=(1, 2),
+)
+"""Known by its name in tests that use the fixture `small_model`."""
 
 
 def small_reference(seed: int = 0, planted: bool = False) -> Reference:

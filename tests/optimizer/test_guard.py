@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from tests.optimizer.small_model import NAME, PLANTED, register_small_model, small_reference
+from tests.optimizer.small_model import ENTRY, NAME, PLANTED, small_reference
 from tt_cnn import ttnn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.optimizer.accuracy import NOT_FINITE, batch_size_for_accuracy, named_outputs, precision_part
 from tt_cnn.optimizer.guard import PccGuard
 from tt_cnn.optimizer.unseen import verify_whole
 
-ENTRY = register_small_model()
+pytestmark = pytest.mark.usefixtures("small_model")
 START = Assignment()
 NOISY = Assignment({"layer": {"noise": 1.0}})
 

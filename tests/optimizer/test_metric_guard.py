@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.optimizer.small_model import NAME, SIZE, Reference, register_small_model, small_reference
+from tests.optimizer.small_model import ENTRY, NAME, SIZE, Reference, small_reference
 from tt_cnn import ttnn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.evaluation.pictures import Picture
@@ -17,7 +17,7 @@ from tt_cnn.evaluation.preparation import prepare
 from tt_cnn.optimizer.guard import CHANCE, MeasuringGuard, PccGuard
 from tt_cnn.optimizer.metric_guard import MetricGuard, TaskMetric, metric_floor
 
-ENTRY = register_small_model()
+pytestmark = pytest.mark.usefixtures("small_model")
 START = Assignment()
 COARSE = Assignment({"third": {"weights_dtype": ttnn.bfloat4_b}})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.optimizer.small_model import NAME, PLANTED, register_small_model, small_reference
+from tests.optimizer.small_model import NAME, PLANTED, small_reference
 from tt_cnn import ttnn
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.overrides import Assignment, with_settings
@@ -19,7 +19,7 @@ from tt_cnn.optimizer.sensitivity import Sensitivity
 from tt_cnn.optimizer.steps.precision import PrecisionStep
 from tt_cnn.optimizer.unseen import moves_back, verify
 
-register_small_model()
+pytestmark = pytest.mark.usefixtures("small_model")
 LOFI, HIFI4 = ttnn.MathFidelity.LoFi, ttnn.MathFidelity.HiFi4
 COARSE = {"math_fidelity": LOFI}
 

@@ -32,7 +32,7 @@ from tt_cnn.pipeline import (
     work,
 )
 from tt_cnn.pipeline.executors.timing import Timing, time_verbs
-from tt_cnn.pipeline.statistics import StatsBook
+from tt_cnn.pipeline.statistics import PipelineStats, StatsBook
 from tt_cnn.virtual.engines.creation import ENGINES
 from tt_cnn.virtual.engines.engine import Engine
 
@@ -342,3 +342,9 @@ def test_an_endless_stream_does_not_fill_the_memory_with_latencies(monkeypatch: 
         book.has_finished(book.handed_over() - age)
     assert book.finished == 30
     assert 100 <= book.summary(None).latency_median < 101  # of the last ten
+
+
+@pytest.mark.parametrize(("inputs", "said"), [(0, "0 inputs in"), (1, "1 input in"), (2, "2 inputs in")])
+def test_statistics_count_in_words(inputs: int, said: str) -> None:
+    stats = PipelineStats(inputs, 1.0, float(inputs), 0.1, 0.2, 0.3, 0.4, 0.1)
+    assert str(stats).startswith(f"{said} 1.000 s, ")

@@ -40,7 +40,9 @@ class TtGlobalAvgPool2d(Layer):
         if x.dtype in BLOCK_FLOATS:
             flow.then(ttnn.typecast, ttnn.bfloat16)
         images = flow.then(as_images, config)
-        images.then(ttnn.global_avg_pool2d, memory_config=config.memory_config, dtype=config.dtype)
+        images.then(ttnn.global_avg_pool2d, memory_config=config.memory_config)
+        if config.dtype not in (None, images.value.dtype):  # TT-NN's op takes a dtype, and gives the input's
+            images.then(ttnn.typecast, config.dtype)
         return images.then(ttnn.reshape, self._shape).value if config.as_rows else images.value
 
     def _mean(self, x: Any) -> Any:

@@ -16,7 +16,7 @@ from tt_cnn.builder.rules import Rule, flags, instance, wholes
 @dataclass(frozen=True, eq=False)
 class GlobalAvgPool2dConfiguration(ImageConfiguration):
     dtype: Any = None
-    """None keeps the input's."""
+    """None keeps the input's; without `as_mean`, averages of block formats are bfloat16."""
     memory_config: Any = None
     as_mean: bool = False
     """Average the flattened tiles with `ttnn.mean` or a product: nothing is brought to rows for it."""

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from tt_cnn.cli.console import errors, output
 from tt_cnn.cli.model_options import Executor, own_entry
+from tt_cnn.cli.tables import Column, Listing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 ZOO = "zoo:"
+_EXPENDABLE = {"l1_small_size": 5, "parameters, M": 4, "multiply-adds, G": 3, "L1 peak, KB": 2}
+"""Columns that a narrow terminal goes without, the greatest number first."""
 
 Models = Annotated[
     list[str],
@@ -173,16 +174,18 @@ def _known(model: str) -> Iterator[ModelEntry]:
 
 
 def _show(rows: list[Compared]) -> None:
-    from tt_cnn.reports.side_by_side import HEADINGS
+    from tt_cnn.reports.side_by_side import HEADINGS, KEYS
 
-    table = Table(title="predicted")
-    for index, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if index < 4 else "right", overflow="fold")
+    expendable = dict(_EXPENDABLE)
+    if len({row.executor for row in rows if not row.failed}) == 1:
+        expendable["executor"] = 1
+    columns = (Column(one, right=i >= KEYS, expendable=expendable.get(one, 0)) for i, one in enumerate(HEADINGS))
+    table = Listing(tuple(columns), "predicted", keys=KEYS)
     for row in rows:
         if not row.failed:
-            table.add_row(*map(escape, row.cells()))
-    if any(not row.failed for row in rows):
-        output.print(table)
+            table.add(*row.cells())
+    if table.rows:
+        table.show()
     for row in rows:
         if row.failed:
             output.print(f"{row.name} on {row.card}: {row.failed}", markup=False, highlight=False, soft_wrap=True)

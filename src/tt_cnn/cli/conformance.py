@@ -195,8 +195,10 @@ def _replay(files: list[Path], ops: list[str]) -> Tally:
 
 def counts_table(tally: Tally, by: Grouping = Grouping.op) -> Listing:
     """A row an op or family, a column a field, and the sums below."""
+    from tt_cnn.reports.words import counted
+
     fields = tally.fields()
-    table = Listing((*texts(by.value), *numbers(*fields)), f"{tally.records} records")
+    table = Listing((*texts(by.value), *numbers(*fields)), counted(tally.records, "record"))
     groups = tally.by_op if by is Grouping.op else tally.by_family
     for group, counts in sorted(groups.items()):
         table.add(group, *(_cell(counts.get(name)) for name in fields))

@@ -83,5 +83,5 @@ class Display(Watcher):
         if budget.limit < float("inf"):
             share = ProgressBar(total=max(budget.limit, 1e-9), completed=min(budget.used, budget.limit), width=40)
             bar.add_row(share, Text(f"{budget.used:.0f} of {budget.limit:.0f} {unit}; Ctrl-C keeps the best"))
-        lines = [Text(line, overflow="ellipsis", no_wrap=True, style="dim") for line in self._kept]
+        lines = [Text(line, overflow="fold", style="dim") for line in self._kept]
         return Group(head, counts, bar, *lines)

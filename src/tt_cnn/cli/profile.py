@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import json
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -250,9 +249,10 @@ def _show(made: Profile, top: int) -> None:
 
 def _show_findings(made: Profile) -> None:
     """The first of them, and what all save together."""
+    from tt_cnn.reports.equal_findings import group_equal
     from tt_cnn.reports.records import microseconds
 
-    findings = made.findings or ()
+    findings = group_equal(made.findings or ())
     if not findings:
         say("no change was found that saves a noticeable time")
         return
@@ -266,12 +266,11 @@ def _show_findings(made: Profile) -> None:
 
 
 def _by_op(made: Profile) -> Listing:
+    from tt_cnn.reports.time_sums import by_op
+
     table = Listing((*texts("op"), *numbers("steps", "µs", "%")), "time by op (predicted)")
-    times: dict[str, list[float]] = defaultdict(list)
-    for row in made.rows:
-        times[row.op].append(row.cost.ns)
-    for op, each in sorted(times.items(), key=lambda item: -sum(item[1])):
-        table.add(op, str(len(each)), f"{sum(each) / 1e3:.1f}", f"{100 * sum(each) / made.device_ns:.1f}")
+    for one in by_op(made):
+        table.add(one.name, str(one.steps), f"{one.ns / 1e3:.1f}", f"{one.percent(made):.1f}")
     return table
 
 
@@ -283,10 +282,10 @@ def _longest(made: Profile, count: int) -> Listing:
             *numbers("#"),
             *texts("layer", "op"),
             *numbers("µs"),
-            Column("of ten, eight in", right=True, expendable=4),
+            Column("8 of 10 within", right=True, expendable=4),
             *numbers("%", "cores"),
             Column("fidelity", expendable=2),
-            Column("utilization %", right=True, expendable=1),
+            Column("utilisation %", right=True, expendable=1),
             Column("adjusted %", right=True, expendable=5),
             Column("L1 free KB", right=True, expendable=3),
         ),

@@ -122,7 +122,7 @@ class Listing:
         width = max((cell_len(self.columns[i].heading) for i in rest), default=0)
         for row in self.rows:
             head = " ".join(row[i].replace("\n", " ") for i in range(self.keys) if row[i])
-            console.print(head, style="bold", markup=False, highlight=False, overflow="fold", soft_wrap=True)
+            console.print(head, style="bold", markup=False, highlight=False, soft_wrap=True)
             for i in rest:
                 if row[i]:
                     value = row[i].replace("\n", " ")

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from tt_cnn.cli.console import output
+from tt_cnn.cli.tables import Column, Listing, numbers, texts
 
 if TYPE_CHECKING:
     from tt_cnn.zoo import Architecture
@@ -35,6 +35,7 @@ def zoo(card: Card = None, filters: Filter = None, as_json: AsJson = False) -> N
     tt-cnn zoo --filter detection --filter yolo
     tt-cnn compare zoo:mobilenet_v2 zoo:ghostnet     brings them up and compares them
     """
+    from tt_cnn.reports.words import counted
     from tt_cnn.virtual.arch import card_by_name
     from tt_cnn.virtual.devices.opening import option
     from tt_cnn.zoo import architecture, list_architectures
@@ -48,9 +49,9 @@ def zoo(card: Card = None, filters: Filter = None, as_json: AsJson = False) -> N
     if as_json:
         print(json.dumps([_as_data(each, results.get(each.name)) for each in found], indent=1))
         return
-    output.print(_table(found, results, name))
+    _table(found, results, name).show()
     known = f"results on {name} of {len(results)}, predicted" if results else f"no results are stored for {name}"
-    output.print(f"{len(found)} architectures; {known}", markup=False, highlight=False)
+    output.print(f"{counted(len(found), 'architecture')}; {known}", markup=False, highlight=False)
     output.print("tt-cnn compare zoo:NAME brings one up and says how it does", markup=False, highlight=False)
 
 
@@ -59,17 +60,21 @@ def _matches(found: Architecture, texts: list[str]) -> bool:
     return all(text.lower() in said for text in texts)
 
 
-def _table(found: list[Architecture], results: Mapping[str, Mapping[str, Any]], card: str) -> Table:
-    table = Table("name", "family", "task", "input", "paper")
-    for heading in ("parameters, M", "multiply-adds, G"):
-        table.add_column(heading, justify="right")
-    if results:
-        for heading in (f"fps on {card}", "end to end", "lowest PCC", "in torch"):
-            table.add_column(heading, justify="right")
+def _table(found: list[Architecture], results: Mapping[str, Mapping[str, Any]], card: str) -> Listing:
+    published = (
+        Column("family", expendable=3),
+        Column("task", expendable=1),
+        Column("input", expendable=1),
+        Column("paper", expendable=4, folds=True),
+        Column("parameters, M", right=True, expendable=2),
+        Column("multiply-adds, G", right=True),
+    )
+    reached = numbers(f"fps on {card}", "end to end", "lowest PCC", "in torch") if results else ()
+    table = Listing((*texts("name"), *published, *reached))
     for each in found:
         own = (each.name, each.family, each.task, "x".join(map(str, each.input_shape)), each.paper)
-        published = (_number(each.parameters), _number(each.gmacs))
-        table.add_row(*own, *published, *(_figures(results.get(each.name)) if results else ()))
+        size = (_number(each.parameters), _number(each.gmacs))
+        table.add(*own, *size, *(_figures(results.get(each.name)) if results else ()))
     return table
 
 

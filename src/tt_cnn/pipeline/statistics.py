@@ -32,8 +32,9 @@ class PipelineStats:
     time."""
 
     def __str__(self) -> str:
+        inputs = "1 input" if self.inputs == 1 else f"{self.inputs} inputs"
         return (
-            f"{self.inputs} inputs in {self.wall:.3f} s, {self.fps:.1f} fps, latency {_ms(self.latency_median)} median "
+            f"{inputs} in {self.wall:.3f} s, {self.fps:.1f} fps, latency {_ms(self.latency_median)} median "
             f"{_ms(self.latency_p99)} p99, transfer {self.transfer:.3f} s, compute {self.compute:.3f} s, overlapped "
             f"{self.overlapped:.3f} s"
         )

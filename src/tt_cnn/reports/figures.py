@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tt_cnn.reports.records import Finding, Profile, Row
+from tt_cnn.reports.time_sums import TimeSum, by_block, by_layer, by_op
 
 
 def profile_figures(profile: Profile, top: int = 10) -> dict[str, Any]:
-    """Headline, time by op, the longest steps, executors, findings. All times are predicted."""
+    """Headline, time by op, block and layer, the longest steps, executors, findings. All times are predicted."""
     return {
         **_task(profile),
         "executor": profile.executor,
@@ -22,7 +24,9 @@ def profile_figures(profile: Profile, top: int = 10) -> dict[str, Any]:
         "parameters": profile.model.parameters,
         **memory_figures(profile),
         "pcc": {one.layer: one.pcc for one in profile.accuracy},
-        "by_op": _by_op(profile),
+        "by_op": _sums("op", by_op(profile)),
+        "by_block": _sums("block", by_block(profile)),
+        "by_layer": _sums("layer", by_layer(profile)),
         "longest": [row_figures(row) for row in sorted(profile.rows, key=lambda row: -row.cost.ns)[:top]],
         "executors": [vars(one) for one in profile.executors],
         "findings": [_finding(one) for one in profile.findings or ()],
@@ -69,12 +73,8 @@ def _task(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _by_op(profile: Profile) -> list[dict[str, Any]]:
-    times: dict[str, list[float]] = {}
-    for row in profile.rows:
-        times.setdefault(row.op, []).append(row.cost.ns)
-    ordered = sorted(times.items(), key=lambda item: -sum(item[1]))
-    return [{"op": op, "steps": len(each), "ns": sum(each)} for op, each in ordered]
+def _sums(what: str, sums: Sequence[TimeSum]) -> list[dict[str, Any]]:
+    return [{what: one.name, "steps": one.steps, "ns": one.ns} for one in sums]
 
 
 def _finding(one: Finding) -> dict[str, Any]:

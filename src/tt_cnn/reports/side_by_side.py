@@ -21,6 +21,8 @@ HEADINGS = (
     "multiply-adds, G",
     "parameters, M",
 )
+KEYS = 4
+"""The first four name a row: one model may stand there with several inputs, cards and executors."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class LayerReport:
         table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         found = self.first_below
         end = (
-            f"all {len(self.layers)} modules reach PCC {self.threshold}"
+            f"{_all(len(self.layers))} PCC {self.threshold}"
             if found is None
             else f"► {found.name} is the first module under PCC {self.threshold}"
         )
@@ -208,3 +208,7 @@ def _in_shape(value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | Non
         return None
     plain = [size for size in value.shape if size != 1] == [size for size in shape if size != 1]
     return value.reshape(shape) if plain else None
+
+
+def _all(count: int) -> str:
+    return "the only module reaches" if count == 1 else f"all {count} modules reach"

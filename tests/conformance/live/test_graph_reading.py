@@ -66,7 +66,7 @@ def test_a_step_with_another_program_in_the_dry_run_has_no_staging_and_no_peak()
     dry = read_steps(graphs()["NO_DISPATCH"])[0]
     dry[0].factory = "Another"
     note = with_dry_run(steps, calls, dry, graphs()["peaks"])
-    assert note == "1 steps have another program in a dry run: staging and peak"
+    assert note == "1 step has another program in a dry run: staging and peak"
     assert steps[0].staging is None and calls[steps[0].call].peak is None
     others = {step.call for step in steps if step.op != "Move"} - {steps[0].call}
     assert others and all(calls[call].peak is not None for call in others)

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tt_cnn.reports.equal_findings import group_equal
 from tt_cnn.reports.findings import find
 from tt_cnn.reports.graph_drawing import draw_svg
 from tt_cnn.reports.html import report_html, write_report
-from tt_cnn.reports.html.time_charts import by_op, steps_table
+from tt_cnn.reports.html.time_charts import steps_table
 from tt_cnn.reports.profile import Accuracy, Profile
 from tt_cnn.reports.records import Together
+from tt_cnn.reports.time_sums import by_block, by_layer, by_op
 
 EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>"\'&</title>'
 VOID = frozenset(("meta", "link", "br", "img", "input"))
@@ -71,8 +73,8 @@ def test_charts_have_the_profiles_numbers(page: str, unet: Profile) -> None:
     assert bars == pytest.approx([row.cost.ns for row in unet.rows], abs=0.1)
     slices = {a["data-op"]: float(a["data-ns"] or 0) for a in parsed.all("g") if "data-op" in a}
     assert sum(slices.values()) == pytest.approx(unet.device_ns, rel=1e-6)
-    longest, _, ns = by_op(unet)[0]
-    assert slices[longest] == pytest.approx(ns, abs=0.1)
+    longest = by_op(unet)[0]
+    assert slices[longest.name] == pytest.approx(longest.ns, abs=0.1)
     assert len([a for a in parsed.all("g") if a.get("class") == "step"]) == len(unet.rows)
     spans = [a for a in parsed.all("rect") if (a.get("class") or "").startswith("span ")]
     assert len(spans) == len(unet.timeline)
@@ -125,10 +127,32 @@ def test_steps_details_are_those_of_the_rows(page: str, unet: Profile) -> None:
 
 def test_findings_are_grouped_by_kind_in_their_order(page: str, unet: Profile) -> None:
     kinds = [a["data-kind"] for a in Page(page).all("li") if "data-kind" in a]
-    findings = find(unet)
-    groups = list(dict.fromkeys(one.kind for one in findings))
-    assert kinds == sorted((one.kind for one in findings), key=groups.index)
+    findings = group_equal(find(unet))
+    groups = list(dict.fromkeys(one.first.kind for one in findings))
+    assert kinds == sorted((one.first.kind for one in findings), key=groups.index)
     assert "can be applied together" not in page
+
+
+def test_equal_findings_are_one_with_all_their_layers(profile_of: Callable[..., Profile]) -> None:
+    profile = profile_of("mobilenetv2")
+    shown = report_html(profile)
+    found = find(profile)
+    assert len([a for a in Page(shown).all("li") if "data-kind" in a]) == len(group_equal(found)) < len(found)
+    section = shown[shown.index('<section id="findings"') : shown.index('<section id="time"')]
+    steps = re.findall(r'data-goto="(\d+)"', section)
+    assert sorted(map(int, steps)) == sorted(one.rows[0] for one in found), "each layer has a link to its step"
+
+
+def test_times_of_blocks_and_layers_stand_beside_those_of_ops(page: str, unet: Profile) -> None:
+    for caption, sums in (
+        ("Time by op type", by_op(unet)),
+        ("Time by block", by_block(unet)),
+        ("Time by layer", by_layer(unet)),
+    ):
+        rows = re.search(rf"<caption>{caption}</caption>.*?<tbody>(.*?)</tbody>", page)
+        assert rows is not None and rows[1].count("<tr>") == len(sums) > 8
+        for one in sums:
+            assert f">{one.name}</th>" in rows[1] and f">{one.ns / 1e3:.1f}</td>" in rows[1]
 
 
 def test_what_findings_save_together_is_told(unet: Profile) -> None:
@@ -179,7 +203,7 @@ def evil(profile: Profile) -> Profile:
 def test_names_never_become_markup(page: str, unet: Profile) -> None:
     shown = report_html(evil(unet), {EVIL: 0.5}, draw_svg(evil(unet)))
     parsed = Page(shown)
-    assert len(parsed.all("script")) == 2 and not parsed.all("img")
+    assert len(parsed.all("script")) == 3 and not parsed.all("img")
     assert "<img" not in shown and "alert(" in shown
     assert not [a for _, a in parsed.elements if any(name.startswith("on") for name in a)]
     assert EVIL in "".join(parsed.said)

@@ -207,11 +207,15 @@ def with_dry_run(
             step.cbs = [[None, size, borrowed, cores] for _, size, borrowed, cores in other.cbs]
     dispatching = sorted({step.call for step in dispatched})
     if len(peaks) != len(dispatching):
-        return f"a dry run has {len(peaks)} calls where the run has {len(dispatching)}, so peaks are not known"
+        return f"calls in a dry run: {len(peaks)}, in the run: {len(dispatching)}, so peaks are not known"
     unlike = {step.call for step, same in zip(dispatched, alike, strict=True) if not same}
     for call, peak in zip(dispatching, peaks, strict=True):
         calls[call].peak = None if call in unlike else peak
-    return f"{alike.count(False)} steps have another program in a dry run: staging and peak" if unlike else ""
+    if not unlike:
+        return ""
+    others_count = alike.count(False)
+    which = "1 step has" if others_count == 1 else f"{others_count} steps have"
+    return f"{which} another program in a dry run: staging and peak"
 
 
 def call_graphs(graph: Sequence[Node]) -> Iterator[list[Node]]:

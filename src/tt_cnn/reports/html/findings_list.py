@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from tt_cnn.reports.equal_findings import EqualFindings, group_equal
 from tt_cnn.reports.findings import KINDS
 from tt_cnn.reports.html.svg import tag, text
 from tt_cnn.reports.records import Finding, Profile, microseconds
 from tt_cnn.reports.words import counted
 
 _SHOWN = 3
-"""Of each kind; the others are folded away."""
+"""Of each kind; the others are folded away. Equal findings of several layers count as one."""
 
 
 def findings_list(findings: Sequence[Finding], profile: Profile) -> str:
@@ -19,7 +20,7 @@ def findings_list(findings: Sequence[Finding], profile: Profile) -> str:
         return tag("p", "Nothing was found: no change that was planned saves a noticeable time.")
     most = findings[0].saves_ns
     intro = (
-        f"{counted(len(findings), 'change')} that would save time, each planned and timed before it is told. "
+        f"{counted(len(findings), 'change')} that would save time, each planned and timed before it is listed. "
         "Several about one layer are ways to choose from: their savings do not add up."
     )
     groups = "".join(_group(kind, ours, profile, most) for kind, ours in by_kind(findings).items())
@@ -48,7 +49,8 @@ def _together(profile: Profile) -> str:
 
 
 def _group(kind: str, findings: Sequence[Finding], profile: Profile, most: float) -> str:
-    first, rest = findings[:_SHOWN], findings[_SHOWN:]
+    groups = group_equal(findings)
+    first, rest = groups[:_SHOWN], groups[_SHOWN:]
     shown = tag("ol", "".join(_item(one, profile, most) for one in first), class_="findings")
     if rest:
         more = tag("ol", "".join(_item(one, profile, most) for one in rest), class_="findings", start=len(first) + 1)
@@ -56,21 +58,40 @@ def _group(kind: str, findings: Sequence[Finding], profile: Profile, most: float
     return tag("h3", text(f"{KINDS[kind]} ({len(findings)})")) + shown
 
 
-def _item(finding: Finding, profile: Profile, most: float) -> str:
+def _item(equal: EqualFindings, profile: Profile, most: float) -> str:
+    finding = equal.first
     share = 100 * finding.saves_ns / profile.device_ns if profile.device_ns else 0.0
-    of_device = f" ({share:.1f} % of the device time)" if finding.rows else ""
+    up_to = "up to " if len(equal.members) > 1 else ""
+    of_device = f" ({up_to}{share:.1f} % of the device time)" if finding.rows else ""
     saved = tag("strong", text(f"−{microseconds(finding.saves_ns)}"), class_="saved")
-    layers = f"settings of {counted(len(finding.changes), 'layer')}"
+    layers = f"settings of {counted(sum(len(one.changes) for one in equal.members), 'layer')}"
     kind = tag("span", text(layers if finding.changes else "in the model's code"), class_="kind")
     gauge = tag(
         "span", tag("span", style=f"width:{100 * finding.saves_ns / most:.1f}%"), class_="gauge", aria_hidden="true"
     )
+    who = tag("code", text(finding.layer)) if len(equal.members) == 1 else text(equal.layers)
     said = tag(
         "span",
-        tag("code", text(finding.layer))
-        + text(f" {finding.problem}; {finding.advice} and save about {microseconds(finding.saves_ns)}{of_device}."),
+        who + text(f" {finding.problem}; {finding.advice} and save about {equal.saving}{of_device}."),
         class_="said",
     )
     caution = tag("span", text(finding.caution), class_="caution") if finding.caution else ""
-    steps = tag("a", text(f"step {finding.rows[0]}"), href="#l1", data_goto=finding.rows[0]) if finding.rows else ""
-    return tag("li", tag("div", saved + kind + steps, class_="top") + gauge + said + caution, data_kind=finding.kind)
+    head = tag("div", saved + kind + ("" if len(equal.members) > 1 else _step(finding)), class_="top")
+    return tag("li", head + gauge + said + _members(equal) + caution, data_kind=finding.kind)
+
+
+def _members(equal: EqualFindings) -> str:
+    """The layers of equal findings, each with what it saves and its step."""
+    if len(equal.members) == 1:
+        return ""
+    lines = "".join(
+        tag("li", tag("code", text(one.layer)) + text(f" −{microseconds(one.saves_ns)} ") + _step(one))
+        for one in equal.members
+    )
+    return tag("details", tag("summary", "Each layer") + tag("ul", lines, class_="layers"))
+
+
+def _step(finding: Finding) -> str:
+    if not finding.rows:
+        return ""
+    return tag("a", text(f"step {finding.rows[0]}"), href="#l1", data_goto=finding.rows[0])

@@ -16,7 +16,7 @@ from tt_cnn.reports.html.model_section import model_section
 from tt_cnn.reports.html.queue_chart import queue_timeline
 from tt_cnn.reports.html.roofline import roofline
 from tt_cnn.reports.html.svg import short, tag, text
-from tt_cnn.reports.html.time_charts import bars, pie
+from tt_cnn.reports.html.time_charts import bars, times
 from tt_cnn.reports.records import Profile, between
 from tt_cnn.reports.words import amount
 
@@ -46,7 +46,7 @@ def report_html(
     sections = [
         *first,
         ("findings", "Findings", findings_list(find(profile), profile)),
-        ("time", "Time by op type", pie(profile)),
+        ("time", "Time by op, block and layer", times(profile)),
         ("steps", "Steps: duration, cores, utilisation", bars(profile)),
         ("memory", "L1 timeline", l1_timeline(profile)),
         ("timeline", "Command queues", queue_timeline(profile)),
@@ -82,6 +82,7 @@ def page_html(title: str, facts: str, sections: Sequence[Section], footer: str, 
         + tag("main", body)
         + tag("footer", text(footer))
         + scripts
+        + f"<script>{_file('tables.js')}</script>"
     )
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{page}</body></html>\n'
 

@@ -12,7 +12,7 @@ from tt_cnn.virtual.cost.figures import figures_of
 from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
 from tt_cnn.virtual.types.enums import MathFidelity
 
-_LEFT, _RIGHT, _TOP, _PLOT_W, _PLOT_H, _BOTTOM = 64.0, 20.0, 14.0, 700.0, 280.0, 40.0
+_LEFT, _RIGHT, _TOP, _PLOT_W, _PLOT_H, _BOTTOM = 64.0, 40.0, 14.0, 700.0, 280.0, 40.0
 
 """Of a core's matrix engine at LoFi, as upstream's performance models count."""
 

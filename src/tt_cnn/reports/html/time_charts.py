@@ -1,12 +1,13 @@
-"""Where the time goes: by op type, and step by step with cores and utilisation."""
+"""Where the time goes: by op type, block and layer, and step by step with cores and utilisation."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from math import cos, pi, sin
 
 from tt_cnn.reports.html.svg import as_table, axis, label, line, picture, plot, round_steps, short, table, tag, text
 from tt_cnn.reports.records import Profile, Row
+from tt_cnn.reports.time_sums import TimeSum, by_block, by_layer, by_op
 from tt_cnn.reports.words import counted
 
 _SLICES = 8
@@ -14,19 +15,30 @@ _SLICES = 8
 _RADIUS = 100.0
 
 
-def by_op(profile: Profile) -> list[tuple[str, int, float]]:
-    """Op type, steps and nanoseconds, the longest first."""
-    times: dict[str, list[float]] = defaultdict(list)
-    for row in profile.rows:
-        times[row.op].append(row.cost.ns)
-    return sorted(((op, len(each), sum(each)) for op, each in times.items()), key=lambda one: -one[2])
+def times(profile: Profile) -> str:
+    """Sums of the same steps: by op type, by block of layers, by layer."""
+    blocks, layers = by_block(profile), by_layer(profile)
+    parts = [_pie(profile)]
+    if blocks:
+        said = "Blocks stand in the order of the model, outer ones before those within them: their times do not add up."
+        parts += [tag("h3", "By block"), tag("p", said), _sums_table("block", blocks, profile, "Time by block")]
+    every = _sums_table("layer", layers, profile, "Time by layer")
+    return "".join(parts) + as_table(f"By layer: {counted(len(layers), 'layer')}", every)
 
 
-def pie(profile: Profile) -> str:
+def _sums_table(what: str, sums: Sequence[TimeSum], profile: Profile, caption: str) -> str:
+    return table(
+        [what, "steps", "µs", "%"],
+        [(one.name, one.steps, f"{one.ns / 1e3:.1f}", f"{one.percent(profile):.1f}") for one in sums],
+        caption,
+    )
+
+
+def _pie(profile: Profile) -> str:
     ops = by_op(profile)
-    total = sum(ns for _, _, ns in ops) or 1.0
-    shown = [(op, ns) for op, _, ns in ops[:_SLICES]]
-    rest = sum(ns for _, _, ns in ops[_SLICES:])
+    total = sum(one.ns for one in ops) or 1.0
+    shown = [(one.name, one.ns) for one in ops[:_SLICES]]
+    rest = sum(one.ns for one in ops[_SLICES:])
     if rest:
         shown.append(("other", rest))
     slices, at = [], 0.0
@@ -46,11 +58,7 @@ def pie(profile: Profile) -> str:
         )
         for i, (op, ns) in enumerate(shown)
     )
-    numbers = table(
-        ["op", "steps", "µs", "%"],
-        [(op, count, f"{ns / 1e3:.1f}", f"{100 * ns / total:.1f}") for op, count, ns in ops],
-        "Time by op type",
-    )
+    numbers = _sums_table("op", ops, profile, "Time by op type")
     return tag("div", drawn + tag("ul", legend, class_="legend"), class_="pair") + as_table("As a table", numbers)
 
 
@@ -116,10 +124,18 @@ def bars(profile: Profile) -> str:
     return scrolling + legend + tag("div", framed, class_="framed") + as_table("As a table", steps_table(profile))
 
 
+_HALF_A_NUMBER = 12.0
+"""Points: a number of four digits ends there, so that neither edge of the chart cuts one."""
+
+
 def step_numbers(count: int, pitch: float, bottom: float) -> list[str]:
     """Below a chart of steps."""
     every = max(1, round(60 / pitch / 10) * 10)
-    numbers = [label(max(4.0, pitch * (i + 0.5)), bottom + 16, i, "middle") for i in range(0, count, every)]
+    end = pitch * count
+    numbers = [
+        label(min(max(_HALF_A_NUMBER, pitch * (i + 0.5)), end - _HALF_A_NUMBER), bottom + 16, i, "middle")
+        for i in range(0, count, every)
+    ]
     return [*numbers, label(pitch * count / 2, bottom + 31, "step", "middle")]
 
 
@@ -127,7 +143,9 @@ def _signposts(profile: Profile, pitch: float, bottom: float) -> list[str]:
     parts = []
     for post in profile.signposts:
         x = pitch * post.before_row
-        parts += [line(x, _TOP, x, bottom, "signpost"), label(x + 3, _TOP + 8, post.header)]
+        late = post.before_row > len(profile.rows) / 2
+        said = label(x - 3, _TOP + 8, post.header, "end") if late else label(x + 3, _TOP + 8, post.header)
+        parts += [line(x, _TOP, x, bottom, "signpost"), said]
     return parts
 
 

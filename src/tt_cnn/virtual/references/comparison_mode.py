@@ -62,7 +62,7 @@ class OpReport:
         lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         first = self.first_below
         lines.append(
-            f"all {len(self.calls)} calls reach PCC {self.threshold}"
+            f"{_all(len(self.calls))} PCC {self.threshold}"
             if first is None
             else f"► {first} is the first call under PCC {self.threshold}"
         )
@@ -212,3 +212,7 @@ def report() -> OpReport:
     if _last is None:
         raise RuntimeError("nothing was compared: set ttnn.CONFIG.enable_comparison_mode = True before running")
     return _last.report
+
+
+def _all(count: int) -> str:
+    return "the only call reaches" if count == 1 else f"all {count} calls reach"
