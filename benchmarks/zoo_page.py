@@ -56,7 +56,7 @@ def cells(row: Row) -> list[str]:
         str(len(row["fallbacks"])),
         f"{row['macs'] / 1e9:.2f}" if "macs" in row else "-",
         f"{row['parameters'] / 1e6:.2f}" if "parameters" in row else "-",
-        f"{sum(row['seconds'].values()) + row.get('batches_seconds', 0):.0f}",
+        f"{sum(row['seconds'].values()):.0f}",
     ]
 
 
