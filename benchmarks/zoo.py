@@ -1,6 +1,7 @@
 """How would this architecture do on a card? The zoo brought up on n150, n300 and p150.
 
-    python benchmarks/zoo.py [NAME...] [--card n150] [--batches 2 8] [--resume] [--stored] [--write]
+    python benchmarks/zoo.py [NAME...] [--card n150] [--batches 2 8] [--resume] [--write]
+    python benchmarks/zoo.py --stored [--published] [--search 120] [--write] [--check]
 
 A row is one architecture on one card, brought up without the optimiser on seeded weights: the PCC of every output
 beside PyTorch, rates with their bands on the device and end to end at batch 1 and at the best batch, what memory it
@@ -10,7 +11,9 @@ made in the same run, and only its rates are its own.
 
 Rows are stored one by one in `benchmarks/results/zoo.json` with the version of the code that has a part in them;
 `--resume` keeps those of this version. `--write` makes `docs/zoo.md`, the page `docs/zoo.html`, which can be sorted and
-filtered, and the results that `tt-cnn zoo` shows. All times on the device are predicted; nothing was measured.
+filtered, and the results that `tt-cnn zoo` shows. `--published` puts our models beside the published rates of theirs
+(`published_performance.json`), after a search of `--search` seconds where ours are slower. `--check` ends with status 1
+where something is missed. All times on the device are predicted; nothing was measured on a card.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -25,15 +29,28 @@ sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
 from bringup import Store  # noqa: E402
 from bringup_rows import Row, total_seconds  # noqa: E402
+from published import published_rates  # noqa: E402
 from zoo_page import html_page, markdown_page  # noqa: E402
+from zoo_published import (  # noqa: E402
+    SHIPPED,
+    published_misses,
+    published_rows,
+    published_table,
+    rates_of,
+    reached,
+    search,
+)
 from zoo_rows import Tried, architecture_rows, row_version  # noqa: E402
 
 from tt_cnn.zoo import list_architectures  # noqa: E402
 
 CARDS = ("n150", "n300", "p150")
 STORE = HERE / "results" / "zoo.json"
+PUBLISHED = HERE / "results" / "zoo_published.json"
+LEAST, MOST_WITH_FALLBACKS = 50, 8
+"""Architectures that there are to be, and that may leave ops in torch."""
 DOCS = HERE.parent / "docs"
-SHIPPED = HERE.parent / "src" / "tt_cnn" / "zoo" / "results.json"
+FOR_USERS = HERE.parent / "src" / "tt_cnn" / "zoo" / "results.json"
 OF_THIS_MACHINE = ("traceback", "version", "tests_output")
 """Parts of a row that are of no use to others."""
 
@@ -53,15 +70,44 @@ def told(row: Row) -> str:
     )
 
 
-def write(rows: list[Row]) -> None:
+def beside_published(rows: Mapping[str, Row], seconds: float) -> list[Row]:
+    """Ours beside every published rate; where ours is slower, the optimiser goes on for so many seconds."""
+    found = published_rows(rows)
+    for rate, row in zip(published_rates(), found, strict=True):
+        if seconds and rate.model in SHIPPED and not reached(row):
+            print(
+                f"{rate.title}: {row['device_fps']:.0f} fps, {search(rate, seconds)['device_fps']:.0f} after a search"
+            )
+    found = published_rows(rows) if seconds else found
+    PUBLISHED.write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def misses(rows: Mapping[str, Row], published: Sequence[Row]) -> list[str]:
+    """What the table is to show and does not."""
+    came = [row for row in rows.values() if "failed" not in row]
+    names, leaving = ({row["name"] for row in kept} for kept in (came, [row for row in came if row["fallbacks"]]))
+    found = [f"{key}: {row['failed']}" for key, row in rows.items() if "failed" in row]
+    found += [f"{row['name']} on {row['card']}: PCC below its gate" for row in came if not row["passed"]]
+    if len(names) < LEAST:
+        found.append(f"{len(names)} architectures, {LEAST} wanted")
+    if len(leaving) > MOST_WITH_FALLBACKS:
+        found.append(f"{len(leaving)} leave ops in torch, at most {MOST_WITH_FALLBACKS} wanted: {', '.join(leaving)}")
+    return found + published_misses(published)
+
+
+def write(rows: Sequence[Row], published: Sequence[Row]) -> None:
     """The pages and what is shipped."""
-    (DOCS / "zoo.md").write_text(markdown_page(rows), encoding="utf-8")
+    rows = [{key: value for key, value in row.items() if key not in OF_THIS_MACHINE} for row in rows]
+    for row in rows:
+        rates = [f"{rate.device_fps:g} at batch {rate.batch}" for rate in rates_of(row)]
+        row |= {"published": "; ".join(rates)} if rates else {}
+    (DOCS / "zoo.md").write_text(markdown_page(rows, published_table(published)), encoding="utf-8")
     (DOCS / "zoo.html").write_text(html_page(rows), encoding="utf-8")
     shipped: dict[str, dict[str, Row]] = {}
     for row in rows:
-        kept = {key: value for key, value in row.items() if key not in OF_THIS_MACHINE}
-        shipped.setdefault(row["name"], {})[row["card"]] = kept
-    SHIPPED.write_text(json.dumps(shipped, indent=1) + "\n", encoding="utf-8")
+        shipped.setdefault(row["name"], {})[row["card"]] = row
+    FOR_USERS.write_text(json.dumps(shipped, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -76,6 +122,11 @@ def main() -> int:
     )
     parser.add_argument("--resume", action="store_true", help="keep rows that this version of the code made")
     parser.add_argument("--stored", action="store_true", help="run nothing: read what earlier runs stored")
+    parser.add_argument("--published", action="store_true", help="our models beside published rates, after the rows")
+    parser.add_argument(
+        "--search", type=float, default=0.0, metavar="S", help="optimise so long for each published rate that is faster"
+    )
+    parser.add_argument("--check", action="store_true", help="exit 1 where something is missed")
     parser.add_argument("--write", action="store_true", help="write the pages and the results that are shipped")
     options = parser.parse_args()
     everything = list_architectures()
@@ -88,14 +139,21 @@ def main() -> int:
         store = Store(STORE, row_version(name))
         cards = [c for c in options.card or CARDS if not (options.resume and store.has(f"{name} {c}", **same))]
         for row in architecture_rows(name, cards, tried):
-            store.keep(f"{name} {row['card']}", row | same)
+            command = " ".join([row["command"], "--batches", *map(str, tried.batches), f"--seconds {tried.seconds:g}"])
+            store.keep(f"{name} {row['card']}", row | same | {"command": command})
             print(told(row), flush=True)
     store = Store(STORE, "")
+    if options.published:
+        print("\n".join(published_table(beside_published(store.rows, options.search))))
+    published = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else []
+    missed = misses(store.rows, published)
+    for line in missed:
+        print(f"missed: {line}")
     if options.write:
-        write(list(store.rows.values()))
+        write(list(store.rows.values()), published)
     failed = sum("failed" in row for row in store.rows.values())
     print(f"{len(store.rows)} rows are stored, {failed} of them failed")
-    return 0
+    return 1 if options.check and missed else 0
 
 
 if __name__ == "__main__":
