@@ -102,7 +102,7 @@ def write(rows: Sequence[Row], published: Sequence[Row]) -> None:
     for row in rows:
         rates = [f"{rate.device_fps:g} at batch {rate.batch}" for rate in rates_of(row)]
         row |= {"published": "; ".join(rates)} if rates else {}
-    (DOCS / "zoo.md").write_text(markdown_page(rows, published_table(published)), encoding="utf-8")
+    (DOCS / "zoo.md").write_text(markdown_page(rows, published_table(published) if published else ()), encoding="utf-8")
     (DOCS / "zoo.html").write_text(html_page(rows), encoding="utf-8")
     shipped: dict[str, dict[str, Row]] = {}
     for row in rows:

@@ -178,6 +178,8 @@ def published_table(rows: Sequence[Row]) -> list[str]:
 
 
 def published_misses(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return ["published rates were not compared"]
     share = sum(reached(row) for row in rows) / len(rows)
     if share >= WANTED:
         return []
