@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "zoo_page.py"
+from tests.zoo.benchmark_files import benchmark_module
+
 RATES = {"device_fps": 100.0, "device_fps_band": [90.0, 120.0], "fps": 80.0, "fps_band": [80.0, 80.0]}
 CAME: dict[str, Any] = {
     **{
@@ -36,11 +35,7 @@ ON_HOST = {key: value for key, value in CAME.items() if key not in ("rates", "ma
 
 @pytest.fixture(scope="module")
 def page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("zoo_page", FILE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_module("zoo_page")
 
 
 def test_rows_have_a_cell_for_each_heading(page: ModuleType) -> None:
