@@ -55,7 +55,7 @@ def brought_up(work: BringUp, weights: Mapping[str, torch.Tensor], budget: float
             with work.timed(stage):
                 profile = work.profile()
         stage = "write"
-        row |= _found(work, profile)
+        row |= outcome(work, profile)
         work.write(GeneratedFolder(folders / work.name), {}, overwrite=True)
     except Exception as error:  # a row says why, and the others go on
         return row | {
@@ -66,7 +66,8 @@ def brought_up(work: BringUp, weights: Mapping[str, torch.Tensor], budget: float
     return row
 
 
-def _found(work: BringUp, profile: Profile | None) -> Row:
+def outcome(work: BringUp, profile: Profile | None) -> Row:
+    """Of a work that is fitted."""
     assert work.accuracy is not None and work.program is not None and work.fitted is not None
     assert work.arithmetic is not None and work.prediction is not None
     row: Row = {

@@ -1,16 +1,19 @@
 """How would this architecture do on a card? The zoo brought up on n150, n300 and p150.
 
-    python benchmarks/zoo.py [NAME...] [--all] [--card n150 --card p150] [--resume] [--stored] [--write]
+    python benchmarks/zoo.py [NAME...] [--card n150] [--batches 2 8] [--resume] [--write]
+    python benchmarks/zoo.py --stored [--published] [--search 120] [--write] [--check]
 
 A row is one architecture on one card, brought up without the optimiser on seeded weights: the PCC of every output
 beside PyTorch, rates with their bands on the device and end to end at batch 1 and at the best batch, what memory it
 needs, ops left in torch, multiply-adds, parameters, seconds, and the command that makes the row again. A row that fails
-says why. On a card of several chips each chip runs the model; it is brought up on a card with one of them.
-Batches are tried one after the other, twice as large each time, until one is not faster end to end or does not fit.
+says why. On a card of several chips each chip runs the model: it is brought up on a card with one of them, whose row is
+made in the same run, and only its rates are its own.
 
-Rows are stored one by one in `benchmarks/results/zoo.json` with the version of the tree that made them; `--resume`
-keeps those of this version. `--write` makes `docs/zoo.md`, the page `docs/zoo.html`, which can be sorted and filtered,
-and the results that `tt-cnn zoo` shows. All times on the device are predicted; nothing was measured on a card.
+Rows are stored one by one in `benchmarks/results/zoo.json` with the version of the code that has a part in them;
+`--resume` keeps those of this version. `--write` makes `docs/zoo.md`, the page `docs/zoo.html`, which can be sorted and
+filtered, and the results that `tt-cnn zoo` shows. `--published` puts our models beside the published rates of theirs
+(`published_performance.json`), after a search of `--search` seconds where ours are slower. `--check` ends with status 1
+where something is missed. All times on the device are predicted; nothing was measured on a card.
 """
 
 from __future__ import annotations
@@ -18,86 +21,38 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
-import torch  # noqa: E402
-from bringup import CHOSEN, Store, tree_version  # noqa: E402
-from bringup_rows import Row, brought_up, profile_figures, total_seconds  # noqa: E402
+from bringup import Store  # noqa: E402
+from bringup_rows import Row, total_seconds  # noqa: E402
+from published import published_rates  # noqa: E402
 from zoo_page import html_page, markdown_page  # noqa: E402
+from zoo_published import (  # noqa: E402
+    SHIPPED,
+    published_misses,
+    published_rows,
+    published_table,
+    rates_of,
+    reached,
+    search,
+)
+from zoo_rows import Tried, architecture_rows, row_version  # noqa: E402
 
-from tt_cnn.bringup.architectures import architecture_work, fitted_architecture  # noqa: E402
-from tt_cnn.bringup.bring_up import BringUp  # noqa: E402
-from tt_cnn.bringup.chips import one_chip_of  # noqa: E402
-from tt_cnn.reports.profile import profile_model  # noqa: E402
-from tt_cnn.zoo import architecture, create_architecture, list_architectures  # noqa: E402
+from tt_cnn.zoo import list_architectures  # noqa: E402
 
 CARDS = ("n150", "n300", "p150")
 STORE = HERE / "results" / "zoo.json"
+PUBLISHED = HERE / "results" / "zoo_published.json"
+LEAST, MOST_WITH_FALLBACKS = 50, 8
+"""Architectures that there are to be, and that may leave ops in torch."""
 DOCS = HERE.parent / "docs"
-SHIPPED = HERE.parent / "src" / "tt_cnn" / "zoo" / "results.json"
-EXECUTOR = "trace+2cq"
-RATES = ("device_fps", "device_fps_band", "fps", "fps_band", "l1_peak")
-"""What is told of every batch."""
+FOR_USERS = HERE.parent / "src" / "tt_cnn" / "zoo" / "results.json"
 OF_THIS_MACHINE = ("traceback", "version", "tests_output")
 """Parts of a row that are of no use to others."""
-
-
-def card_row(name: str, card: str, folders: Path, largest: int) -> Row:
-    """One architecture on one card."""
-    found = architecture(name)
-    state = create_architecture(name).state_dict()
-    row: Row = {
-        "name": name,
-        "card": card,
-        "title": found.title,
-        "family": found.family,
-        "task": found.task,
-        "paper": found.paper,
-        "published_parameters": found.parameters,
-        "published_gmacs": found.gmacs,
-        "command": f"python benchmarks/zoo.py {name} --card {card}",
-    }
-    work = architecture_work(name, one_chip_of(card))
-    row |= brought_up(work, state, 0, folders / card)
-    if "fps" in row:
-        row |= {**figures(work, card), **({} if work.card == card else {"brought_up_on": work.card})}
-        row |= best_batch(name, card, state, row, largest)
-    return row
-
-
-def best_batch(name: str, card: str, state: Mapping[str, torch.Tensor], row: Row, largest: int) -> Row:
-    """Rates by batch, and the batch that is fastest end to end."""
-    began = time.monotonic()
-    rates = {1: {key: row[key] for key in RATES}}
-    ended, batch = "", 2
-    while batch <= largest:
-        try:
-            found = figures(fitted_architecture(name, card, batch, state), card)
-            rates[batch] = {key: found[key] for key in RATES}
-        except Exception as error:  # a batch that does not fit ends the search, and says why
-            ended = f"batch {batch}: {type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
-            break
-        if rates[batch]["fps"] <= rates[batch // 2]["fps"]:
-            break
-        batch *= 2
-    best = max(rates, key=lambda size: rates[size]["fps"])
-    seconds = round(time.monotonic() - began, 2)
-    return {"rates": {str(size): each for size, each in rates.items()}, "best_batch": best} | {
-        "batches_ended": ended,
-        "batches_seconds": seconds,
-    }
-
-
-def figures(work: BringUp, card: str) -> Row:
-    """Of the model on all chips of the card."""
-    with work.entry() as entry:
-        made = profile_model(entry.name, card=card, executor=EXECUTOR, batch_size=work.input_shape[0])
-    return profile_figures(made)
 
 
 def told(row: Row) -> str:
@@ -111,51 +66,94 @@ def told(row: Row) -> str:
     best = row["rates"][str(row["best_batch"])]
     return (
         f"{where}: PCC {lowest:.4f}, {row['fps']:.0f} fps at batch 1, {best['fps']:.0f} at batch {row['best_batch']}, "
-        f"{total_seconds(row) + row['batches_seconds']:.0f} s"
+        f"{total_seconds(row):.0f} s"
     )
 
 
-def write(rows: list[Row]) -> None:
+def beside_published(rows: Mapping[str, Row], seconds: float) -> list[Row]:
+    """Ours beside every published rate; where ours is slower, the optimiser goes on for so many seconds."""
+    found = published_rows(rows)
+    for rate, row in zip(published_rates(), found, strict=True):
+        if seconds and rate.model in SHIPPED and not reached(row):
+            print(
+                f"{rate.title}: {row['device_fps']:.0f} fps, {search(rate, seconds)['device_fps']:.0f} after a search"
+            )
+    found = published_rows(rows) if seconds else found
+    PUBLISHED.write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def misses(rows: Mapping[str, Row], published: Sequence[Row]) -> list[str]:
+    """What the table is to show and does not."""
+    came = [row for row in rows.values() if "failed" not in row]
+    names, leaving = ({row["name"] for row in kept} for kept in (came, [row for row in came if row["fallbacks"]]))
+    found = [f"{key}: {row['failed']}" for key, row in rows.items() if "failed" in row]
+    found += [f"{row['name']} on {row['card']}: PCC below its gate" for row in came if not row["passed"]]
+    if len(names) < LEAST:
+        found.append(f"{len(names)} architectures, {LEAST} wanted")
+    if len(leaving) > MOST_WITH_FALLBACKS:
+        found.append(f"{len(leaving)} leave ops in torch, at most {MOST_WITH_FALLBACKS} wanted: {', '.join(leaving)}")
+    return found + published_misses(published)
+
+
+def write(rows: Sequence[Row], published: Sequence[Row]) -> None:
     """The pages and what is shipped."""
-    (DOCS / "zoo.md").write_text(markdown_page(rows), encoding="utf-8")
+    rows = [{key: value for key, value in row.items() if key not in OF_THIS_MACHINE} for row in rows]
+    for row in rows:
+        rates = [f"{rate.device_fps:g} at batch {rate.batch}" for rate in rates_of(row)]
+        row |= {"published": "; ".join(rates)} if rates else {}
+    (DOCS / "zoo.md").write_text(markdown_page(rows, published_table(published) if published else ()), encoding="utf-8")
     (DOCS / "zoo.html").write_text(html_page(rows), encoding="utf-8")
     shipped: dict[str, dict[str, Row]] = {}
     for row in rows:
-        kept = {key: value for key, value in row.items() if key not in OF_THIS_MACHINE}
-        shipped.setdefault(row["name"], {})[row["card"]] = kept
-    SHIPPED.write_text(json.dumps(shipped, indent=1) + "\n", encoding="utf-8")
+        shipped.setdefault(row["name"], {})[row["card"]] = row
+    FOR_USERS.write_text(json.dumps(shipped, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of the zoo (tt_cnn.zoo); a chosen list without any")
-    parser.add_argument("--all", action="store_true", help="the whole zoo")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of the zoo (tt_cnn.zoo) [all of it]")
     parser.add_argument("--card", action="append", choices=CARDS, help="several times for several [all of them]")
     parser.add_argument(
-        "--largest-batch", type=int, default=16, metavar="N", help="at most so many images at once [16]"
+        "--batches", type=int, nargs="*", default=[2, 4, 8, 16], metavar="N", help="tried beside 1 [2 4 8 16]"
     )
-    parser.add_argument("--folders", type=Path, default=HERE.parent / "out" / "benchmarks" / "zoo", metavar="DIR")
-    parser.add_argument("--resume", action="store_true", help="keep rows that this version of the tree made")
+    parser.add_argument(
+        "--seconds", type=float, default=0.0, metavar="S", help="begin no batch when a chip has taken so long [no end]"
+    )
+    parser.add_argument("--resume", action="store_true", help="keep rows that this version of the code made")
     parser.add_argument("--stored", action="store_true", help="run nothing: read what earlier runs stored")
+    parser.add_argument("--published", action="store_true", help="our models beside published rates, after the rows")
+    parser.add_argument(
+        "--search", type=float, default=0.0, metavar="S", help="optimise so long for each published rate that is faster"
+    )
+    parser.add_argument("--check", action="store_true", help="exit 1 where something is missed")
     parser.add_argument("--write", action="store_true", help="write the pages and the results that are shipped")
     options = parser.parse_args()
     everything = list_architectures()
     unknown = [name for name in options.names if name not in everything]
     if unknown:
         raise SystemExit(f"there is no architecture {unknown[0]!r}; there are {', '.join(everything)}")
-    store = Store(STORE, tree_version())
-    same = {"largest_batch": options.largest_batch}
-    for name in () if options.stored else options.names or (everything if options.all else list(CHOSEN)):
-        for card in options.card or CARDS:
-            key = f"{name} {card}"
-            if not (options.resume and store.has(key, **same)):
-                store.keep(key, card_row(name, card, options.folders, options.largest_batch) | same)
-            print(told(store.rows[key]), flush=True)
+    tried = Tried(tuple(options.batches), options.seconds)
+    same = {"batches": options.batches, "seconds_limit": options.seconds}
+    for name in () if options.stored else options.names or everything:
+        store = Store(STORE, row_version(name))
+        cards = [c for c in options.card or CARDS if not (options.resume and store.has(f"{name} {c}", **same))]
+        for row in architecture_rows(name, cards, tried):
+            command = " ".join([row["command"], "--batches", *map(str, tried.batches), f"--seconds {tried.seconds:g}"])
+            store.keep(f"{name} {row['card']}", row | same | {"command": command})
+            print(told(row), flush=True)
+    store = Store(STORE, "")
+    if options.published:
+        print("\n".join(published_table(beside_published(store.rows, options.search))))
+    published = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else []
+    missed = misses(store.rows, published)
+    for line in missed:
+        print(f"missed: {line}")
     if options.write:
-        write(list(store.rows.values()))
+        write(list(store.rows.values()), published)
     failed = sum("failed" in row for row in store.rows.values())
     print(f"{len(store.rows)} rows are stored, {failed} of them failed")
-    return 0
+    return 1 if options.check and missed else 0
 
 
 if __name__ == "__main__":

@@ -7,11 +7,18 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.cli.terminal import in_terminal
 from tt_cnn.bringup.chips import one_chip_of
 from tt_cnn.cli import app
 from tt_cnn.zoo import list_architectures, stored
 
-ROW = {"device_fps": 2456.2, "fps": 1728.4, "pcc": {"a": 0.99712, "b": 0.9981}, "fallbacks": ["x"]}
+RATES = {"device_fps": 2456.2, "device_fps_band": [2100.4, 2700.0], "fps": 1728.4, "fps_band": [1500.0, 1900.0]}
+BEST = {**RATES, "fps": 4321.0}
+ROW = {
+    **RATES,
+    **{"pcc": {"a": 0.99712, "b": 0.9981}, "fallbacks": ["x"], "l1_peak": 2048},
+    **{"rates": {"1": RATES, "8": BEST}, "best_batch": 8},
+}
 
 
 def run(*arguments: str) -> Result:
@@ -44,11 +51,29 @@ def test_stored_results_of_a_card() -> None:
     said = run("--filter", "squeezenet1_1").stdout
     assert said.splitlines()[-2].startswith("1 architecture; ")
     assert "results on n150 of 1, predicted" in said
-    for figure in ("2456", "1728", "0.9971"):
+    for figure in ("2456 (2100 to 2700)", "1728 (1500 to 1900)", "4321 at 8", "0.9971"):
         assert figure in said
-    assert "fails" in run("--filter", "squeezenet1_1", "--card", "p150").stdout
+    assert "squeezenet1_1 fails: fit: ValueError: no" in run("--filter", "squeezenet1_1", "--card", "p150").stdout
     assert "no results are stored for n300" in run("--filter", "squeezenet", "--card", "n300").stdout
     assert json.loads(run("--filter", "squeezenet1_1", "--json").stdout)[0]["results"] == ROW
+
+
+@pytest.mark.usefixtures("results")
+def test_what_is_left_in_torch_has_no_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {key: value for key, value in ROW.items() if key not in ("rates", "best_batch", *RATES)}
+    monkeypatch.setattr(stored, "stored_results", lambda: {"squeezenet1_1": {"n150": row}})
+    assert "0.9971" in run("--filter", "squeezenet1_1").stdout
+
+
+@pytest.mark.parametrize("columns", [120, 80, 50, 30])
+def test_names_and_figures_at_any_width(columns: int) -> None:
+    names = ("mobilenet_v1", "mobilenet_v2")
+    lines = in_terminal(columns, "zoo", "--filter", "mobilenet_v")
+    assert [line for line in lines if line.startswith(("┃", "│", "┏", "└")) and len(line) > columns] == []
+    said = "\n".join(lines)
+    rows = [stored.stored_results()[name]["n150"] for name in names]
+    for figure in (*names, *(f"{row['device_fps']:.0f} (" for row in rows)):
+        assert figure in said
 
 
 def test_cards_of_several_chips_have_one_to_bring_models_up_on() -> None:

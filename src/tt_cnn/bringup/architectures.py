@@ -33,6 +33,20 @@ def load_state(work: BringUp, state: Mapping[str, torch.Tensor]) -> None:
         work.load(file)
 
 
+def same_model(work: BringUp, card: str, batch: int) -> BringUp:
+    """The model of a work that is loaded, for another card or batch; its lowering is still to come.
+
+    What no card has a part in is taken over where the batch is the same: the exported graph and PyTorch's outputs.
+    """
+    made = BringUp(work.source, (batch, *work.input_shape[1:]), card, work.name)
+    made.model, made.weights = work.model, work.weights
+    if made.input_shape == work.input_shape:
+        made.graph = work.graph
+        if work.program is not None:
+            made.samples = work.samples
+    return made
+
+
 def fitted_architecture(
     name: str, card: str, batch: int = 1, state: Mapping[str, torch.Tensor] | None = None
 ) -> BringUp:

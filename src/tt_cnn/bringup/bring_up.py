@@ -250,6 +250,17 @@ class BringUp:
             self.table = with_changes(self.table, self.fitted.assignment)
         return self.fitted
 
+    def fit_in(self, arithmetic: Arithmetic) -> Fitted:
+        """Settings that the card takes, in an arithmetic whose accuracy is known from another batch: nothing is run."""
+        assert self.program is not None
+        with self.movable_skips(), self.entry() as entry:
+            self.fitted, self.arithmetic, self.accuracy = self._fitted(entry, arithmetic), arithmetic, None
+            if isinstance(self.fitted.prediction, Refusal):
+                raise DoesNotComeUp(_refused(self.fitted))
+            self.prediction = self.fitted.prediction
+            self.table = with_changes(self.table, self.fitted.assignment)
+        return self.fitted
+
     def _fitted(self, entry: ModelEntry, rung: Arithmetic) -> Fitted:
         assert self.program is not None
         with planned_network(entry.name, self.card, batch_size=entry.batch_sizes[0], reference=self.model) as network:

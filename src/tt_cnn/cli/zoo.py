@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tt_cnn.cli.console import output
-from tt_cnn.cli.tables import Column, Listing, numbers, texts
+from tt_cnn.cli.console import say
+from tt_cnn.cli.tables import Column, Listing
 
 if TYPE_CHECKING:
     from tt_cnn.zoo import Architecture
@@ -49,10 +49,16 @@ def zoo(card: Card = None, filters: Filter = None, as_json: AsJson = False) -> N
     if as_json:
         print(json.dumps([_as_data(each, results.get(each.name)) for each in found], indent=1))
         return
-    _table(found, results, name).show()
-    known = f"results on {name} of {len(results)}, predicted" if results else f"no results are stored for {name}"
-    output.print(f"{counted(len(found), 'architecture')}; {known}", markup=False, highlight=False)
-    output.print("tt-cnn compare zoo:NAME brings one up and says how it does", markup=False, highlight=False)
+    _listed(found, results, name).show()
+    for line in _failures(results):
+        say(line)
+    known = (
+        f"results on {name} of {len(results)}, predicted; in parentheses, where eight of ten such models would be"
+        if results
+        else f"no results are stored for {name}"
+    )
+    say(f"{counted(len(found), 'architecture')}; {known}")
+    say("tt-cnn compare zoo:NAME brings one up and says how it does")
 
 
 def _matches(found: Architecture, texts: list[str]) -> bool:
@@ -60,35 +66,66 @@ def _matches(found: Architecture, texts: list[str]) -> bool:
     return all(text.lower() in said for text in texts)
 
 
-def _table(found: list[Architecture], results: Mapping[str, Mapping[str, Any]], card: str) -> Listing:
-    published = (
-        Column("family", expendable=3),
-        Column("task", expendable=1),
-        Column("input", expendable=1),
-        Column("paper", expendable=4, folds=True),
-        Column("parameters, M", right=True, expendable=2),
-        Column("multiply-adds, G", right=True),
+def _listed(found: list[Architecture], results: Mapping[str, Mapping[str, Any]], card: str) -> Listing:
+    """What was stored stands before what was published; of a narrow terminal, what tells most is kept."""
+    stored = (
+        Column(f"device fps on {card}", right=True),
+        Column("end to end", right=True, expendable=1),
+        Column("best batch", right=True, expendable=2),
+        Column("lowest PCC", right=True),
+        Column("L1 peak, KB", right=True, expendable=4),
+        Column("in torch", right=True, expendable=3),
     )
-    reached = numbers(f"fps on {card}", "end to end", "lowest PCC", "in torch") if results else ()
-    table = Listing((*texts("name"), *published, *reached))
+    listing = Listing(
+        (
+            Column("name"),
+            Column("family", expendable=8),
+            Column("task", expendable=6),
+            Column("input", expendable=5),
+            *(stored if results else ()),
+            Column("paper", expendable=9, folds=True),
+            Column("parameters, M", right=True, expendable=7),
+            Column("multiply-adds, G", right=True, expendable=7),
+        )
+    )
     for each in found:
-        own = (each.name, each.family, each.task, "x".join(map(str, each.input_shape)), each.paper)
-        size = (_number(each.parameters), _number(each.gmacs))
-        table.add(*own, *size, *(_figures(results.get(each.name)) if results else ()))
-    return table
+        listing.add(
+            *(each.name, each.family, each.task, "x".join(map(str, each.input_shape))),
+            *(_figures(results.get(each.name), len(stored)) if results else ()),
+            *(each.paper, _number(each.parameters), _number(each.gmacs)),
+        )
+    return listing
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _figures(row: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _figures(row: Mapping[str, Any] | None, count: int) -> tuple[str, ...]:
     if row is None:
-        return ("", "", "", "")
+        return ("",) * count
     if "failed" in row:
-        return ("fails", "", "", "")
-    rates = (f"{row[key]:.0f}" if key in row else "-" for key in ("device_fps", "fps"))
-    return (*rates, f"{min(row['pcc'].values()):.4f}", str(len(row["fallbacks"])))
+        return ("fails", *[""] * (count - 1))
+    best = row.get("rates", {}).get(str(row.get("best_batch")))
+    return (
+        _rate(row, "device_fps"),
+        _rate(row, "fps"),
+        "-" if best is None else f"{best['fps']:.0f} at {row['best_batch']}",
+        f"{min(row['pcc'].values()):.4f}",
+        f"{row['l1_peak'] / 1024:.0f}",
+        str(len(row["fallbacks"])),
+    )
+
+
+def _rate(row: Mapping[str, Any], key: str) -> str:
+    if key not in row:
+        return "-"
+    low, high = row[f"{key}_band"]
+    return f"{row[key]:.0f} ({low:.0f} to {high:.0f})"
+
+
+def _failures(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [f"{name} fails: {row['failed']}" for name, row in results.items() if "failed" in row]
 
 
 def _as_data(found: Architecture, row: Mapping[str, Any] | None) -> dict[str, Any]:

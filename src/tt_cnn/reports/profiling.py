@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -113,14 +113,18 @@ def profile_model(
     precision: str = "tuned",
     config: Mapping[str, LayerSettings] | None = None,
     reference: nn.Module | None = None,
+    beside: Collection[str] = tuple(EXECUTORS),
 ) -> Profile:
-    """A model of the registry behind a pipeline executor, on a card that plans and computes nothing."""
+    """A model of the registry behind a pipeline executor, on a card that plans and computes nothing.
+
+    `beside` are the other executors whose rates are told, too.
+    """
     if executor not in EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(EXECUTORS)}")
     made = planned_model(name, card, resolution, batch_size, precision, config=config, reference=reference)
     with made as planned, no_collection():
         device = planned.device
-        runs = {each: run_executor(planned, each) for each in EXECUTORS}
+        runs = {each: run_executor(planned, each) for each in EXECUTORS if each in (*beside, executor, _TRACED)}
         results = tuple(_result(each, run.timeline, batch_size * device.chips) for each, run in runs.items())
         chosen = runs[executor]
         reading = _with_gaps(read_rows(chosen.one_input, device, chosen.traced), chosen.timeline)

@@ -139,3 +139,20 @@ class YOLOv5(nn.Module):
 )
 def yolov5s() -> nn.Module:
     return YOLOv5(32, 1 / 3)
+
+
+@register_architecture(
+    "YOLOv5x",
+    "Jocher 2020",
+    task="detection",
+    licence="AGPL-3.0",
+    input_shape=(3, 640, 640),
+    outputs=("small", "medium", "large"),
+    parameters=86.7,
+    gmacs=102.9,
+    unit_range=True,
+    norm_shift=1.5,
+    residuals=("c3_[2468].m.*.cv2.bn",),
+)
+def yolov5x() -> nn.Module:
+    return YOLOv5(80, 4 / 3)

@@ -72,6 +72,19 @@ class AConv(nn.Module):
         return self.cv1(F.avg_pool2d(x, 2, 1, 0, False, True))
 
 
+class ADown(nn.Module):
+    """An average of neighbours, then a convolution of one half and maxima of the other."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.cv1 = Conv(channels // 2, channels // 2, 3, 2)
+        self.cv2 = Conv(channels // 2, channels // 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = F.avg_pool2d(x, 2, 1, 0, False, True).chunk(2, 1)
+        return torch.cat((self.cv1(first), self.cv2(F.max_pool2d(second, 3, 2, 1))), 1)
+
+
 class SPPELAN(nn.Module):
     def __init__(self, inputs: int, outputs: int, inner: int) -> None:
         super().__init__()
@@ -98,7 +111,49 @@ class GroupedConv(nn.Module):
         return F.silu(self.bn(self.conv(x)))
 
 
-class GELAN(nn.Module):
+class _GELAN(nn.Module):
+    """The way through the stages, which those that follow make."""
+
+    conv0: nn.Module
+    conv1: nn.Module
+    elan2: nn.Module
+    down3: nn.Module
+    elan4: nn.Module
+    down5: nn.Module
+    elan6: nn.Module
+    down7: nn.Module
+    elan8: nn.Module
+    spp: nn.Module
+    elan12: nn.Module
+    elan15: nn.Module
+    down16: nn.Module
+    elan18: nn.Module
+    down19: nn.Module
+    elan21: nn.Module
+    detect: nn.Module
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.elan2(self.conv1(self.conv0(x)))
+        p3 = self.elan4(self.down3(x))
+        p4 = self.elan6(self.down5(p3))
+        p5 = self.spp(self.elan8(self.down7(p4)))
+        middle = self.elan12(torch.cat([F.interpolate(p5, scale_factor=2.0, mode="nearest"), p4], 1))
+        small = self.elan15(torch.cat([F.interpolate(middle, scale_factor=2.0, mode="nearest"), p3], 1))
+        medium = self.elan18(torch.cat([self.down16(small), middle], 1))
+        large = self.elan21(torch.cat([self.down19(medium), p5], 1))
+        found: tuple[torch.Tensor, torch.Tensor] = self.detect([small, medium, large])
+        return found
+
+
+def _detect(outputs: tuple[int, ...], head: int, classes: int) -> Detect:
+    return Detect(
+        [nn.Sequential(Conv(c, 64, 3), GroupedConv(64), nn.Conv2d(64, 4 * BINS, 1, groups=4)) for c in outputs],
+        [nn.Sequential(Conv(c, head, 3), Conv(head, head, 3), nn.Conv2d(head, classes, 1)) for c in outputs],
+        classes,
+    )
+
+
+class GELAN(_GELAN):
     def __init__(self, widths: tuple[int, int, int, int, int], head: int, classes: int = 80) -> None:
         super().__init__()
         w1, w2, w3, w4, w5 = widths
@@ -118,27 +173,39 @@ class GELAN(nn.Module):
         self.elan18 = self._elan(w4 // 2 + w4, w4)
         self.down19 = AConv(w4, w5 // 2)
         self.elan21 = self._elan(w5 // 2 + w5, w5)
-        outputs = (w3, w4, w5)
-        self.detect = Detect(
-            [nn.Sequential(Conv(c, 64, 3), GroupedConv(64), nn.Conv2d(64, 4 * BINS, 1, groups=4)) for c in outputs],
-            [nn.Sequential(Conv(c, head, 3), Conv(head, head, 3), nn.Conv2d(head, classes, 1)) for c in outputs],
-            classes,
-        )
+        self.detect = _detect((w3, w4, w5), head, classes)
 
     @staticmethod
     def _elan(inputs: int, outputs: int) -> ELAN:
         return ELAN(inputs, outputs, outputs, outputs // 2, count=3)
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x = self.elan2(self.conv1(self.conv0(x)))
-        p3 = self.elan4(self.down3(x))
-        p4 = self.elan6(self.down5(p3))
-        p5 = self.spp(self.elan8(self.down7(p4)))
-        middle = self.elan12(torch.cat([F.interpolate(p5, scale_factor=2.0, mode="nearest"), p4], 1))
-        small = self.elan15(torch.cat([F.interpolate(middle, scale_factor=2.0, mode="nearest"), p3], 1))
-        medium = self.elan18(torch.cat([self.down16(small), middle], 1))
-        large = self.elan21(torch.cat([self.down19(medium), p5], 1))
-        return self.detect([small, medium, large])
+
+class GELANc(_GELAN):
+    """The compact one of the paper's tables: wide, with one bottleneck in each step."""
+
+    def __init__(self, classes: int = 80) -> None:
+        super().__init__()
+        self.conv0 = Conv(3, 64, 3, 2)
+        self.conv1 = Conv(64, 128, 3, 2)
+        self.elan2 = ELAN(128, 256, 128, 64, count=1)
+        self.down3 = ADown(256)
+        self.elan4 = ELAN(256, 512, 256, 128, count=1)
+        self.down5 = ADown(512)
+        self.elan6 = self._elan(512)
+        self.down7 = ADown(512)
+        self.elan8 = self._elan(512)
+        self.spp = SPPELAN(512, 512, 256)
+        self.elan12 = self._elan(1024)
+        self.elan15 = ELAN(1024, 256, 256, 128, count=1)
+        self.down16 = ADown(256)
+        self.elan18 = self._elan(256 + 512)
+        self.down19 = ADown(512)
+        self.elan21 = self._elan(1024)
+        self.detect = _detect((256, 512, 512), 256, classes)
+
+    @staticmethod
+    def _elan(inputs: int) -> ELAN:
+        return ELAN(inputs, 512, 512, 256, count=1)
 
 
 @register_architecture(
@@ -173,3 +240,20 @@ def yolov9t() -> nn.Module:
 )
 def yolov9s() -> nn.Module:
     return GELAN((32, 64, 128, 192, 256), 128)
+
+
+@register_architecture(
+    "YOLOv9-c, for inference",
+    PAPER,
+    task="detection",
+    licence="GPL-3.0",
+    input_shape=(3, 640, 640),
+    outputs=("distances", "scores"),
+    parameters=25.3,
+    gmacs=51.05,
+    unit_range=True,
+    residuals=("elan*.m.*.cv2.bn",),
+    norm_shift=2.0,
+)
+def yolov9c() -> nn.Module:
+    return GELANc()

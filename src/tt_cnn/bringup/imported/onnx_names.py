@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from tt_cnn.bringup.imported.graph import UNNAMED, Call, Step, plain_kind, plain_path
@@ -74,7 +75,9 @@ def with_holder(scope: tuple[Call, ...], op: str, weight: str, alone: bool, take
 
 
 def with_classes(steps: Sequence[Step]) -> list[Step]:
-    """Classes where the file says none: what only calls numbered modules is a sequence, what does one op a layer."""
+    """Classes where the file says none: what only calls numbered modules is a sequence, what does one op a layer, and
+    modules with the same ops in the same places are of one class."""
+    steps = _with_one_class(steps)
     sequences: dict[str, bool] = {}
     layers: dict[str, int] = {}
     for step in steps:
@@ -92,6 +95,27 @@ def with_classes(steps: Sequence[Step]) -> list[Step]:
         return replace(call, kind=f"torch.nn.modules.{call.kind}") if layers[call.path] == 1 else call
 
     return [replace(step, scope=tuple(map(better, step.scope))) for step in steps]
+
+
+def _with_one_class(steps: Sequence[Step]) -> Sequence[Step]:
+    """`inception3a` and `inception3b` are two of one class, where the same is done in both."""
+    kinds: dict[str, str] = {}
+    done: dict[str, list[tuple[str, str]]] = {}
+    for step in steps:
+        inner = step.scope[-1].path if step.scope else ""
+        for call in step.scope:
+            if "." not in call.kind and not call.path.rpartition(".")[2].isdigit():
+                kinds[call.path] = call.kind
+                done.setdefault(call.path, []).append((inner[len(call.path) :], step.target))
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for path, ops in done.items():
+        alike.setdefault(tuple(ops), []).append(path)
+    for paths in alike.values():
+        words = [re.findall("[A-Z][a-z]*|[a-z]+", kinds[path]) for path in paths]
+        common = "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*words, strict=False)))
+        kinds |= dict.fromkeys(paths, common or kinds[paths[0]])
+    named = [tuple(replace(call, kind=kinds.get(call.path, call.kind)) for call in step.scope) for step in steps]
+    return [replace(step, scope=scope) for step, scope in zip(steps, named, strict=True)]
 
 
 def _free(path: str, taken: set[str]) -> str:
