@@ -41,8 +41,11 @@ NET = next(one.text for one in snippets("docs/tour.md") if one.text.startswith("
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a page's commands run; what they import from there is forgotten, and devices left open are closed."""
+    """Where a page's commands run. What they import there is forgotten, what they set is set back, and devices that
+    are left open are closed."""
     monkeypatch.chdir(tmp_path)
+    for name in ("enable_comparison_mode", "comparison_mode_pcc"):
+        monkeypatch.setattr(ttnn.CONFIG, name, getattr(ttnn.CONFIG, name))
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
     for name, module in list(sys.modules.items()):
