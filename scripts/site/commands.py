@@ -9,6 +9,8 @@ import typer.main
 
 from tt_cnn.cli import app
 
+PLACEHOLDERS = {"int": "N", "float": "X", "str": "TEXT", "path": "PATH", "file": "FILE"}
+
 
 def commands() -> dict[str, Any]:
     """All commands that the help shows, by name."""
@@ -32,10 +34,12 @@ def _section(name: str, command: Any) -> str:
     context = command.context_class(
         command, info_name=name, parent=group.context_class(group, info_name="tt-cnn"), terminal_width=200
     )
-    usage = context.get_usage().removeprefix("Usage: ")
+    usage = re.sub(r"\{([^{}|]+)\}", r"\1", context.get_usage().removeprefix("Usage: "))
     parts = [f"## tt-cnn {name}", f"```text\n{usage}\n```", _text(command.help or "")]
     for title, kind in (("argument", "argument"), ("option", "option")):
         records = [one.get_help_record(context) for one in command.params if one.param_type_name == kind]
+        if kind == "argument":
+            records = [(names.partition(" ")[0], text) for names, text in filter(None, records)]
         rows = [f"| {_names(names)} | {_cell(help_text)} |" for names, help_text in filter(None, records)]
         if rows:
             parts.append("\n".join([f"| {title} | |", "|:--|:--|", *rows]))
@@ -43,28 +47,41 @@ def _section(name: str, command: Any) -> str:
 
 
 def _first(command: Any) -> str:
-    return re.split(r"(?<=[.:])\s", " ".join((command.help or "").split()), maxsplit=1)[0]
+    return re.split(r"(?<=\.)\s", " ".join((command.help or "").split()), maxsplit=1)[0]
 
 
 def _names(names: str) -> str:
-    """Each spelling in code of its own, so that a table can break between them."""
-    return " ".join(f"`{name.strip()}`" for name in names.split(","))
+    """Each spelling in code of its own, so that a table can break between them; a type as what one writes there."""
+    for kind, word in PLACEHOLDERS.items():
+        names = re.sub(rf"<(?:list\[)?{kind}(?: range)?\]?>", word, names)
+    names = re.sub(r"<([^>]*)>", r"\1", names).replace("|", r"\|")
+    return " ".join(f"`{' '.join(name.split())}`" for name in names.split(", "))
 
 
 def _cell(text: str) -> str:
     """In a table: one line, without what Markdown would read."""
-    return re.sub(r"([|*<_\[\]])", r"\\\1", " ".join(text.split()))
+    return _escaped(" ".join(text.split())).replace("|", r"\|")
+
+
+def _escaped(text: str) -> str:
+    """Outside of code, what Markdown would read."""
+    return "".join(
+        piece if piece.startswith("`") else re.sub(r"([*<_\[\]])", r"\\\1", piece)
+        for piece in re.split(r"(`[^`]*`)", text)
+    )
 
 
 def _text(help_text: str) -> str:
-    """Paragraphs as they are; what the help keeps line by line (after a form feed or backspace) as a block."""
+    """Paragraphs as they are; those that the help keeps line by line (after a backspace) as a block."""
     parts = []
-    for paragraph in re.split(r"\n\s*\n", help_text.strip()):
-        lines = paragraph.replace("\f", "").strip("\n").splitlines()
-        if lines and lines[0].strip() == "\b":
-            lines = lines[1:]
-        if all(line.strip().startswith("tt-cnn ") for line in lines):
-            parts.append("```bash\n" + "\n".join(line.strip() for line in lines) + "\n```")
+    for paragraph in re.split(r"\n\s*\n", help_text.replace("\f", "").strip()):
+        lines = [line.rstrip() for line in paragraph.strip("\n").splitlines()]
+        kept = lines[0].strip() == "\b"
+        lines = lines[1:] if kept else lines
+        if all(line.startswith("tt-cnn ") for line in lines):
+            parts.append("\n".join(["```bash", *lines, "```"]))
+        elif kept:
+            parts.append("\n".join(["```text", *lines, "```"]))
         else:
-            parts.append(re.sub(r"([*<_])", r"\\\1", " ".join(line.strip() for line in lines if line.strip() != "\b")))
+            parts.append(_escaped(" ".join(line.strip() for line in lines)))
     return "\n\n".join(parts)
