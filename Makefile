@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all test-browser lint clean
+.PHONY: install demo test test-all test-browser docs lint clean
 
 install: $(STAMP)
 
@@ -27,10 +27,14 @@ test-browser: install  ## the report in a real browser: needs Debian's chromium 
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	$(BIN)/python -m pytest tests/browser -m browser
 
+docs: install  ## the documentation site, in site/; any warning is an error
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist out site .pytest_cache .mypy_cache .ruff_cache

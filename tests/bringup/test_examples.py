@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -67,3 +68,21 @@ def test_the_readme_shows_the_code_of_an_example() -> None:
     readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```python\n(class Tt.*?)^```", readme, re.MULTILINE | re.DOTALL)
     assert shown in (FOLDER / "senet/tt/model.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("virtual", "card"), [(True, "n150"), (False, None)])
+def test_only_the_virtual_card_is_chosen(virtual: bool, card: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a real card in use, `open_device` has nothing to choose and refuses a name."""
+    monkeypatch.syspath_prepend(FOLDER)
+    common = importlib.import_module("senet.tt.common")
+    asked = []
+
+    def opened(*_: Any, card: str | None, **__: Any) -> Any:
+        asked.append(card)
+        raise InterruptedError
+
+    monkeypatch.setattr(common, "is_virtual", lambda: virtual)
+    monkeypatch.setattr(common, "opened_card", opened)
+    with pytest.raises(InterruptedError), common.model_on_card():
+        pass
+    assert asked == [card]

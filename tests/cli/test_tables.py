@@ -63,8 +63,9 @@ def test_architectures_are_whole_in_a_narrow_terminal(columns: int) -> None:
     found = [one for one in map(architecture, list_architectures()) if one.task == "classification"]
     names = re.findall(r"^(?:│ )?([a-z]\w+)(?: +│.*)?$", text, re.MULTILINE)
     assert [name for name in names if name != "name"] == [one.name for one in found]
+    given_up = "multiply-adds, G" in text[text.find("not shown") :]
     for one in found:
-        assert one.gmacs is None or f"{one.gmacs:.2f}" in text
+        assert given_up or one.gmacs is None or f"{one.gmacs:.2f}" in text
 
 
 @pytest.mark.parametrize(("columns", "shape"), [(80, "table"), (60, "blocks"), (40, "blocks")])

@@ -14,7 +14,7 @@ from tt_cnn.cli import app
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "bringup.md").read_text(encoding="utf-8")
-NET, STAGES = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+NET, _, STAGES = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 NOT_ALWAYS = {"docs/issues/"}
 """Only where something runs in torch."""
 

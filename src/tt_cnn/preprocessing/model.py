@@ -42,9 +42,9 @@ def preprocess_model_parameters(
 ) -> ParameterDict | ParameterList:
     """The parameters of the model that `initialize_model` makes, nested as the model is, as TT-NN tensors.
 
-    custom_preprocessor(model, name[, ttnn_module_args][, convert_to_ttnn]) is asked about every module, the model
+    `custom_preprocessor(model, name[, ttnn_module_args][, convert_to_ttnn])` is asked about every module, the model
     itself first; a dictionary from it takes the place of the module and all inside it, nothing leaves it to us.
-    convert_to_ttnn(model, name) says which modules become TT-NN tensors; the others stay torch tensors.
+    `convert_to_ttnn(model, name)` says which modules become TT-NN tensors; the others stay torch tensors.
     Without either of them, batch norms go into the convolutions before them; `fold_batch_norm` decides otherwise.
     dtype (of parameters with fractions; bfloat16), layout and mesh_mapper hold for what we convert.
     Tensors are on the host unless a `device` is given.

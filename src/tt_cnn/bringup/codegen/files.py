@@ -104,6 +104,7 @@ from typing import Any
 
 from tt_cnn.models.registry import create_tt, registered
 from tt_cnn.models.running import opened_card
+from tt_cnn.runtime import is_virtual
 
 CARD = "{facts.card}"
 """The virtual card that the settings in config.py were made for."""
@@ -115,7 +116,8 @@ def model_on_card(executor: str = "plain") -> Iterator[tuple[Any, Any]]:
     from .. import ENTRY
 
     reference = ENTRY.reference()
-    with registered(ENTRY), opened_card(ENTRY, card=CARD, executor=executor) as device:
+    card = CARD if is_virtual() else None
+    with registered(ENTRY), opened_card(ENTRY, card=card, executor=executor) as device:
         yield reference, create_tt(ENTRY.name, device, reference, batch_size=ENTRY.batch_sizes[0])
 '''
 

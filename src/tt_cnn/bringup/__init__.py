@@ -1,0 +1,1 @@
+"""From a torch module to a folder of TT-CNN code: graph, lowering, settings, code, tests."""

@@ -1,0 +1,1 @@
+"""The files of a brought-up folder, written from the program and its settings."""
