@@ -104,6 +104,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "positions": lambda: block(lambda m, x: x.flatten(2) + m.fc.weight, fc=nn.Linear(64, 32)),
     "matmul": lambda: pure(lambda x: x.flatten(2) @ x.flatten(2).transpose(1, 2)),
     "expand": lambda: pure(lambda x: x.mean((2, 3), keepdim=True).expand_as(x).sigmoid() + x),
+    "view_across_runs": lambda: pure(lambda x: x[:, :, :6, :6].reshape(x.shape[0], 144, 8).softmax(-1)),
     "repeat": lambda: pure(lambda x: x.mean((2, 3), keepdim=True).repeat(1, 1, 4, 4)),
 }
 ACTIVATIONS = {

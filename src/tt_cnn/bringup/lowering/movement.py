@@ -40,7 +40,7 @@ def view(low: Lowering, node: TorchNode) -> Value:
         return _with_form(value, value.form.reshaped(shape))
     except NotExpressible:
         ordered = low.in_order(node, value, range(len(value.form.dims)))
-        return _with_form(ordered, Form.in_order(ordered.form.shape).reshaped(shape))
+        return _with_form(ordered, Form.in_order(shape))
 
 
 @lowers("permute")
