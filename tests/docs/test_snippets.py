@@ -166,12 +166,12 @@ def models_beside_each_other(_: Path) -> dict[str, Any]:
     from tt_cnn.builder import Conv2dConfiguration, L1FullSliceStrategyConfiguration
 
     reference = trained_stripes().names["reference"]
-    from stripes.reference.training import pictures
+    from stripes.reference.training import drawn_images
     from stripes.tt.model import TtStripesNet
 
     device = ttnn.open_device(device_id=0, l1_small_size=32768)
     model = TtStripesNet(reference, device)
-    images, _ = pictures(1, torch.Generator().manual_seed(5))
+    images, _ = drawn_images(1, torch.Generator().manual_seed(5))
     configuration = Conv2dConfiguration.with_random_weights(
         240, 320, 32, 32, 1, (3, 3), padding=(1, 1), slice_strategy=L1FullSliceStrategyConfiguration()
     )
