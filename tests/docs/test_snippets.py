@@ -135,6 +135,8 @@ def test_commands_have_their_options(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_say_what_they_are(page: str) -> None:
     assert unfenced(page) == []
+    fences = re.findall(r"^ *```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(fences) == 2 * len(snippets(page)), "every block is seen"
     for snippet in snippets(page):
         where = f"{page}:{snippet.line}"
         assert snippet.language in ("python", *SHELLS, *OTHERS), where
@@ -154,6 +156,14 @@ def test_only_what_cannot_be_run_is_not_run() -> None:
     for language, numbers in counts().items():
         if language != "bash":  # where most of what needs a card or the network is
             assert numbers["run"] + numbers["long"] > 10 * numbers["not run"], (language, numbers)
+
+
+def test_what_a_page_shows_is_compared() -> None:
+    printed = "one\ntwo 2.5 ms\nthree\n"
+    assert missing_lines(["one", "...", "three"], printed) == []
+    assert missing_lines(["two ... ms"], printed) == []
+    assert missing_lines(["three", "one"], printed) == ["one"], "in this order"
+    assert missing_lines(["two"], printed) == ["two"], "whole lines"
 
 
 def small_net(folder: Path) -> dict[str, Any]:
