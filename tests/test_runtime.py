@@ -113,3 +113,19 @@ def run_python(code: str, **environment: str) -> str:
         [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("asked", "status"), [("auto", 0), ("virtual", 0), ("ttnn", 1)])
+def test_commands_that_plan_take_the_virtual_card(fake_ttnn: Path, asked: str, status: int) -> None:
+    """On a machine with a card, too; the real library's types are not those of plans."""
+    path = os.pathsep.join([str(fake_ttnn.parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "tt_cnn.cli", "memory", "vanilla_unet"],
+        env={**os.environ, "PYTHONPATH": path, runtime.VARIABLE: asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("fits." in done.stdout) is (status == 0)
+    assert ("this plans on the virtual card" in done.stderr) is (status == 1)

@@ -20,6 +20,8 @@ sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).parent)]
 from commands import command_reference, command_table  # noqa: E402
 
 LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|\[[^\]]*\])+)\]\(([^)\s]+)\)")
+NAMED = re.compile(r"(?:<code>)?\bdocs/([\w-]+)\.md\b(?:</code>)?(?![^<]*</(?:a|code)>)(?![^<]*>)")
+"""A document that a docstring or the changelog names."""
 CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
@@ -75,3 +77,16 @@ def _link(found: re.Match[str], source: str, here: str) -> str:
     if not page:
         return text
     return f"[{text}]({posixpath.relpath(page, posixpath.dirname(here) or '.')}{mark}{anchor})"
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Docstrings and the changelog name documents by their files: on the site these are links."""
+
+    def link(found: re.Match[str]) -> str:
+        target = files.get_file_from_path(f"{found[1]}.md")
+        if target is None:
+            return found[0]
+        title = found[1].replace("-", " ")
+        return f'<a href="{target.url_relative_to(page.file)}">{title}</a>'
+
+    return NAMED.sub(link, html)

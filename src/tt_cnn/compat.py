@@ -1,9 +1,9 @@
 """`import ttnn` gives the virtual card, so that code written for TT-NN runs unmodified.
 
-import tt_cnn.compat
-tt_cnn.compat.install()
-import ttnn                                # the virtual card
-from ttnn.types import TensorMemoryLayout  # and its submodules
+    import tt_cnn.compat
+    tt_cnn.compat.install()
+    import ttnn                                # the virtual card
+    from ttnn.types import TensorMemoryLayout  # and its submodules
 
 `install(everything=True)` also makes the modules of TT-CNN and its test helpers (`models.tt_cnn.tt.builder`,
 `tests.ttnn.utils_for_testing`, ...) give ours; `install(everything="missing")` those that are not on the path.

@@ -66,6 +66,18 @@ def select() -> ModuleType:
     return importlib.import_module(VIRTUAL)
 
 
+def plan_on_the_virtual_card() -> None:
+    """For what plans and predicts: take the virtual card, also on a machine with a card."""
+    asked = choice()
+    if asked == "ttnn":
+        raise RuntimeUnavailable(
+            f"this plans on the virtual card, and {VARIABLE}=ttnn asks for the real TT-NN; leave it out, or use "
+            f"{VARIABLE}=virtual"
+        )
+    if asked == "auto" and importlib.util.find_spec("ttnn") is not None:
+        os.environ[VARIABLE] = "virtual"  # for the processes that are started, too
+
+
 def is_virtual() -> bool:
     return select().__name__ == VIRTUAL
 

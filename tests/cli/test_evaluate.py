@@ -30,9 +30,9 @@ def told(*arguments: str) -> dict[str, Any]:
 def pictures(stripes: str, tmp_path: Path) -> Path:
     """Two pictures of each class that occurs, in folders of the classes' names."""
     from stripes.reference.model import StripesNet
-    from stripes.reference.training import pictures
+    from stripes.reference.training import drawn_images
 
-    images, labels = pictures(6, torch.Generator().manual_seed(4))
+    images, labels = drawn_images(6, torch.Generator().manual_seed(4))
     for index, (image, label) in enumerate(zip(images, labels, strict=True)):
         folder = tmp_path / "pictures" / StripesNet.class_names[label]
         folder.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ PYTHON_RUN_BY = {
 """Pages whose Python a test of their own runs, with what it leaves open."""
 
 SHELLS = ("bash", "console")
-OTHERS = ("text", "yaml")
+OTHERS = ("output", "yaml")
 """Languages of blocks in which nothing is to be run."""
 
 _BLOCK = re.compile(r"^( *)(?:<!-- ([^\n]*) -->\n\1)?```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

@@ -22,7 +22,7 @@ def test_the_code_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) ->
     told = capsys.readouterr().out
     assert "all 5 modules reach PCC 0.99" in told
     assert told.count("KB free") >= 8
-    assert "pictures a second on this machine" in told
+    assert "images per second on this machine" in told
 
 
 def test_the_model_s_own_tests_and_demo_work() -> None:

@@ -61,3 +61,11 @@ def test_the_reference_has_all_public_packages() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/api").glob("*.md"))
     for package in ("builder", "pipeline", "preprocessing", "testing", "models"):
         assert f"::: tt_cnn.{package}\n" in pages
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_git_hosts_and_the_site_read_lists_alike(page: str) -> None:
+    """Python-Markdown wants four spaces before a further paragraph of an item, and an empty line before a list."""
+    text = re.sub(r"^ *```.*?^ *```$", "```", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"\n\n {1,3}\S.*", text) == []
+    assert re.findall(r"^(?![-*|#<>\s]|\d+\. ).*\n(?:[-*]|\d+\.) .*", text, re.MULTILINE) == []

@@ -135,6 +135,8 @@ def test_commands_have_their_options(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_say_what_they_are(page: str) -> None:
     assert unfenced(page) == []
+    fences = re.findall(r"^ *```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(fences) == 2 * len(snippets(page)), "every block is seen"
     for snippet in snippets(page):
         where = f"{page}:{snippet.line}"
         assert snippet.language in ("python", *SHELLS, *OTHERS), where
@@ -156,6 +158,14 @@ def test_only_what_cannot_be_run_is_not_run() -> None:
             assert numbers["run"] + numbers["long"] > 10 * numbers["not run"], (language, numbers)
 
 
+def test_what_a_page_shows_is_compared() -> None:
+    printed = "one\ntwo 2.5 ms\nthree\n"
+    assert missing_lines(["one", "...", "three"], printed) == []
+    assert missing_lines(["two ... ms"], printed) == []
+    assert missing_lines(["three", "one"], printed) == ["one"], "in this order"
+    assert missing_lines(["two"], printed) == ["two"], "whole lines"
+
+
 def small_net(folder: Path) -> dict[str, Any]:
     (folder / "net.py").write_text(NET, encoding="utf-8")
     return {}
@@ -166,12 +176,12 @@ def models_beside_each_other(_: Path) -> dict[str, Any]:
     from tt_cnn.builder import Conv2dConfiguration, L1FullSliceStrategyConfiguration
 
     reference = trained_stripes().names["reference"]
-    from stripes.reference.training import pictures
+    from stripes.reference.training import drawn_images
     from stripes.tt.model import TtStripesNet
 
     device = ttnn.open_device(device_id=0, l1_small_size=32768)
     model = TtStripesNet(reference, device)
-    images, _ = pictures(1, torch.Generator().manual_seed(5))
+    images, _ = drawn_images(1, torch.Generator().manual_seed(5))
     configuration = Conv2dConfiguration.with_random_weights(
         240, 320, 32, 32, 1, (3, 3), padding=(1, 1), slice_strategy=L1FullSliceStrategyConfiguration()
     )

@@ -33,9 +33,9 @@ class Pictures:
 
 def striped(count: int) -> list[torch.Tensor]:
     """Pictures of the kind that the tutorial's model knows."""
-    from stripes.reference.training import pictures
+    from stripes.reference.training import drawn_images
 
-    images, _ = pictures(count, torch.Generator().manual_seed(6))
+    images, _ = drawn_images(count, torch.Generator().manual_seed(6))
     return list(images.split(1))
 
 
@@ -64,10 +64,10 @@ def test_two_chips_share_an_odd_number_of_pictures(stripes: ModelEntry) -> None:
 
 
 def test_figures_of_a_classifier(stripes: ModelEntry) -> None:
-    from stripes.reference.training import pictures
+    from stripes.reference.training import drawn_images
 
     reference = create_reference(stripes.name, shipped=True)
-    images, labels = pictures(10, torch.Generator().manual_seed(2))
+    images, labels = drawn_images(10, torch.Generator().manual_seed(2))
     uint8 = (images * 255).byte().permute(0, 2, 3, 1).numpy()
     wrong = [int(label) for label in labels]
     wrong[0] = (wrong[0] + 1) % 4

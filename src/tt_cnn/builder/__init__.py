@@ -1,8 +1,10 @@
 """Layers from configurations: what to run is data, how TT-NN is called is here.
 
-configuration = Conv2dConfiguration.from_torch(torch_layer, input_height=224, input_width=224, batch_size=1)
-layer = TtConv2d(configuration, device)
-output = layer(x)
+    configuration = Conv2dConfiguration.from_torch(torch_layer, input_height=224, input_width=224, batch_size=1)
+    layer = TtConv2d(configuration, device)
+    output = layer(x)
+
+Each class `Tt...` is a layer, and `...Configuration` without the `Tt` describes it.
 """
 
 from tt_cnn.builder.activation import TtActivation

@@ -30,6 +30,7 @@ from tt_cnn.cli import (
     zoo,
 )
 from tt_cnn.cli.console import errors, say
+from tt_cnn.runtime import plan_on_the_virtual_card
 
 INTERRUPTED = 130
 
@@ -75,13 +76,20 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+PLANNING = {"bench", "bringup", "compare", "memory", "profile"}
+"""Commands that plan, predict or replay: a card that is there changes nothing in them."""
+
+
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Options of every command."""
+    if context.invoked_subcommand in PLANNING:
+        plan_on_the_virtual_card()
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
