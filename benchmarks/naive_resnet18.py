@@ -81,7 +81,7 @@ class ResNet18(nn.Module):
 
 
 class Making:
-    """Makes layers one after another; knows the size that the picture has reached."""
+    """Makes layers one after another; knows the size that the image has reached."""
 
     def __init__(self, device: Any, resolution: tuple[int, int], batch_size: int) -> None:
         self.device, self.batch_size = device, batch_size
@@ -137,7 +137,7 @@ class TtBasicBlock:
 
 
 class TtNaiveResNet18(TtModel):
-    """Pictures with their channels last, (N, H, W, 3), to logits, (N, 1, 1, classes)."""
+    """Images with their channels last, (N, H, W, 3), to logits, (N, 1, 1, classes)."""
 
     outputs = ("logits",)
 

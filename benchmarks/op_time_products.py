@@ -57,7 +57,7 @@ def _said_grid(conv: dict[str, Any]) -> Any:
 
 
 def _recorded_grid(bench: Bench) -> Any:
-    """The cores of the input where the row says how its rows and channels are dealt out."""
+    """The cores of the input where the row says how its rows and channels are distributed."""
     conv = bench.args["conv"]
     if "num_cores_nhw" not in conv or _said_grid(conv) is not None:
         return None

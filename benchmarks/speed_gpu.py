@@ -109,7 +109,7 @@ def of_the_reference(case: Case, expected: Outputs, dtype: torch.dtype | None) -
 
 
 def streamed(host: Any, example: torch.Tensor, pictures: int = 100) -> float:
-    """Seconds a batch from pinned memory to pinned memory: three streams, two places for each input and output."""
+    """Seconds per batch from pinned memory to pinned memory: three streams, two places for each input and output."""
     upload, compute, download = (torch.cuda.Stream() for _ in range(3))
     source = example.pin_memory()
     places = [torch.empty_like(example, device="cuda") for _ in range(2)]

@@ -122,7 +122,7 @@ def test_photographs_are_real_pictures() -> None:
     [
         (DETECTOR, "nowhere", "there is no such folder; beside folders there are generated and skimage"),
         (DETECTOR, ".", "there is no annotations.json in it"),
-        (SEGMENTER, ".", "there are no pictures with masks in it"),
+        (SEGMENTER, ".", "there are no images with masks in it"),
     ],
 )
 def test_mistakes_are_told(tmp_path: Path, monkeypatch: Any, entry: Any, data: str, words: str) -> None:

@@ -102,5 +102,5 @@ def test_what_the_pcc_refuses_needs_no_pictures(guard: PccGuard) -> None:
 
 def test_a_data_set_without_pictures_is_refused(guard: PccGuard) -> None:
     model: Any = guard.model
-    with pytest.raises(ValueError, match="no pictures"):
+    with pytest.raises(ValueError, match="no images"):
         TaskMetric(model, Pictures(), count=0)

@@ -16,7 +16,7 @@ from tt_cnn.testing.pcc import comp_pcc
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a batch of one subject, round by round, and how near its outputs are to the reference's."""
+    """Seconds per batch of one subject, round by round, and how near its outputs are to the reference's."""
 
     name: str
     seconds: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""What is measured: something that takes pictures and gives the model's outputs."""
+"""What is measured: something that takes images and gives the model's outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Outputs = tuple[torch.Tensor, ...]
 
 
 class Subject(ABC):
-    """From NCHW float32 pictures in ordinary memory to outputs in ordinary memory: conversions count for everybody."""
+    """From NCHW float32 images in ordinary memory to outputs in ordinary memory: conversions count for everybody."""
 
     name: str
     compile_seconds: float = 0.0

@@ -75,7 +75,7 @@ class TtAttention(Layer):
                 self._narrowing = matrix_on_device(narrowing, self.device, ttnn.bfloat8_b)
             attended.then(self._product, self._narrowing, place)
         attended.then(ttnn.reshape, (*leading, config.heads * config.head_dim))
-        return attended.moved(config.memory_config or place).value
+        return attended.move_to(config.memory_config or place).value
 
     # --- heads --------------------------------------------------------------------------------------------------------
 

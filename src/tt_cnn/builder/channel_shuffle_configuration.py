@@ -1,4 +1,4 @@
-"""The configuration of a channel shuffle: channels of several groups dealt out in turns."""
+"""The configuration of a channel shuffle: channels of several groups distributed in turns."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _move(part: Flow, where: Any, channels: int) -> None:
     elif part.value.memory_config() != where:
         if where.shard_spec.shape[0] % TILE:
             part.in_rows()  # no tiles go into such shards
-        part.moved(on_cores_of(part.value, where, channels))
+        part.move_to(on_cores_of(part.value, where, channels))
 
 
 def _common_dtype(parts: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The configuration of a product, with the activation behind it."""
+"""The configuration of a product, with the activation after it."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class TtRearrange(Layer):
             flow.then(ttnn.reshape, shape)
             if list(order) != sorted(order):
                 flow.then(ttnn.permute, order, memory_config=memory)
-        return flow.then(ttnn.reshape, config.output_shape).moved(config.memory_config).value
+        return flow.then(ttnn.reshape, config.output_shape).move_to(config.memory_config).value
 
 
 def _turned(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

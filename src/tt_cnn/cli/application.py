@@ -38,7 +38,7 @@ app = typer.Typer(
     help=(
         "Vision models on Tenstorrent cards, with a virtual card that runs anywhere.\n\n"
         "Start with:\n\n\b\n"
-        "tt-cnn demo       two models brought up on a virtual card, with annotated pictures\n"
+        "tt-cnn demo       two models brought up on a virtual card, with annotated images\n"
         "tt-cnn devices    the cards there are, and which TT-NN is in use\n"
         "tt-cnn ops        the ops that the virtual card has"
     ),

@@ -179,7 +179,7 @@ def _limits(given: list[str]) -> list[Limit]:
 
 
 def _replay(files: list[Path], ops: list[str]) -> Tally:
-    """All corpora are read before the first is replayed, so that a bad name is told at once."""
+    """All corpora are read before the first is replayed, so that a bad name is reported at once."""
     from tt_cnn.conformance.replay import replay, select
 
     corpora = [corpus for file in files for corpus in read_corpora(file)]

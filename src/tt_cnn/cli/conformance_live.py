@@ -227,8 +227,8 @@ _MEANINGS = {
     "addresses": "addresses of inputs and outputs",
     "cbs": "circular buffers [address, bytes, borrowed, cores]",
     "staging": "dataflow buffers [bytes, borrowed, cores]",
-    "buffers": "allocations [type, address, bytes a bank]",
-    "frees": "memory given back [type, address, bytes a bank]",
+    "buffers": "allocations [type, address, bytes per bank]",
+    "frees": "memory given back [type, address, bytes per bank]",
     "peak": "peaks of the call",
 }
 

@@ -28,7 +28,7 @@ Junit = Annotated[
 
 @dataclass
 class Gate:
-    """Where the verdicts go. Made before anything is measured: a file that cannot be written is told at once."""
+    """Where the verdicts go. Made before anything is measured: a file that cannot be written is reported at once."""
 
     markdown: str | None
     junit: Path | None

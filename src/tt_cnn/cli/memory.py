@@ -76,7 +76,7 @@ def memory(
             say(line)
     if timeline and not as_json:
         for line in timeline_text(report):
-            output.print(line, markup=False, highlight=False, soft_wrap=True)  # a picture: not broken between words
+            output.print(line, markup=False, highlight=False, soft_wrap=True)  # an image: not broken between words
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(timeline_html(report), encoding="utf-8")

@@ -84,7 +84,7 @@ def optimize(
     """Make a model faster on a card: search for better settings of its layers, and for a better way to run it.
 
     The model keeps its code. Every candidate is planned on a virtual card, which takes milliseconds; it is kept where
-    the goal gets better and the outputs stay accurate. The result is built anew and must take what the search saw.
+    the goal gets better and the outputs stay accurate. The result is rebuilt and must take what the search saw.
     The folder gets config.json for create_tt(..., config=), the same as config.py, diff.txt, journal.json and
     report.html. Ctrl-C keeps the best so far. docs/optimizer.md says how far to trust it.
 
@@ -290,7 +290,7 @@ def _show(result: OptimizationResult) -> None:
     say(
         f"{counted(len(result.journal.attempts), 'attempt')}{resumed}, {len(result.kept)} kept; "
         f"{counted(result.planned, 'candidate')} in "
-        f"{result.seconds:.1f} s, {result.planned_per_second:.0f} a second; {ENDS[result.end]}"
+        f"{result.seconds:.1f} s, {result.planned_per_second:.0f} per second; {ENDS[result.end]}"
     )
     if not result.verification.holds:
         errors.print(f"tt-cnn: {result.verification.said}", markup=False, highlight=False, soft_wrap=True)

@@ -59,12 +59,12 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Pictures for the task's figure, as `tt-cnn evaluate --data` takes them; it is shown before and after. "
+        help="Images for the task's figure, as `tt-cnn evaluate --data` takes them; it is shown before and after. "
         "[default: generated ones with --weights shipped, else none]",
     ),
 ]
 Count = Annotated[
-    int, typer.Option("--count", min=1, metavar="N", help="Of --data: N pictures to choose by, and N to verify.")
+    int, typer.Option("--count", min=1, metavar="N", help="Of --data: N images to choose by, and N to verify.")
 ]
 BudgetOption = Annotated[
     str, typer.Option("--budget", metavar="TIME", help="How long to search: 120s, 2m or seconds as a number.")

@@ -117,7 +117,7 @@ def profile(
             made, where, files, gates = _profiled(
                 model, card, executor, resolution, batch, precision, folder, PccOf(pcc or min_pcc is not None, weights)
             )
-        except typer.Exit:  # it does not fit, which was told
+        except typer.Exit:  # it does not fit, which was reported
             gate.finish(model, [Verdict("fit into the card's L1", "refused", "all calls", False)], [])
             raise
         if min_pcc is not None:

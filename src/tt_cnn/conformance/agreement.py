@@ -130,7 +130,7 @@ def _allocations(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 
 
 def _allocation(taken: Taken) -> list[Any]:
-    """[type, address, bytes a bank, cores, layout], as recordings have it."""
+    """[type, address, bytes per bank, cores, layout], as recordings have it."""
     place = taken.place
     kind = int(place.buffer_type.value)
     return [kind, 0 if kind == _L1_SMALL else place.address, place.bank_bytes, *_cores_and_layout(taken)]

@@ -1,1 +1,1 @@
-"""How good a model is on pictures: data sets, figures, drawings."""
+"""How good a model is on images: data sets, figures, drawings."""

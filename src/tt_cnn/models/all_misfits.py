@@ -50,7 +50,7 @@ def _tell_others(model: Any, error: RuntimeError) -> None:
         said = own() if own is not None else []
         try:
             others = [name for name in _misfits(again, card, chips, l1_small) if name != refused]
-        except Exception as fault:  # the refusal must be told all the same, and the fault with it
+        except Exception as fault:  # the refusal must be reported all the same, and the fault with it
             return [
                 *said,
                 f"  a fault of tt-cnn, please report it: {type(fault).__name__} of planning the rest: {fault}",

@@ -71,7 +71,7 @@ class BroughtUpModel(TtModel):
 
 
 class BroughtUpPictureModel(BroughtUpModel, PictureModel):
-    """The input is pictures of three channels, which `picture` makes pixels of."""
+    """The input is images of three channels, which `picture` makes pixels of."""
 
 
 class BroughtUpTensorModel(BroughtUpModel):

@@ -65,7 +65,7 @@ def measure(
     shipped: bool = False,
     reference: nn.Module | None = None,
 ) -> Measurement:
-    """Run a model once, with seeded weights (or the shipped ones, or those of `reference`) on seeded pictures."""
+    """Run a model once, with seeded weights (or the shipped ones, or those of `reference`) on seeded images."""
     entry = model_entry(name)
     size = resolution or entry.resolution
     if reference is None:
@@ -140,7 +140,19 @@ def l1_peak(commands: Iterable[Any], card: Any) -> tuple[int, int]:
     return total - min((use.free for use in l1_use(commands, card)), default=total), total
 
 
-HEADINGS = ("model", "card", "precision", "input", "seed", "PCC", "gate", "L1 peak a core", "steps", "device", "engine")
+HEADINGS = (
+    "model",
+    "card",
+    "precision",
+    "input",
+    "seed",
+    "PCC",
+    "gate",
+    "L1 peak per core",
+    "steps",
+    "device",
+    "engine",
+)
 
 
 def measurement_table(measurements: Iterable[Measurement]) -> list[str]:

@@ -103,7 +103,7 @@ class ModelOnCard:
         return self.model.batch_size * self.model.chips
 
     def example(self, seed: int) -> torch.Tensor:
-        """Pictures that the entry generates, as many as one run takes."""
+        """Images that the entry generates, as many as one run takes."""
         return self.entry.example_input(batch_size=self.images_per_run, resolution=self.model.resolution, seed=seed)
 
     def expected(self, images: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -51,7 +51,7 @@ def batches(images: Sequence[torch.Tensor], size: int) -> list[torch.Tensor]:
 
 
 def read_calibration(path: Path, entry: ModelEntry, resolution: Resolution) -> Calibration:
-    """Pictures are prepared as for an evaluation; tensors are taken as they are: NCHW, normalised as the reference's.
+    """Images are prepared as for an evaluation; tensors are taken as they are: NCHW, normalised as the reference's.
 
     Nothing in a file is run.
     """

@@ -157,7 +157,7 @@ def read_journal(where: Path) -> StoredJournal:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
-            f"{path} is damaged or was written only in part: it is not JSON ({error}). Start the search anew."
+            f"{path} is damaged or was written only in part: it is not JSON ({error}). Start the search again."
         ) from error
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise ValueError(f"{path} is no journal of tt-cnn optimize: it does not say that its kind is {KIND!r}")

@@ -35,7 +35,7 @@ class Proposal:
 
 
 def proposals(profile: Profile) -> Iterator[list[Proposal]]:
-    """Lists of ways to choose from: the best of each is told."""
+    """Lists of ways to choose from: the best of each is reported."""
     yield from _stages(profile)
     yield _out_of_dram(profile)
 

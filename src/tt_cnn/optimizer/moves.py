@@ -104,7 +104,7 @@ def changes_of(moves: Iterable[Move]) -> dict[str, dict[str, Any]]:
     return changes
 
 
-def told(moves: Iterable[Move], at_most: int = 3) -> str:
+def describe_moves(moves: Iterable[Move], at_most: int = 3) -> str:
     """`fidelity LoFi in 12 layers, weights bfloat4_b in encoder1.conv1`."""
     by_turn: dict[str, list[str]] = {}
     for move in moves:

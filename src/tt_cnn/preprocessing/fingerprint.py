@@ -124,7 +124,7 @@ class _Reader:
                 return
         yield from self._object(where, value)
 
-    # --- kinds of values: what is told at once, and what is to be read next -----------------------------------------
+    # --- kinds of values: what is known at once, and what is to be read next ------------------------------------------
 
     def _tensor(self, where: str, value: torch.Tensor) -> Iterator[Child]:
         data: Any

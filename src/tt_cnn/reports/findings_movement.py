@@ -61,7 +61,7 @@ class _Looker(Neighbours):
                 "DRAM round trip",
                 self.made_by(self.makers.get(source.buffer), out),
                 f"goes to DRAM and comes back {back.index - out.index} steps later",
-                f"keep its {needs / 1024:.0f} KB a core in L1, where every step between has room for them,",
+                f"keep its {needs / 1024:.0f} KB per core in L1, where every step between has room for them,",
                 self._saving((out, back), instead),
                 (out.index, back.index),
                 {"leave out": (out.call_name, back.call_name)},

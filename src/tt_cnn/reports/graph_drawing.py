@@ -52,7 +52,7 @@ class Graph:
 
 
 def graph_of(profile: Profile) -> Graph:
-    """A node a call; an edge where a call reads a buffer that another wrote last."""
+    """A node per call; an edge where a call reads a buffer that another wrote last."""
     nodes: list[Node] = []
     edges: dict[Edge, None] = {}
     written_by: dict[int, int] = {}

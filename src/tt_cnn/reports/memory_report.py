@@ -176,7 +176,7 @@ def report_figures(report: MemoryReport) -> dict[str, Any]:
 
 
 def timeline_text(report: MemoryReport) -> list[str]:
-    """A line a step: circular buffers from the left, tensors from the right."""
+    """A line per step: circular buffers from the left, tensors from the right."""
     return draw(_uses(report.profile), _card(report))
 
 

@@ -20,8 +20,8 @@ PROFILE_KIND = "tt-cnn profile"
 
 def save_profile(profile: Profile, path: Path) -> Path:
     """With its findings: what is read back has no calls that could be planned again."""
-    told = replace(profile, findings=tuple(find(profile)))
-    data = {"kind": PROFILE_KIND, "schema": SCHEMA, "profile": told}
+    complete = replace(profile, findings=tuple(find(profile)))
+    data = {"kind": PROFILE_KIND, "schema": SCHEMA, "profile": complete}
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=as_plain)
     path.write_text(text + "\n", encoding="utf-8")
     return path

@@ -34,7 +34,7 @@ _INPUTS = {False: 3, True: 4}
 """Inputs that go through an executor, without and with a trace; the last that another follows is where it runs evenly.
 A traced one needs no planning for them."""
 _TRACED = "trace"
-"""The executor whose trace is the model and nothing else: what its size is told of, whatever the executor."""
+"""The executor whose trace is the model and nothing else: its trace size is reported, whatever the executor."""
 _SHOWN_INPUTS = 2
 """Inputs on the timeline."""
 

@@ -23,7 +23,7 @@ class ASPPConv(nn.Sequential):
 
 
 class ASPPPooling(nn.Sequential):
-    """The mean of the picture, at every pixel."""
+    """The mean of the image, at every pixel."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Depth from one picture: FastDepth (depthwise decoder, skips added) and the small MiDaS (refined in four steps)."""
+"""Depth from one image: FastDepth (depthwise decoder, skips added) and the small MiDaS (refined in four steps)."""
 
 from __future__ import annotations
 

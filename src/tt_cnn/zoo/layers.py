@@ -40,7 +40,7 @@ class ConvNormActivation(nn.Sequential):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels weighed by what the whole picture has of them (Hu, Shen, Albanie, Sun, Wu 2017)."""
+    """Channels weighed by what the whole image has of them (Hu, Shen, Albanie, Sun, Wu 2017)."""
 
     def __init__(
         self,

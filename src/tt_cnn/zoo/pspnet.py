@@ -33,7 +33,7 @@ class PyramidPooling(nn.Module):
 
 
 class PSPNet(nn.Module):
-    """Both heads at the size of the picture."""
+    """Both heads at the size of the image."""
 
     def __init__(self, classes: int = 19) -> None:
         super().__init__()

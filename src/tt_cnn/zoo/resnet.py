@@ -85,7 +85,7 @@ def shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
 
 
 class ResNet(nn.Module):
-    """Pictures (N, 3, H, W) to logits (N, classes). `dilate` turns the strides of the last stages into dilations."""
+    """Images (N, 3, H, W) to logits (N, classes). `dilate` turns the strides of the last stages into dilations."""
 
     def __init__(
         self,

@@ -219,7 +219,7 @@ def with_dry_run(
 
 
 def call_graphs(graph: Sequence[Node]) -> Iterator[list[Node]]:
-    """The nodes of each outermost function that dispatched something, numbered anew as a graph of its own."""
+    """The nodes of each outermost function that dispatched something, renumbered as a graph of its own."""
     part: list[Node] = []
     depth = 0
     for node in graph:

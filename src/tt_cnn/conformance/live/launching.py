@@ -146,10 +146,10 @@ def _start(python: str, module: str, arguments: Sequence[str], folder: Path, lib
     return done.stdout
 
 
-def _failure(told: Mapping[str, str], python: str) -> Exception:
+def _failure(failure: Mapping[str, str], python: str) -> Exception:
     kinds = {NO_LIBRARY: NoRealLibrary, NO_CARD: ProgramFailed, ENDED: ProgramFailed, NOT_FOUND: ProgramNotFound}
-    where = f"{python}: " if told["why"] == NO_LIBRARY else ""
-    return kinds[told["why"]](f"{where}{told['message']}")
+    where = f"{python}: " if failure["why"] == NO_LIBRARY else ""
+    return kinds[failure["why"]](f"{where}{failure['message']}")
 
 
 def _last_line(log: str) -> str:

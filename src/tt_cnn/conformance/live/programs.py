@@ -35,7 +35,7 @@ class ProgramOptions:
     passes: int = 2
     """The first prepares weights; the second is as all that follow."""
     values: bool = False
-    """Weights and pictures that give values worth comparing, instead of any."""
+    """Weights and images that give values worth comparing, instead of any."""
     config: str | None = None
     """A file with settings of layers (`create_tt(..., config=)`)."""
 

@@ -17,7 +17,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a picture that a shape can reach, clipped to the picture."""
+    """The part of an image that a shape can reach, clipped to the image."""
 
     top: int
     bottom: int

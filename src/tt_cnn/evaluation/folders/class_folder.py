@@ -23,7 +23,7 @@ class ClassFolder:
             if is_picture(path)
         ]
         if not self.files:
-            raise ValueError(f"{folder}: there is no picture in its folders")
+            raise ValueError(f"{folder}: there is no image in its folders")
 
     def __len__(self) -> int:
         return len(self.files)

@@ -25,7 +25,7 @@ class CocoBoxes(Boxes):
 
 
 class CocoFolder:
-    """Pictures and `annotations.json`, or COCO's own layout (`annotations/instances_val2017.json`, `val2017/*.jpg`).
+    """Images and `annotations.json`, or COCO's own layout (`annotations/instances_val2017.json`, `val2017/*.jpg`).
 
     `names` are the classes of the model; categories are matched with them by name, or by their order where there
     are as many.
@@ -86,7 +86,7 @@ def annotations_file(folder: Path) -> Path:
         raise ValueError(f"{folder}: there are several annotations ({listed}); keep one, or name it annotations.json")
     raise FileNotFoundError(
         f"{folder}: there is no annotations.json in it (nor annotations/instances_*.json); a detector is evaluated on "
-        "pictures with annotations in COCO's format"
+        "images with annotations in COCO's format"
     )
 
 

@@ -17,7 +17,7 @@ FIGURES = {"mAP": 0, "mAP50": 1, "mAP75": 2}
 
 
 class MeanAveragePrecision:
-    """Detections of all pictures against the true boxes; targets may have `crowd` and `areas`, as COCO's have."""
+    """Detections of all images against the true boxes; targets may have `crowd` and `areas`, as COCO's have."""
 
     def __init__(self, classes: int) -> None:
         self.coco = require("pycocotools.coco", "mean average precision")

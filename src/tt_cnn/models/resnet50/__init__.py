@@ -1,4 +1,4 @@
-"""ResNet50: which of 1000 classes a picture shows."""
+"""ResNet50: which of 1000 classes an image shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vanilla UNet: a mask for every picture of 480x640."""
+"""Vanilla UNet: a mask for every image of 480x640."""
 
 from pathlib import Path
 

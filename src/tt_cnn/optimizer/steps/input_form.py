@@ -48,7 +48,7 @@ def _forms(configuration: PictureConfiguration, grid: tuple[int, int]) -> Iterat
 
 
 def _cores(configuration: PictureConfiguration, form: str, grid: tuple[int, int]) -> list[Any]:
-    """The most cores that the image can be dealt out to evenly, with whole tiles of pixels and without; and the
+    """The most cores that the image can be distributed to evenly, with whole tiles of pixels and without; and the
     present ones."""
     height, width = configuration.input_height, configuration.input_width
     lines = configuration.batch_size * height * width if form == "hwc" else configuration.batch_size * 3 * height

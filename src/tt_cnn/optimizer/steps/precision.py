@@ -15,7 +15,7 @@ from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.optimizer.guard import MeasuringGuard
 from tt_cnn.optimizer.journal import Attempt, Outcome
-from tt_cnn.optimizer.moves import DIALS, Dial, Move, changes_of, moves_of, told
+from tt_cnn.optimizer.moves import DIALS, Dial, Move, changes_of, describe_moves, moves_of
 from tt_cnn.optimizer.prediction import Prediction, Refusal
 from tt_cnn.optimizer.search import Candidate, Search
 from tt_cnn.optimizer.selection import Option, select, total_loss
@@ -122,7 +122,7 @@ class _Choice:
         promises = gain > LEAST_CHOICE * self.search.prediction.device_ns
         if key in self.tried or len(self.tried) >= TRIES or not promises:
             return None
-        words = told(option.move for option in chosen)
+        words = describe_moves(option.move for option in chosen)
         left = kept_fine(chosen, self.options)
         words = f"{words}; not in {', '.join(left)}" if left else words
         attempt = self.search.attempt(self.step, Candidate(self._changes(chosen), words, lossless=False))

@@ -1,7 +1,7 @@
 """Darknet's weights file: a header, then the numbers of every convolution, one after the other, without names.
 
     int32 major, minor, revision
-    the number of pictures seen: uint64 from version 0.2 on, uint32 before
+    the number of images seen: uint64 from version 0.2 on, uint32 before
     of each convolution, in single precision:
       with batch norm: shift, scale, mean, variance (outputs each), weights (outputs, inputs, height, width)
       without:         bias (outputs), weights

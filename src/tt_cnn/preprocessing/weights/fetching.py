@@ -87,7 +87,7 @@ def check_present(path: Path, sha256: str) -> str:
     try:
         return verify(path, sha256)
     except WrongChecksum as error:
-        raise WrongChecksum(f"{path} is there already, but {error}; move it away to fetch it anew") from error
+        raise WrongChecksum(f"{path} is there already, but {error}; move it away to fetch it again") from error
 
 
 def _check_address(url: str, path: Path, sha256: str) -> str:

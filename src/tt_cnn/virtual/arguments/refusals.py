@@ -1,4 +1,4 @@
-"""Parameters of TT-NN that change nothing are told, those that the virtual card does not follow are refused."""
+"""Parameters of TT-NN that change nothing are reported, those that the virtual card does not follow are refused."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Block:
 
 
 class Share(NamedTuple):
-    """How blocks are dealt to cores."""
+    """How blocks are distributed to cores."""
 
     blocks: float
     """Of the busiest core."""

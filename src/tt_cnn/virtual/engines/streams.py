@@ -53,7 +53,7 @@ class Streams:
 
 
 def _names(stream: torch.cuda.Stream) -> tuple[int, int, int]:
-    """As `set_stream` takes them; the stream itself makes them anew every time."""
+    """As `set_stream` takes them; the stream itself makes them again every time."""
     return stream.stream_id, stream.device_index, stream.device_type
 
 

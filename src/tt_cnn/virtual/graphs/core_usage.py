@@ -12,7 +12,7 @@ far, the next allocation makes a peak near 2**64. tt-mlir repairs such peaks (TT
 
 @dataclass
 class PeakMemoryUsagePerCore:
-    """Bytes a core, each kind at its own peak and all of them together at theirs."""
+    """Bytes per core, each kind at its own peak and all of them together at theirs."""
 
     peak_cb: int = 0
     peak_l1: int = 0
@@ -31,7 +31,7 @@ class PeakMemoryUsagePerCore:
 class CoreUsage:
     """Tensors by the bytes that they take in a bank, L1_SMALL's among them, and buffers of programs.
 
-    Buffers that borrow a tensor's memory are not to be told: they would count twice. Which cores something stands on
+    Buffers that borrow a tensor's memory are left out: they would count twice. Which cores something stands on
     does not matter. Buffers of a program stay until the next program clears them.
     """
 

@@ -238,7 +238,7 @@ def form_of(spec: Spec) -> Form:
 
 
 def form_of_table(table: AllocateConfig) -> Form:
-    """Of a tensor in DRAM, or of one row a core."""
+    """Of a tensor in DRAM, or of one row per core."""
     if table.spec is not None:
         return form_of(table.spec)
     row = table.row_bytes or table.bank_bytes

@@ -41,7 +41,7 @@ class Region:
         self._free: list[tuple[int, int]] = [(base, base + size)] if size else []
         self._used: dict[int, int] = {}
         self.allocated = 0
-        """Bytes a bank."""
+        """Bytes per bank."""
 
     def allocate(self, bank_bytes: int) -> int | None:
         """The address of a new block, or None. Blocks are at least one alignment unit long."""

@@ -79,7 +79,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class FreeMemory:
-    """What planning may know of the allocator: bytes a bank of L1 that are free, and all blocks."""
+    """What planning may know of the allocator: bytes per bank of L1 that are free, and all blocks."""
 
     l1: int
     l1_blocks: tuple[tuple[int, int, bool], ...] = ()

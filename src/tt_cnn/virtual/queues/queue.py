@@ -93,7 +93,7 @@ Timer = Callable[[Command, Any, Any], None]
 
 
 def timed(command: Command, engine: Engine, timers: Sequence[Timer]) -> Job:
-    """The command's run, with its times told to all who asked."""
+    """The command's run, with its times reported to all who asked."""
 
     def job() -> None:
         start = engine.stamp()

@@ -68,7 +68,7 @@ class OpReport:
         )
         if self.without_golden:
             missing = ", ".join(f"{name} ({count})" for name, count in sorted(self.without_golden.items()))
-            lines.append(f"not compared, for want of a golden function: {missing}")
+            lines.append(f"not compared, because there is no golden function: {missing}")
         return "\n".join(lines)
 
 

@@ -78,7 +78,7 @@ class ReplicateTensorToMesh(TensorToMesh):
 
 
 class ShardTensorToMesh(TensorToMesh):
-    """Equal parts along a dimension, one a chip."""
+    """Equal parts along a dimension, one per chip."""
 
     def __init__(self, mesh_device: Mesh, dim: int) -> None:
         super().__init__(mesh_device)

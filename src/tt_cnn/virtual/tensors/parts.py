@@ -10,7 +10,7 @@ from tt_cnn.virtual.tensors.tensor import Tensor
 
 
 def get_device_tensors(tensor: Tensor) -> list[Tensor]:
-    """A tensor's parts, one a chip; a tensor on one chip is its own part."""
+    """A tensor's parts, one per chip; a tensor on one chip is its own part."""
     host = tensor.cpu()
     values = host.host_values("get_device_tensors")
     if len(values) == 1:

@@ -311,7 +311,7 @@ class PendingRead:
 
 
 class HostStorage:
-    """Values on the host, one tensor a chip (one in all for a tensor that was never distributed)."""
+    """Values on the host, one tensor per chip (one in all for a tensor that was never distributed)."""
 
     __slots__ = ("pending", "values")
 

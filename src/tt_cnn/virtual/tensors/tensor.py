@@ -206,7 +206,7 @@ class Tensor:
     # --- its values ---------------------------------------------------------------------------------------------
 
     def host_values(self, op: str = "") -> list[torch.Tensor]:
-        """The padded values of a host tensor, one a chip."""
+        """The padded values of a host tensor, one per chip."""
         if self._host is None:
             raise CardError(f"ttnn.{op} needs a host tensor, but it was given a device tensor {_describe(self)}.")
         return self._host.get()

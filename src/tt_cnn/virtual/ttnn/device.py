@@ -94,7 +94,7 @@ def CloseDevices(devices: Mapping[int, MeshDevice]) -> None:
 
 
 def EnableMemoryReports() -> None:
-    """Memory is looked at with `tt-cnn memory`, not with files that each run leaves behind."""
+    """Memory is inspected with `tt-cnn memory`, not with files that each run leaves behind."""
 
 
 def DisableMemoryReports() -> None:

@@ -49,7 +49,7 @@ _NAMES: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 def older_name(name: str) -> Callable[..., Any] | None:
-    """What an older version has by this name, told once it is looked up."""
+    """What an older version has by this name, reported once it is looked up."""
     if name not in _NAMES:
         return None
     function, hint = _NAMES[name]

@@ -17,7 +17,7 @@ STEM_CHANNELS = 64
 
 
 class ResNet50(nn.Module):
-    """Pictures (N, 3, H, W) to logits (N, classes)."""
+    """Images (N, 3, H, W) to logits (N, classes)."""
 
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()

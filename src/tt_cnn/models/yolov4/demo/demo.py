@@ -1,4 +1,4 @@
-"""Find the shapes in a drawn picture on the card: `python -m tt_cnn.models.yolov4.demo.demo`."""
+"""Find the shapes in a drawn image on the card: `python -m tt_cnn.models.yolov4.demo.demo`."""
 
 from __future__ import annotations
 

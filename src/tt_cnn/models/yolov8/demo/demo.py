@@ -1,4 +1,4 @@
-"""A picture through YOLOv8 on the card and in PyTorch: `python -m tt_cnn.models.yolov8.demo.demo [yolov8x]`."""
+"""An image through YOLOv8 on the card and in PyTorch: `python -m tt_cnn.models.yolov8.demo.demo [yolov8x]`."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Maps = tuple[Any, Any, Any]
 
 
 class TtYOLOv8(PictureModel):
-    """Pictures (1, 3, H, W) to predictions (1, 1, 4 + classes, boxes), float32 in rows."""
+    """Images (1, 3, H, W) to predictions (1, 1, 4 + classes, boxes), float32 in rows."""
 
     outputs = ("predictions",)
 

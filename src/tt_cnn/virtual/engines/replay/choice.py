@@ -83,8 +83,8 @@ def key_of(outputs: Sequence[Node], threads: int) -> str:
     numbers: dict[int, int] = {}
     for node in ordered(outputs):
         numbers[id(node)] = len(numbers)
-        told = (node.kind, [numbers[id(one)] for one in node.inputs], node.params, node.shape)
-        digest.update(repr(told).encode())
+        described = (node.kind, [numbers[id(one)] for one in node.inputs], node.params, node.shape)
+        digest.update(repr(described).encode())
     digest.update(repr((threads, platform.processor(), platform.machine(), os.cpu_count())).encode())
     digest.update(repr([(name, version(name)) for name in installed() if name in PACKAGES]).encode())
     digest.update(fingerprint().encode())

@@ -33,7 +33,7 @@ class Region:
 
 
 def value_of(node: Node) -> Region:
-    """In place of memory: a tensor of its own, made anew at every run."""
+    """In place of memory: a tensor of its own, made again at every run."""
     return Region(-id(node), 1, 0, 1)
 
 

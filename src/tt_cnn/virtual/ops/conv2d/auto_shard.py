@@ -33,7 +33,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
 class Need(NamedTuple):
-    """Bytes a core that one way of sharding is estimated to take."""
+    """Bytes per core that one way of sharding is estimated to take."""
 
     cores: int
     input: int

@@ -43,7 +43,7 @@ class BatchNormProgram(ComputeProgram):
     factory: str = "BatchNormFactory"
     eps: float
     given: tuple[str, ...]
-    """Which tensors come after the input, one value a channel each."""
+    """Which tensors come after the input, one value per channel each."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         """A tile meets each of a channel's values in turn: less the mean, by the root's inverse, scaled, shifted.

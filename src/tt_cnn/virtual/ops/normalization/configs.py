@@ -9,7 +9,7 @@ from tt_cnn.virtual.types.geometry import CoreCoord
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class LayerNormDefaultProgramConfig:
-    """Interleaved tensors: rows of tiles are dealt to cores."""
+    """Interleaved tensors: rows of tiles are distributed to cores."""
 
     legacy_reduction: bool = False
     legacy_rsqrt: bool = False
@@ -32,7 +32,7 @@ class LayerNormShardedMultiCoreProgramConfig:
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class SoftmaxDefaultProgramConfig:
-    """Interleaved tensors: rows of tiles are dealt to cores."""
+    """Interleaved tensors: rows of tiles are distributed to cores."""
 
 
 @dataclass(kw_only=True, unsafe_hash=True)

@@ -88,7 +88,7 @@ def _interleaved_sizes(planner: Planner, problem: Problem, groups: int) -> tuple
     tile, register = problem.tile, problem.register
     blocks, height, width = problem.blocks, problem.block_height, problem.block_width
     block = height // blocks * width
-    tiles_across = div_up(problem.channels_a_core, TILE_SIZE)
+    tiles_across = div_up(problem.channels_per_core, TILE_SIZE)
     sizes = dict.fromkeys(("input", "output", "staged input"), block * tile)
     if problem.by_welford:
         sizes |= {"epsilon": _CONSTANT} | _weights(problem, tiles_across)

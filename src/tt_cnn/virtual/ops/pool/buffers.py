@@ -46,7 +46,7 @@ def output_width(channels: int, tiled: bool) -> int:
 
 @dataclass(frozen=True)
 class PoolBuffers:
-    """Bytes a core, in the order of their making; those that are neither input nor output nor table by name."""
+    """Bytes per core, in the order of their making; those that are neither input nor output nor table by name."""
 
     before_input: tuple[tuple[str, int], ...]
     after_input: tuple[tuple[str, int], ...]

@@ -61,7 +61,7 @@ class FoldingProgram(Program):
 
 
 def reduce_cycles(step: Step, figures: Figures, passes: Passes, units: int, length: int, at_once: int) -> Cycles:
-    """`units` results of `length` tiles each, dealt to the cores; tiles are read `at_once` and added to the sums.
+    """`units` results of `length` tiles each, distributed to the cores; tiles are read `at_once` and added to the sums.
 
     Shards are at hand. A result is handed to the packer and written, with a wait for it, while the next is made.
     """

@@ -1,4 +1,4 @@
-"""What data-movement programs are built from: how work is dealt to cores, and the buffers a program asks for."""
+"""What data-movement programs are built from: how work is distributed to cores, and the buffers a program asks for."""
 
 from __future__ import annotations
 

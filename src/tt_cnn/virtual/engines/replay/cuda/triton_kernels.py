@@ -81,7 +81,7 @@ UNSPECIALIZED = (
     "a", "b", "tail_bias", "tail_a", "tail_b", "factor", "M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH",
     "DW", "split_k",
 )  # fmt: skip
-"""Numbers that the convolution is not compiled anew for."""
+"""Numbers that the convolution is not compiled again for."""
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)

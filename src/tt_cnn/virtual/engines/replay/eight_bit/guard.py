@@ -173,7 +173,7 @@ class Search:
             remember(self._key, kept)
 
     def _losses(self, sample: Values) -> dict[int, float]:
-        """What each layer alone loses on a sample, by torch: only what comes after it is computed anew."""
+        """What each layer alone loses on a sample, by torch: only what comes after it is computed again."""
         start = time.perf_counter()
         known = {id(node): value for node, value in walk(self.outputs, sample)}
         expected = [known[id(node)] for node in self.outputs]

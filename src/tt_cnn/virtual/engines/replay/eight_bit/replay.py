@@ -24,7 +24,7 @@ from tt_cnn.virtual.errors.failures import Failure
 log = logging.getLogger("tt_cnn.virtual")
 
 Chips = list[list[torch.Tensor]]
-"""For each of some cells its values, one a chip."""
+"""For each of some cells its values, one per chip."""
 
 
 class LearningReplay(Replay):

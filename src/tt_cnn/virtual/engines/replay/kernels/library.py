@@ -40,7 +40,7 @@ def library() -> Any:
     """Functions of the library; compiling takes some seconds the first time.
 
     A library that is not whole, or was made for another machine, would end the process: it is checked before it is
-    loaded, and made anew.
+    loaded, and made again.
     """
     path = cache_folder.folder() / f"kernels-{fingerprint()}.so"
     if cache_folder.is_whole(path, fingerprint()):

@@ -99,7 +99,7 @@ def plan_reshaping_view(planner: Planner, x: Slot, logical: Shape, padded: Shape
 
 
 def host_view(tensor: Tensor, logical: Shape) -> Tensor:
-    """A host tensor under another shape; its values are laid out anew."""
+    """A host tensor under another shape; its values are laid out again."""
     fatal(
         logical.volume() == tensor.logical_volume(), "Attempting to reshape between two shapes with different volumes"
     )
