@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all test-browser lint clean
+.PHONY: install demo test test-all test-browser check-wheel lint clean
 
 install: $(STAMP)
 
@@ -26,6 +26,9 @@ test-all: install  ## all tests, the long ones too
 test-browser: install  ## the report in a real browser: needs Debian's chromium (apt-get install chromium)
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	$(BIN)/python -m pytest tests/browser -m browser
+
+check-wheel:  ## the wheel in a fresh environment outside of the checkout; other Pythons: nox -s wheel-3.12
+	PYTHON=$(PYTHON) scripts/check_wheel.sh
 
 lint: install
 	$(BIN)/ruff check .
