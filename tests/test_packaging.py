@@ -36,7 +36,7 @@ def test_every_lower_bound_is_tried(noxfile: ModuleType) -> None:
 
 def test_the_pythons_of_nox_are_those_of_the_package(noxfile: ModuleType) -> None:
     classifiers = re.findall(r"Programming Language :: Python :: (3\.\d+)", PROJECT)
-    assert noxfile.PYTHONS == classifiers
+    assert classifiers == noxfile.PYTHONS
     assert re.search(r'^requires-python = ">=([\d.]+)"', PROJECT, re.MULTILINE)[1] == classifiers[0]  # type: ignore[index]
 
 
