@@ -64,7 +64,7 @@ def compare(
     batches: int = 3,
     after_round: Callable[[], None] = lambda: None,
 ) -> Comparison:
-    """Run `rounds` rounds of so many batches each. The order within a round turns, so that nobody is always first."""
+    """Run `rounds` rounds of so many batches each. The order within a round turns, so that none is always first."""
     seconds: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     inputs = [example] * batches
     for number in range(rounds):

@@ -11,7 +11,7 @@ Outputs = tuple[torch.Tensor, ...]
 
 
 class Subject(ABC):
-    """From NCHW float32 images in ordinary memory to outputs in ordinary memory: conversions count for everybody."""
+    """From NCHW float32 images in ordinary memory to outputs in ordinary memory: conversions count for all."""
 
     name: str
     compile_seconds: float = 0.0

@@ -55,7 +55,7 @@ class Flow:
         return self.move_to(memory_config) if self.value.is_sharded() else self
 
     def end(self) -> None:
-        """Give the value back, unless it belongs to somebody else."""
+        """Give the value back, unless its owner is another one."""
         if self._owned:
             free(self.value)
 

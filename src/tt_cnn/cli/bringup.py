@@ -1,4 +1,4 @@
-"""`tt-cnn bringup`: from somebody's nn.Module to a folder of TT-CNN code that is tuned and tested."""
+"""`tt-cnn bringup`: from a user's nn.Module to a folder of TT-CNN code that is tuned and tested."""
 
 from __future__ import annotations
 

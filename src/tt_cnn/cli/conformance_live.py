@@ -187,7 +187,7 @@ def _print_run(run: LiveRun, show: int, field: str | None) -> None:
 
 
 _FIRST = 3
-"""Differences that are shown when nobody asks for more."""
+"""Differences that are shown by default."""
 
 
 def counts_table(found: Comparison) -> Listing:

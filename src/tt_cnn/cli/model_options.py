@@ -50,7 +50,7 @@ Resolution = Annotated[
 
 
 def entry_of(text: str) -> ModelEntry:
-    """A model by its name, or anybody's own as `module:NAME` (a ModelEntry), found from the current folder."""
+    """A model by its name, or a user's own as `module:NAME` (a ModelEntry), found from the current folder."""
     from tt_cnn.models import list_models, model_entry, register
 
     if ":" not in text:

@@ -1,4 +1,4 @@
-"""`tt-cnn run`: somebody's TT-NN code as it is, on the virtual card."""
+"""`tt-cnn run`: a user's TT-NN code, unchanged, on the virtual card."""
 
 from __future__ import annotations
 

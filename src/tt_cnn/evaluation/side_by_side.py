@@ -27,7 +27,7 @@ class Comparison:
     """What came of it. Figures are in points, 0 to 100."""
 
     reference: dict[str, float]
-    """PyTorch's figures; none where nobody knows what is on the images."""
+    """PyTorch's figures; none where the images have no annotations."""
     card: dict[str, float]
     agreement: dict[str, float]
     """The card's figures, were PyTorch's answers the truth."""

@@ -47,7 +47,7 @@ def pcc(expected: torch.Tensor, found: torch.Tensor) -> float:
 def named_outputs(entry: ModelEntry, names: Sequence[str], values: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
     """The outputs by name; a detector's boxes and scores apart also where the model gives them in one tensor.
 
-    Boxes in pixels are hundreds of times larger than scores: in one PCC nobody would see that the scores are wrong.
+    Boxes in pixels are hundreds of times larger than scores: one PCC would not show that the scores are wrong.
     """
     found = dict(zip(names, values, strict=True))
     if entry.task != "detection" or len(found) != 1:

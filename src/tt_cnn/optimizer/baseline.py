@@ -1,4 +1,4 @@
-"""The settings of somebody who brings a model up and tunes nothing: what an optimised model is compared with.
+"""The settings of a model that was brought up and not tuned: what an optimised model is compared with.
 
 Every layer has the builder's defaults: `AutoShardedStrategyConfiguration`, bfloat16 weights and activations, and the
 compute configuration of `init_device_compute_kernel_config` (LoFi, no float32 sums, no packer accumulation; a

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from tt_cnn.builder.overrides import Assignment
 
 FIRST_EXECUTOR = "trace+2cq"
-"""The one that models are profiled behind where nobody says another."""
+"""The one that models are profiled behind by default."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class TaskMetric:
         return self._figure([reference_outputs(self.model.reference, image) for image, _ in self.prepared])
 
     def _known_targets(self, targets: Sequence[Any]) -> list[Any]:
-        """Where nobody knows what is on the images, PyTorch's answers are the truth."""
+        """Where the images have no annotations, PyTorch's answers are the truth."""
         if all(target is not None for target in targets):
             return list(targets)
         answers = (

@@ -35,10 +35,10 @@ GOALS: tuple[Goal, ...] = ("latency", "throughput", "memory")
 
 
 class NoGuard:
-    """Where nobody compares values: only candidates that keep all of them are accepted."""
+    """Where values are not compared: only candidates that keep all of them are accepted."""
 
     def accepts(self, assignment: Assignment) -> Verdict:
-        return Verdict(False, {}, "it changes values, and nobody compares them")
+        return Verdict(False, {}, "it changes values, and they are not compared")
 
 
 def optimize(

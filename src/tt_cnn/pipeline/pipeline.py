@@ -321,7 +321,7 @@ class Pipeline:
         if error is None:
             self.cleanup()
         else:
-            with suppress(Exception):  # what left the block is the news, not what it leads to here
+            with suppress(Exception):  # the block's own exception is reported, not what follows from it here
                 self.cleanup()
 
 

@@ -74,7 +74,7 @@ class StatsBook:
         self._left()
 
     def were_dropped(self, inputs: int) -> None:
-        """Inputs whose outputs nobody waits for."""
+        """Inputs whose outputs are not waited for."""
         if inputs:
             self._left(inputs)
 

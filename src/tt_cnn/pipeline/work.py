@@ -60,7 +60,7 @@ class EstimatedWork:
 
 
 class UnknownWork:
-    """An executor of somebody's own has no verbs that could be timed one by one."""
+    """A user's own executor has no verbs that could be timed one by one."""
 
     def work(self, inputs: int, wall: float) -> Work:
         return Work(0.0, 0.0, 0.0)

@@ -78,7 +78,7 @@ def planned_model(
     chips: int | None = None,
     reference: nn.Module | None = None,
 ) -> Iterator[PlannedModel]:
-    """The model with weights that nobody looks at: what happens to be in their memory.
+    """The model with weights that are not used: what happens to be in their memory.
 
     On all chips of a card, or as many as `chips` says. `reference` is the model to plan where it is not the entry's
     default one: shipped weights may be of a narrower network.

@@ -31,7 +31,7 @@ class CommandReading:
         self.device.memory_listeners.append(self._memory)
 
     def finish(self) -> None:
-        """Stop listening. Taking the lock gives back the memory of tensors that nobody holds any more."""
+        """Stop listening. Taking the lock gives back the memory of tensors that nothing holds any more."""
         with self.device.lock:
             self.device.listeners.remove(self._command)
             self.device.memory_listeners.remove(self._memory)

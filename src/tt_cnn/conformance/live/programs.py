@@ -127,7 +127,7 @@ def _registered(name: str) -> ModelEntry:
 def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
     """Without a trace and on one queue: traces cannot be captured on a mocked card, and hide the steps in them.
 
-    An entry of somebody's own may have the name of a model of the package; it is taken while the program runs.
+    A user's own entry may have the name of a model of the package; it is taken while the program runs.
     """
     from tt_cnn.models.registry import create_reference, create_tt, registered
     from tt_cnn.models.running import opened_card

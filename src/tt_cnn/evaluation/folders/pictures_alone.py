@@ -1,4 +1,4 @@
-"""Images of which nobody says what is on them: there the card is compared with the reference."""
+"""Images without annotations: there the card is compared with the reference."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ LEAST_CHOICE = 2e-3
 
 @register_step
 class PrecisionStep(OptimizationStep):
-    """Does nothing without a guard that measures: nobody would know what is lost."""
+    """Does nothing without a guard that measures: the loss would not be known."""
 
     name = "precision"
     may_change = ", ".join(dial.setting for dial in DIALS)

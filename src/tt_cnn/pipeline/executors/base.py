@@ -66,7 +66,7 @@ class Executor(ABC):
         self._forget()
 
     def __new__(cls, *_: Any, **__: Any) -> Executor:
-        """Marks are there also where somebody's `__init__` does not call ours."""
+        """Marks are there also where a user's `__init__` does not call ours."""
         executor = super().__new__(cls)
         executor.marks = {}
         return executor

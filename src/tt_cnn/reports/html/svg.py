@@ -88,7 +88,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], caption: st
 
 
 def as_table(summary: str, content: str) -> str:
-    """A chart's numbers, folded away until somebody asks."""
+    """A chart's numbers, folded away at first."""
     return tag("details", tag("summary", text(summary)) + content)
 
 

@@ -1,7 +1,7 @@
 """What an error says after TT-NN's own sentence: which step, who holds the memory, and changes that would fit.
 
 Every change that is named was planned and placed on a copy of the card's memory as the call found it. That is done when
-the error is read: a search over configurations catches thousands of errors that nobody reads.
+the error is read: a search over configurations catches thousands of errors that are never read.
 """
 
 from __future__ import annotations

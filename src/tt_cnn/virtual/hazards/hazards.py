@@ -197,7 +197,7 @@ class HazardChecker:
             warnings.warn(text, HazardWarning, stacklevel=6)
 
     def refuse(self, text: str) -> NoReturn:
-        """A read of values that nobody knows: in every mode an error, since any number would be a wrong one."""
+        """A read of unknown values: in every mode an error, since any number would be a wrong one."""
         if self.mode == "warn":
             self._note(text)
         raise HazardError(text)

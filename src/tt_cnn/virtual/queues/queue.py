@@ -123,7 +123,7 @@ class Queue:
     """
 
     REMEMBERED = 64
-    """Failures that nobody has seen yet."""
+    """Failures that were not seen yet."""
 
     def __init__(self, index: int, engine: Engine) -> None:
         self.index = index
@@ -212,7 +212,7 @@ class Queue:
             self._finished += 1
 
     def _remember(self, failure: Failure) -> None:
-        """Until somebody has seen it. What follows from it fails with it again, so it comes more than once."""
+        """Until it was seen. What follows from it fails with it again, so it comes more than once."""
         unseen = [one for one in self._failures if not one.seen]
         if not failure.seen and failure not in unseen and len(unseen) < self.REMEMBERED:
             unseen.append(failure)

@@ -250,7 +250,7 @@ class Buffer:
             self.cell.will_be_written()
 
     def check_readable(self, reader: str, what: str) -> None:
-        """Say so where nothing has written it; refuse where nobody knows what is in it."""
+        """Say so where nothing has written it; refuse where its content is unknown."""
         hazards = self.device.hazards
         if self.cell.contents is Contents.LOST:
             hazards.refuse(

@@ -139,7 +139,7 @@ class TraceMemory:
     # --- replays ------------------------------------------------------------------------------------------------
 
     def check(self, device: Books, trace: RecordedTrace) -> None:
-        """Before a replay: refuse it where nobody knows what it would read, and report what it writes over."""
+        """Before a replay: refuse it where it is unknown what it would read, and report what it writes over."""
         who = f"replaying trace {int(trace.id)}"
         if self._astray is not None:
             cell, write = self._astray

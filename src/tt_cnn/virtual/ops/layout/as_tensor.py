@@ -1,7 +1,7 @@
 """as_tensor: from_torch with a file that keeps the converted values.
 
 The file is our own: a line of JSON that says what the tensor is, then the carriers' bytes. It holds numbers only, so
-reading one never runs what somebody put into it. One that is damaged, or no such file, is written again.
+reading one never runs what was put into it. One that is damaged, or no such file, is written again.
 """
 
 from __future__ import annotations

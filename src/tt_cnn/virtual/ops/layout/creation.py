@@ -112,7 +112,7 @@ class Full(_Created):
 
 @op("empty")
 class Empty(_Created):
-    """Memory on the card whose values nobody has written."""
+    """Memory on the card whose values were never written."""
 
     def arguments(
         self,
