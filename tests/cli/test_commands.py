@@ -152,7 +152,7 @@ def test_a_minimum_over_calls_that_cannot_be_made_is_missed(wrong: str, tmp_path
         ([str(DATA / "numerics.npz"), "--min", "numerics=many"], "'numerics=many' is not [FAMILY:]FIELD=PERCENT"),
         ([str(DATA / "numerics.npz"), "--min", "speed=10"], "'speed=10' is not [FAMILY:]FIELD=PERCENT"),
         ([str(DATA / "numerics.npz"), "--min", "numerics=101"], "'numerics=101' is not [FAMILY:]FIELD=PERCENT"),
-        ([str(DATA / "numerics.npz"), "--show", "1", "--field", "speed"], "'speed' is none of"),
+        ([str(DATA / "numerics.npz"), "--show", "1", "--field", "speed"], "'speed' is not one of"),
         ([], "Missing argument"),
     ],
 )

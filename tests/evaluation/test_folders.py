@@ -98,7 +98,7 @@ def test_folders_of_classes_by_name_number_and_order(tmp_path: Path) -> None:
         save(tmp_path / "order" / name / "a.png")
     ordered = ClassFolder(tmp_path / "order", ("tench", "goldfish"))
     assert [ordered[index][1] for index in range(2)] == [0, 1]
-    with pytest.raises(ValueError, match="n01, n02 is none of the model's 80 classes"):
+    with pytest.raises(ValueError, match="n01, n02 is not one of the model's 80 classes"):
         ClassFolder(tmp_path / "order", COCO)
 
 

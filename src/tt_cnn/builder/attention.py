@@ -22,7 +22,7 @@ _HIDDEN = -1e9
 """In a mask: the card has no use for an infinity there. Also beyond the keys' end, up to the end of their tiles, which
 TT-NN's op takes from the mask where one is given."""
 _MOST_KEYS = 256
-"""That are looked at together: more of them fill L1."""
+"""That are processed together: more of them fill L1."""
 _SECTIONS = {1: (3,), 2: (1, 2), 3: (1, 1, 1)}
 """How many of q, k and v each of the tensors has, by the number of tensors."""
 _CHUNKS = (128, 64, 32)

@@ -1,4 +1,4 @@
-"""The layer that distributes the channels of several groups in turns."""
+"""The layer that distributes the channels of several groups in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration of a channel shuffle: channels of several groups distributed in turns."""
+"""The configuration of a channel shuffle: channels of several groups distributed in turn."""
 
 from __future__ import annotations
 

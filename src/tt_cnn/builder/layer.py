@@ -54,7 +54,7 @@ class Layer:
         note_layer(self)
 
     def configure(self, configuration: Any) -> None:
-        """Take a configuration, at first or in the place of another; weights are prepared again at the next call."""
+        """Take a configuration, at first or in place of another; weights are prepared again at the next call."""
         self.configuration = configuration
         self._prepared = False
 

@@ -108,7 +108,7 @@ _CURRENT: ContextVar[Overriding | None] = ContextVar("overriding", default=None)
 
 @contextmanager
 def overriding(settings: Mapping[str, LayerSettings] | None = None) -> Iterator[Overriding]:
-    """Layers that are made inside have these settings in the place of their configurations' own."""
+    """Layers that are made inside have these settings in place of their configurations' own."""
     current = Overriding(settings or {})
     token = _CURRENT.set(current)
     try:

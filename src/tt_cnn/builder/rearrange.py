@@ -82,7 +82,7 @@ def _turned(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[tup
 
 
 def _same_rows(x: Any, shape: tuple[int, ...]) -> bool:
-    """Tiles can be seen in another shape for nothing where their last two dimensions stay."""
+    """Tiles can be seen in another shape without a copy where their last two dimensions stay."""
     last = tuple(x.shape)[-2:]
     wanted = (1, 1, *shape)[-2:]
     return bool(last == wanted or (x.layout == ttnn.ROW_MAJOR_LAYOUT and last[-1] == wanted[-1]))

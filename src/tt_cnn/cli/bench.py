@@ -59,7 +59,7 @@ Folder = Annotated[
 ]
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print what bench.json has.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the content of bench.json.")]
 
 
 def bench(

@@ -122,7 +122,7 @@ def conformance(
         raise typer.BadParameter("Missing argument: name corpora, or a program with --live", param_hint="FILE")
     limits = _limits(minimum or [])
     if field is not None and field not in FIELDS:
-        raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--field")
+        raise typer.BadParameter(f"{field!r} is not one of {', '.join(FIELDS)}", param_hint="--field")
     try:
         tally = _replay(files, op or [])
     except CorpusError as error:

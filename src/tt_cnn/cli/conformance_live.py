@@ -32,7 +32,7 @@ Python = Annotated[
     typer.Option(
         "--python",
         metavar="PATH",
-        help="--live: the interpreter that has the real ttnn. [default: this one]",
+        help="--live: the Python interpreter with the real ttnn. [default: this one]",
         show_default=False,
     ),
 ]
@@ -70,7 +70,7 @@ Cached = Annotated[
     bool,
     typer.Option(
         "--program-cache",
-        help="--live: leave the program cache on. Programs that are found in it do not tell their buffers.",
+        help="--live: leave the program cache on. Programs that are found in it do not report their buffers.",
     ),
 ]
 Record = Annotated[
@@ -112,7 +112,7 @@ def run_live(programs: Sequence[str], choice: LiveChoice, show: int, field: str 
     if choice.with_files:
         raise typer.BadParameter("--live runs programs and replays no files; do one after the other", param_hint="FILE")
     if field is not None and field not in FIELDS:
-        raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--field")
+        raise typer.BadParameter(f"{field!r} is not one of {', '.join(FIELDS)}", param_hint="--field")
     options = LiveOptions(
         ProgramOptions(
             _size(choice.resolution),

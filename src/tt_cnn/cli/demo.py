@@ -28,9 +28,7 @@ Model = Annotated[
 ]
 Image = Annotated[Path | None, typer.Option("--image", metavar="FILE_OR_DIR", help="An image, or a folder of images.")]
 Video = Annotated[Path | None, typer.Option("--video", metavar="FILE", help="A video, instead of images.")]
-Count = Annotated[
-    int | None, typer.Option("--count", min=1, help="At most so many images (4 where none is said) or frames.")
-]
+Count = Annotated[int | None, typer.Option("--count", min=1, help="The most images (default: 4) or frames to process.")]
 Threshold = Annotated[
     float | None,
     typer.Option("--threshold", min=0.0, max=1.0, help="The confidence from which on boxes and masks are drawn."),

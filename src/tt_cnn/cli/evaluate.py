@@ -38,10 +38,12 @@ Data = Annotated[
         help="A folder in the format of the model's task; or generated; or skimage, the photographs of scikit-image.",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", min=1, help="At most so many images, from the first on.")]
+Count = Annotated[int, typer.Option("--count", min=1, help="The most images to use, from the first.")]
 Within = Annotated[
     float | None,
-    typer.Option("--within", metavar="POINTS", help="Fail when the card is further from PyTorch than that."),
+    typer.Option(
+        "--within", metavar="POINTS", help="Fail when the card's figure differs more than this from PyTorch's."
+    ),
 ]
 Minimum = Annotated[
     list[str] | None,

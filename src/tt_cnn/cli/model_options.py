@@ -36,7 +36,7 @@ Executor = Annotated[
         "--executor",
         "--pipeline",
         metavar="NAME",
-        help="How inputs go through: plain, trace, 2cq, trace+2cq, trace+2cq+io. docs/pipeline.md tells them apart.",
+        help="How inputs go through: plain, trace, 2cq, trace+2cq, trace+2cq+io. docs/pipeline.md explains them.",
     ),
 ]
 Precision = Annotated[
@@ -45,7 +45,7 @@ Precision = Annotated[
 ]
 Resolution = Annotated[
     str | None,
-    typer.Option("--resolution", metavar="HxW", help="Of the model's input, one that it is tuned for."),
+    typer.Option("--resolution", metavar="HxW", help="Resolution of the model's input; one that it is tuned for."),
 ]
 
 

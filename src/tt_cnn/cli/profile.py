@@ -48,7 +48,7 @@ Pcc = Annotated[
     typer.Option("--pcc", help="Run the model once and compare its outputs with PyTorch; the model's own gates count."),
 ]
 MinFps = Annotated[
-    float | None, typer.Option("--min-fps", metavar="FPS", help="Fail below so many predicted fps end to end.")
+    float | None, typer.Option("--min-fps", metavar="FPS", help="Fail below this predicted end-to-end rate, in fps.")
 ]
 MaxL1 = Annotated[
     str | None, typer.Option("--max-l1", metavar="SHARE", help="Fail above 95% of a core's L1, or above 1300KB.")

@@ -27,7 +27,7 @@ Helpers = Annotated[
     str,
     typer.Option(
         "--helpers",
-        help="TT-CNN's modules and test helpers that are ours: `missing` ones, `all`, or `none`.",
+        help="Which of TT-CNN's modules and test helpers are replaced: `missing` ones, `all`, or `none`.",
     ),
 ]
 

@@ -102,7 +102,7 @@ def register(entry: ModelEntry, *, replace: bool = False) -> None:
 
 @contextmanager
 def registered(entry: ModelEntry) -> Iterator[ModelEntry]:
-    """Known by its name for a while, in the place of a former one of that name."""
+    """Known by its name for a while, in place of a former one of that name."""
     _discover()  # else a shipped model of that name would come later, and find it taken
     former = _ENTRIES.get(entry.name)
     _ENTRIES[entry.name] = entry

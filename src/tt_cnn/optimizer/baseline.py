@@ -57,7 +57,7 @@ IN_DRAM: LayerSettings = {"output_memory_config": ttnn.DRAM_MEMORY_CONFIG}
 
 
 def naive_assignment(configurations: Mapping[str, Configuration]) -> Assignment:
-    """The settings for the layers of a model, in the place of its own."""
+    """The settings for the layers of a model, in place of its own."""
     return Assignment({name: _naive(configuration) for name, configuration in configurations.items()})
 
 
@@ -126,7 +126,7 @@ def _remedy(
 
 
 def _chooses_memory(configuration: Configuration) -> bool:
-    """An output in the place of its input is where that was."""
+    """An output in place of its input is where that was."""
     return hasattr(configuration, "memory_config") and not getattr(configuration, "in_place", False)
 
 

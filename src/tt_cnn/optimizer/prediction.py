@@ -95,7 +95,7 @@ class PlannedNetwork:
         self._host_input, self._input_config = planned.host_input(), self.model.l1_input_memory_config
 
     def predict(self, assignment: Assignment) -> Prediction | Refusal:
-        """The kernels of one input with these settings in the place of the model's own."""
+        """The kernels of one input with these settings in place of the model's own."""
         if assignment not in self._known:
             self.predictions += 1
             self._known[assignment] = self._configure(assignment) or self._run()

@@ -139,7 +139,7 @@ def _double_buffers(better: Better) -> tuple[str, str, str]:
 
 
 def _core_grid(better: Better) -> tuple[str, str, str]:
-    """The library's choice of a program for the whole grid, in the place of the program that runs."""
+    """The library's choice of a program for the whole grid, in place of the program that runs."""
     row, words, cores = better.call.working, better.alternative.words, better.planned.cores
     on = f"runs on {row.cores} of {row.available_cores} cores"
     if _on_few_cores(better.call) and cores > row.cores:

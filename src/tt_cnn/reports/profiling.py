@@ -241,7 +241,7 @@ def _executed(planned: PlannedModel, name: str, notes: list[Recorded]) -> Execut
 
 
 def _with_replays(notes: list[Recorded], captured: list[Recorded]) -> list[Recorded]:
-    """The commands of a trace in the place of its replay."""
+    """The commands of a trace in place of its replay."""
     stream: list[Recorded] = []
     for note in notes:
         replays = note.command.trace_id is not None and note.command.plan is None

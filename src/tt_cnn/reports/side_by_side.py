@@ -97,7 +97,7 @@ def compared(name: str, profile: Profile) -> Compared:
 
 
 def markdown(rows: Sequence[Compared]) -> str:
-    """A table; a row that failed says why in the place of its figures."""
+    """A table; a row that failed says why in place of its figures."""
     lines = [
         f"| {' | '.join(HEADINGS)} |",
         "|---|---|---|---|" + "---:|" * (len(HEADINGS) - 4),

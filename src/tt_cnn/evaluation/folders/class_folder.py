@@ -50,6 +50,6 @@ def _numbered(folders: list[Path], names: tuple[str, ...], folder: Path) -> list
         return list(enumerate(folders))
     unknown = [path.name for path, number in zip(folders, numbers, strict=True) if number is None]
     raise ValueError(
-        f"{folder}: {', '.join(unknown[:3])} is none of the model's {len(names)} classes; name the folders as the "
+        f"{folder}: {', '.join(unknown[:3])} is not one of the model's {len(names)} classes; name the folders as the "
         "classes are called, or by their numbers"
     )

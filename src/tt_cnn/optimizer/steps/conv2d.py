@@ -18,7 +18,7 @@ from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
 from tt_cnn.optimizer.words import described
 
 LEAST_SHARE = 1e-3
-"""Of the goal that a layer must take to be looked at by itself."""
+"""Of the goal that a layer must take to be searched by itself."""
 
 Topic = Callable[[ConvolutionConfiguration, object], list[LayerSettings]]
 

@@ -31,7 +31,7 @@ CHANCE = 0.05
 """Share of 1 - PCC by which it goes up and down when roundings change that do not matter; aimed at is so much less.
 (Seen of YOLOv4 and YOLOv8s: up to 0.001 of 0.018 and 0.033.)"""
 LEAST_MOVE = 1e-4
-"""Share of the device time that a move must gain to be looked at."""
+"""Share of the device time that a move must gain to be tried."""
 LEAST_CHOICE = 2e-3
 """Share of the device time that a selection must gain to be tried: a run takes seconds."""
 

@@ -43,7 +43,7 @@ def refuse() -> NoReturn:
 
 
 class LostLock:
-    """Stands in the place of a lock of the parent's."""
+    """Stands in place of a lock of the parent's."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if not blocking:

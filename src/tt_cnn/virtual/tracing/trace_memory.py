@@ -352,7 +352,7 @@ def _read_first(commands: Sequence[Command]) -> dict[int, Cell]:
 
 
 def _astray(cell: Cell, commands: Sequence[Command]) -> tuple[Cell, Write] | None:
-    """The write that a command finds in the place of a cell it reads, where there is one."""
+    """The write that a command finds in place of a cell it reads, where there is one."""
     over: Write | None = None
     for command in commands:
         if over is not None and any(cell is one for one in reads_of(command)):

@@ -93,7 +93,7 @@ class Layers:
         return TtConv2d(self._configuration(name, self.arguments[name]), self.device, name)
 
     def add(self, name: str) -> TtAdd:
-        """The sum of a residual block, in the place of its first summand."""
+        """The sum of a residual block, in place of its first summand."""
         return TtAdd(AddConfiguration(), self.device, name)
 
     def concat(self, name: str) -> TtConcat:

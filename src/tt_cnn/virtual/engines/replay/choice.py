@@ -62,7 +62,7 @@ def quickest(
 
 
 def quicker(one: Host, other: Host, inputs: Sequence[torch.Tensor]) -> tuple[float, float]:
-    """The seconds of two, in turns, so that a busy machine is busy for both."""
+    """The seconds of two, in turn, so that a busy machine is busy for both."""
     rounds = [(_seconds(one, inputs), _seconds(other, inputs)) for _ in range(ROUNDS)]
     return min(a for a, _ in rounds), min(b for _, b in rounds)
 

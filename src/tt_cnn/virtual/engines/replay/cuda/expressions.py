@@ -259,7 +259,7 @@ def _number(value: float) -> str:
 
 
 def _either(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """With numbers in the place of tensors; what to do with NaN need not be told to torch."""
+    """With numbers in place of tensors; what to do with NaN need not be told to torch."""
 
     def run(*operands: Any) -> torch.Tensor:
         a, b = (torch.as_tensor(one, dtype=torch.float32) for one in operands[:2])
