@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel on other Pythons, and with the oldest dependencies: `nox -s wheel-3.12`, `nox -s lowest`.
 
 Every session builds the wheel, installs it in a fresh environment outside of the checkout, and runs it there

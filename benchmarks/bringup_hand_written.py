@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What bringup makes of the references of our own models, beside the configurations that were written by hand."""
 
 from __future__ import annotations

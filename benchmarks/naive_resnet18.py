@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A ResNet18 as somebody writes it first, tuned nowhere: what `tt-cnn optimize` is shown on.
 
     PYTHONPATH=benchmarks tt-cnn profile naive_resnet18:ENTRY

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `tt-cnn optimize` finds, beside a naive configuration and the hand-written one.
 
     python benchmarks/optimizer.py [--card n150|p150] [--models NAME...] [--budget 120] [--check] [--write]

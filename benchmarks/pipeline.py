@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a second command queue and a trace are worth on the virtual card. `python benchmarks/pipeline.py [--check]`.
 
 Two queues: a traced model on one queue and on two, torch on one thread, medians of rounds, with inputs whose transfer

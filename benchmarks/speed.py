@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays of UNet, YOLOv4 and ResNet50 beside what people use on a CPU: ratios in one run.
 
     python benchmarks/speed.py [--models vanilla_unet,yolov4,resnet50] [--rounds 7] [--check] [--write FILE]

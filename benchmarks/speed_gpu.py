@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays of UNet, YOLOv4 and ResNet50 on a GPU beside torch eager, torch's CUDA graph and torch.compile.
 
     python benchmarks/speed.py --device cuda [--models ...] [--batches 1,8] [--subjects ours,reference,fp8]

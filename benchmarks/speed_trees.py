@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two trees of this project side by side: replays of each model, in turns, each tree in a process of its own.
 
     python benchmarks/speed.py --against ../old-tree [--models ...] [--rounds 15]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Build the wheel, install it in a fresh environment outside of the checkout, and run the demo there.
 # PYTHON names another interpreter, TORCH another torch to install first, EXTRAS the extras (separated by commas), and
 # CONSTRAINTS a file of versions for pip.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Count words that the glossary replaces, in a revision and here: `scripts/count_words.py [REVISION]`."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`scripts/on_card.sh` with a stand-in for the interpreter of a card: what is asked of it, and what comes of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a user installs: every requirement has a lower bound, and all of them are tried by `nox -s lowest`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boxes chosen from predictions, and how right they are (average precision at IoU 0.5)."""
 
 from __future__ import annotations

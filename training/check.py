@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure the weights that the package ships, from their files: `python -m training.check --help`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What both trainings share: drawn images, the schedule, averaged weights, the file that is kept."""
 
 from __future__ import annotations

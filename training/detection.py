@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train the YOLOv4 of quarter width that the package ships: `python -m training.detection --help`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train the UNet of 16 features that the package ships: `python -m training.segmentation --help`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loss of YOLOv4's maps: complete IoU of boxes, and cross entropies of objectness and class."""
 
 from __future__ import annotations

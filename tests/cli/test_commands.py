@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `tt-cnn` command: what it answers, and how it speaks of mistakes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn compare`: models, architectures, folders and profiles side by side, on several cards."""
 
 from __future__ import annotations

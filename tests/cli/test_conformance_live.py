@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn conformance --live`: what it prints and how it ends, on what the real library did in a recorded program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn demo`: pictures and videos with what a model sees, and the bring-up."""
 
 from __future__ import annotations

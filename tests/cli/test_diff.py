@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn diff`: what changed between two profiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn evaluate`: its figures, its formats, its mistakes."""
 
 from __future__ import annotations

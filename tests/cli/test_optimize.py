@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn optimize`: the answer first, a folder of files, never over another; what was interrupted goes on."""
 
 from __future__ import annotations

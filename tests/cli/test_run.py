@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn run`: code that says `import ttnn`, from a folder of its own, on the virtual card."""
 
 from __future__ import annotations

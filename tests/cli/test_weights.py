@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn weights`: lists, takes files at hand, refuses what does not fit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data sets in folders, in all layouts that are understood."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results never go over others."""
 
 from __future__ import annotations

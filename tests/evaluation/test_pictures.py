@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures in files: what is read is what one sees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reference and card side by side: the figures of both, from the same pictures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """journal.json: written whole, read back equal, refused when damaged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The task's figure as a guard: IoU of the small model against PyTorch's own answers."""
 
 from __future__ import annotations

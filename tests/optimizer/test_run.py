@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver: rounds, budget, Ctrl-C, faults, frozen layers, resuming, verification."""
 
 from __future__ import annotations

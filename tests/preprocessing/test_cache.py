@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converted parameters on disk: found again, never trusted."""
 
 from __future__ import annotations

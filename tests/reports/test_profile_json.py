@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles survive being written and read, and what is no profile is refused in words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A bar chart of a comparison, drawn with Pillow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What people run such models on otherwise, given the same torch model and the same threads."""
 
 from __future__ import annotations

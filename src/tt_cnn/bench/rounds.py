@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interleaved rounds: every subject runs in every round, so that a noisy machine is noisy for all of them."""
 
 from __future__ import annotations

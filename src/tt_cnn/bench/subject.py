@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured: something that takes images and gives the model's outputs."""
 
 from __future__ import annotations

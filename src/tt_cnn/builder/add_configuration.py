@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a sum, with the activation after it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice in TT-NN's terms, said in those of a layer's configuration."""
 
 from __future__ import annotations

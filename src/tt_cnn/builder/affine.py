@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scale and a shift for each channel, by the quicker of two ways."""
 
 from __future__ import annotations

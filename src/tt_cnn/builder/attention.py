@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of attention over tokens."""
 
 from __future__ import annotations

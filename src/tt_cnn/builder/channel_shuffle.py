@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that distributes the channels of several groups in turn."""
 
 from __future__ import annotations

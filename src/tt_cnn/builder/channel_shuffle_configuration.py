@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a channel shuffle: channels of several groups distributed in turn."""
 
 from __future__ import annotations

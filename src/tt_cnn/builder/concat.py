@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that joins branches along the channels."""
 
 from __future__ import annotations

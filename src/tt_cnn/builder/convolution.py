@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What layers of convolutions and transposed convolutions share: weights prepared once, and channel slicing."""
 
 from __future__ import annotations

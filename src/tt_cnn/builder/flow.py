@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tensor on its way through the ops of a layer, and who gives back what on that way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that averages whole images."""
 
 from __future__ import annotations

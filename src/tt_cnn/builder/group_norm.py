@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of a group norm of flattened pixels: TT-NN's op where it is quick, else means, products and sums."""
 
 from __future__ import annotations

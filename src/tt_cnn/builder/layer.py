@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all layers share: a configuration of their kind, a device, a name, and a check of what they are given."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings that replace those of the layers' configurations, by the layers' names.
 
 A model keeps its code: whoever builds it inside `overriding(settings)` gets layers with these settings. A stored result

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layers of a pixel shuffle and of its inverse."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that brings the values of a tensor into another order: a view, a permutation, and a view of the result."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sharding strategies: how a convolution's activations are spread over the cores."""
 
 from __future__ import annotations

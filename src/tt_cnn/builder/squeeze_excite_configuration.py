@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a squeeze and excitation: channels weighed by what the whole image has of them."""
 
 from __future__ import annotations

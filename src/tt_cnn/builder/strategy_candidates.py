@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sharding strategies and activation blocks that a convolution can sensibly be given on a grid of cores.
 
 Few, and the likely ones first: searches plan each of them. The rules for cores are TT-NN's own, so this loads the

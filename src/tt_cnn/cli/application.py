@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `tt-cnn` command: one file a subcommand, put together here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn bench`: how fast a model replays here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn bringup`: from a user's nn.Module to a folder of TT-CNN code that is tuned and tested."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn compare`: several models or cards side by side."""
 
 from __future__ import annotations

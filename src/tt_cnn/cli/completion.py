@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn completion`: what a shell needs to complete commands, options, models and cards.
 
 The shells ask `tt-cnn complete`, which is quick: neither torch nor a model is imported for it.

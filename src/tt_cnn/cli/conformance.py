@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn conformance`: replay recorded answers of the real library and count what agrees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn conformance --live`: a program on the real library and on the virtual card, compared step by step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn demo`: a model on the card, its answers drawn beside PyTorch's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images and videos through one model, drawn side by side."""
 
 from __future__ import annotations

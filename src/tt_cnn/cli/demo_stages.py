@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UNet and YOLOv4 brought up stage by stage: weights, layers, L1, comparison, pipeline, images."""
 
 from __future__ import annotations

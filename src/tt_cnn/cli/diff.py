@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn diff`: what a change did to a profile."""
 
 from __future__ import annotations

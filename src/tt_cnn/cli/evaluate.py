@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn evaluate`: how good a model is on the card, beside PyTorch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the commands with limits have in common: their options, a line per miss, the files, the exit status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn memory`: whether a model fits into a card's L1, and what it must be given."""
 
 from __future__ import annotations

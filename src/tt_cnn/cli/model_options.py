@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the commands that run a model have in common: the model, its weights, the card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn optimize`: a search for settings that make a model faster on a card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A search while it runs: the best so far, attempts, candidates per second, and how much of the budget is left."""
 
 from __future__ import annotations

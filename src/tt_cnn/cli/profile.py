@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn profile`: where a model's time goes on a card, before there is a card."""
 
 from __future__ import annotations

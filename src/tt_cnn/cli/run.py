@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn run`: a user's TT-NN code, unchanged, on the virtual card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which names of TT-NN vision models use, how often, and whether the virtual card has them."""
 
 from __future__ import annotations

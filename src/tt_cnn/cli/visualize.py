@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn visualize`: a profile in the browser."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn zoo`: the architectures that are there, and how they do on a card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a planned call agrees with the recorded one, field by field.
 
 A field that the record does not have is not compared, and then does not stand in the result.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Making what a recorded call was given: memory configs, zero tensors, compute configurations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The peak of a call: bytes per core of circular buffers, of staging buffers and of L1 tensors of its own.
 
 Recorded peaks come from dry runs of the real library, read with its graph tools (`graphs/core_usage.py` counts as they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data set that a user means: a folder, a name, or nothing at all."""
 
 from __future__ import annotations

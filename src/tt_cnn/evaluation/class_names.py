@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the numbers of classes mean: COCO's 80, ImageNet's 1000, or those of a data set."""
 
 from __future__ import annotations

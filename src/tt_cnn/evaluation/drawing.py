@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model sees, drawn into the image; images side by side under their titles."""
 
 from __future__ import annotations

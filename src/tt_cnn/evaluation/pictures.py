@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images in files: found, read, written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From an image of any size to a model's input, and from what the model finds back to the image."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reference and card on one data set, side by side."""
 
 from __future__ import annotations

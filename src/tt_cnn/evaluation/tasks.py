@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model of each task says, read from its outputs: to be judged, to be drawn, to be printed in a line."""
 
 from __future__ import annotations

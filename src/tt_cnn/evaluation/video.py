@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Videos, a frame at a time: read and written with PyAV, which brings its own FFmpeg."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a model does not fit, its error names all calls that do not, not only the first.
 
 The model is made once more on a card that only plans, and goes on there as if each of them had fitted. That is done

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What models that `tt-cnn bringup` writes have in common: inputs and outputs between torch's shapes and the card's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeded weights with the statistics of a trained model, and seeded images."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations of networks of inverted residuals, from a reference, its parameters and a table of tunings."""
 
 from __future__ import annotations

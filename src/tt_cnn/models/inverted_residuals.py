@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks of inverted residuals on the card: what MobileNetV2 and EfficientNet-Lite have in common.
 
 A stem halves the image; blocks of three convolutions (expand, depthwise, project) follow; a 1x1 convolution, an

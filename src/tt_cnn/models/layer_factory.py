@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers made from torch's modules and a table of settings by their names.
 
     layers = LayerFactory(reference, device, batch_size, LAYERS)

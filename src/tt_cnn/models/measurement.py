@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run of a model on the virtual card, and what is worth knowing of it: PCC, L1, steps, time."""
 
 from __future__ import annotations

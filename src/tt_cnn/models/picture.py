@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first step of a model: images in planes become pixels with their channels side by side, on the card.
 
 There are two ways. `hwc`: TT-NN's `convert_to_hwc`, of planes that are cut into strips of pixels. `pad`: planes of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The models: one folder each, found by looking, made by name with the same arguments everywhere.
 
 A folder is a package with `MODELS`, the entries it brings. A user's own entry comes in with `register`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model on a card behind a pipeline, from its entry: opened, fed with images, closed."""
 
 from __future__ import annotations

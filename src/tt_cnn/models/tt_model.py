@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every model on the card is: a callable on tensors, with all that a pipeline needs to feed it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How near a model's outputs are to the reference's under an assignment: a run on a card that computes.
 
 The card is opened once and the model built once. An assignment configures only the layers whose settings differ from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The settings of a model that was brought up and not tuned: what an optimised model is compared with.
 
 Every layer has the builder's defaults: `AutoShardedStrategyConfiguration`, bfloat16 weights and activations, and the

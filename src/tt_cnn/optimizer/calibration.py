@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The user's own inputs for the guard: a folder of images, or a file of tensors.
 
 Half of them are what choices are made on, the others are kept apart for the verification.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a model is run: what no layer's configuration says."""
 
 from __future__ import annotations

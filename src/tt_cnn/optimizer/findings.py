@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings of a whole model, each planned with all its layers, and what they save together.
 
 A profile's own findings (`tt_cnn.reports.findings`) plan one call in place of another. Here their settings are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`journal.json`: all attempts of a search, written whole while it runs, read again to go on with it."""
 
 from __future__ import annotations

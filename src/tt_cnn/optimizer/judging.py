@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a search judges values: with which weights, on which inputs, and how good they must be."""
 
 from __future__ import annotations

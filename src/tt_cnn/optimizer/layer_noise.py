@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What single layers lose by their precision, each alone on the input that it has in a run of the model.
 
 One run notes the input of every layer. Afterwards a layer is given this input again, with other settings and nothing

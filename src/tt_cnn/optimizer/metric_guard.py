@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The task's own figure as a guard: mAP, IoU or top-1 on a data set, beside the PCC."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules about several layers of a model: each proposes settings, and the whole model is planned with them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be changed about the precision of a layer: dials, each from fine to coarse, and turns of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One model planned in several ways: other batches, other numbers of chips, rebuilt."""
 
 from __future__ import annotations

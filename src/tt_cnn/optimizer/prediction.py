@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model whose layers can be configured again and again, and what the card is predicted to take for each way.
 
 Everything is planned and nothing computed: a prediction takes milliseconds. Where `TT_CNN_RUNTIME=ttnn` has a card, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuning record: what searches found, kept in the user's cache, so that later ones start from it.
 
 One JSON object per line, appended under a lock, read line by line. Lines that are damaged or of another version are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`report.html` of a search: the path, the attempts, the checklist and the changes, before the result's own profile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was asked of a search, and what came out."""
 
 from __future__ import annotations

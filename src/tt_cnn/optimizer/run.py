@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver: a model is optimised by all steps, within a budget, and what comes out is rebuilt and compared."""
 
 from __future__ import annotations

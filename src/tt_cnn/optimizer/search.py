@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A search: the best assignment so far, attempts to better it, and when to stop.
 
 Steps propose candidates; the search predicts each, keeps it where the goal gets better and the guard allows it, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The result on inputs that no choice was made on; what is under the guard there is taken back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of a search: the result is rebuilt with all its settings, as from its file, and must be what was seen."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outputs of a model: one tensor, or lists and tuples of them, nested."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Driving an executor: batches, streams, outputs, the end, from any thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pipeline has done so far, in numbers."""
 
 from __future__ import annotations

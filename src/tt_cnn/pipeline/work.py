@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time in transfer, in compute, and in both at once: measured on the virtual card, estimated on a real one or a GPU."""
 
 from __future__ import annotations

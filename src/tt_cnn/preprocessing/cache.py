@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converted parameters on disk, in safetensors: tensors and a description in JSON, nothing that could run.
 
 A file's name carries the key: model, weights and options. A file that is truncated, damaged or not ours is no answer,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What parameters are made from, as a digest: a model, the functions that convert it, and all that those refer to.
 
 Objects are followed to the end: attributes, items, tensors, closures, the globals that functions read, the functions

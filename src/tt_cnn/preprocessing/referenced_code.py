@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What code refers to, and which code is that of packages: for the fingerprint of functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two profiles side by side: what got faster or slower, what moved to other memory or cores, what changed precision."""
 
 from __future__ import annotations

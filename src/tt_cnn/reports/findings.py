@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What would make a model faster, in plain words, ranked by the time that it would save.
 
 Every finding was checked before it is reported: the advice was planned on the card's memory as it is at that step, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about single calls: each is another form of the call that its op proposes, and that takes less time."""
 
 from __future__ import annotations

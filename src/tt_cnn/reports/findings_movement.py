@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about data that moves without need: between shardings, to DRAM and back, tiles to rows, to the host.
 
 Where a move is left out, the calls that stay are planned with what they would be given instead.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model's calls and the tensors between them, drawn as SVG: by Graphviz where it is installed, else in layers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """L1 per core, one line per dispatched step: circular buffers from the left, tensors from the right."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a model fits into a card's L1, how tightly, and what it must be given when the device is opened."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles as JSON files: `profile.json` in a profile's folder, with a schema version, checked when read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From recorded commands to a profile's rows and to the lifetimes of the buffers that they use."""
 
 from __future__ import annotations

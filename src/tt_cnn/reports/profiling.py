@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning a model behind its executors, and putting what was recorded together into a profile."""
 
 from __future__ import annotations

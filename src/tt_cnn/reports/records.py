@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model does on a card, as one structure: every report is a reading of it. `profile.py` makes it.
 
 A row keeps its step and a profile its calls as they were made, so that findings can plan them again. Those fields are

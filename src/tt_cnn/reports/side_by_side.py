@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several models or cards side by side: a row for each profile, as a table in Markdown or as data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commonly used part of TT-NN's `models.common.utility_functions`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DeepLabV3: dilated convolutions at several rates side by side upon a backbone. Named as torchvision's."""
 
 from __future__ import annotations

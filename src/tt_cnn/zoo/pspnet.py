@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PSPNet: means over a pyramid of regions beside the map of a dilated ResNet. Named as mmsegmentation's heads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Architectures by name: what is published of them, and how they are made.
 
 A family is a module of this package, found by looking; each of its architectures is a function without arguments under

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet and its wider relatives: a stem, four stages of residual blocks, a classifier.
 
 Modules are named as torchvision names them. The stride of a bottleneck is in its 3x3 convolution.

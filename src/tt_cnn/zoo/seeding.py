@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeded weights for any architecture: drawn, then brought to the sizes of a trained model's with images.
 
 The shipped models have `tt_cnn.models.initialization`, which relies on batch norms. Here also nets without any norm,

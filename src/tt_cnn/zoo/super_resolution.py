@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images made larger: FSRCNN (transposed convolution), ESPCN, SRResNet and EDSR (pixel shuffle)."""
 
 from __future__ import annotations

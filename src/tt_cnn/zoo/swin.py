@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Swin: attention inside windows, which are shifted in every other block. Modules are named as the authors' code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong before there is anything to compare: each is an error of its own kind that says what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The drawn data sets: the same everywhere, different from one another, and as they say."""
 
 from __future__ import annotations

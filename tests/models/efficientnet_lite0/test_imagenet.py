@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public ImageNet weights: they load, they see cats, and the card sees what PyTorch sees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files from a server on this machine: whole, in parts, broken off, missing, wrong."""
 
 from __future__ import annotations

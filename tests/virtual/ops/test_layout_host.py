@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host forms: to_layout, to_dtype, padding methods, creation, and the file of as_tensor. Answers of TT-NN 0.81.1."""
 
 from __future__ import annotations

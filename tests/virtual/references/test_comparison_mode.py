@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison mode: every call beside its golden function."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a program on the virtual card, read from its commands and from what its allocator is told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps in a graph that the real library captured (`ttnn.graph`, TT-NN 0.81.1).
 
 A device operation is a function with a program factory. What is allocated inside it before its program is enqueued

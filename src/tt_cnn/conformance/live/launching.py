@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running the recorder under an interpreter, in a process of its own, and what can go wrong with that."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a live run can run: a model of the registry, an entry or a function of a module, a script."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a card did while a program ran: its steps in order, in the terms of the recorded corpora."""
 
 from __future__ import annotations

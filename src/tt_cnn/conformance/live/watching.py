@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watching the cards that a program opens, under the real library and on the virtual card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data sets that the project draws itself: the same images on every machine, from a seed and an index."""
 
 from tt_cnn.evaluation.drawn_data.detection import DetectionShapes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Discs, squares, triangles and stars, of any colour and texture, on cluttered ground and partly behind each other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the drawn data sets share: splits, sizes, indices, and folders of files."""
 
 from __future__ import annotations

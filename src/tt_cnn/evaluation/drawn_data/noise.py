@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Textures from seeded noise.
 
 Everything is drawn in single precision with additions, multiplications and square roots, which all machines round

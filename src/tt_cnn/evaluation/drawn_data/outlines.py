@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outlines as fields: how many pixels inside a shape each point lies, negative outside."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images like micrographs: granular cells to find, among stains, bubbles and fibres that are none."""
 
 from __future__ import annotations

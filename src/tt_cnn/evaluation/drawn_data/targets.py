@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an image's drawing gives beside the image."""
 
 from __future__ import annotations

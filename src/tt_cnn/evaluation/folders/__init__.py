@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data sets in folders: images with COCO's annotations, with masks, or in a folder for each class."""
 
 from tt_cnn.evaluation.folders.class_folder import ClassFolder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classification data: a folder for each class."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detection data in COCO's format."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segmentation data: a mask for each image."""
 
 from __future__ import annotations

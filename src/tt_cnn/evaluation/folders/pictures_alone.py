@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images without annotations: there the card is compared with the reference."""
 
 from __future__ import annotations

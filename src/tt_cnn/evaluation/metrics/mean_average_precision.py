@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mean average precision as COCO defines it, counted by pycocotools."""
 
 from __future__ import annotations

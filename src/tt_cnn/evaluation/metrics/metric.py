@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every figure over a data set is: fed with one image after the other, asked at the end."""
 
 from __future__ import annotations

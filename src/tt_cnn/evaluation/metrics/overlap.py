@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How well masks cover what they should."""
 
 from __future__ import annotations

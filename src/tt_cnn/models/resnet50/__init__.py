@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet50: which of 1000 classes an image shows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vanilla UNet: a mask for every image of 480x640."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions one by one: rows of an activation block, double buffers, when memory is given back.
 
 None of it changes a value. Layers that are alike are changed together first, then each by itself: what does not fit

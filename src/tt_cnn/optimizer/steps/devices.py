@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several chips: whether dealing out images over all of them pays, transfers included."""
 
 from __future__ import annotations

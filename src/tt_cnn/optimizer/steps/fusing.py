@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums and their activations as one op, and sums in place of a summand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The form in which images come to the card: planes through `convert_to_hwc`, or padded channels and a permutation."""
 
 from __future__ import annotations

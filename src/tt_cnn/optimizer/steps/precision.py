@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Precision under the guard: fidelity, dtypes of weights, outputs and inputs, and the format of sums, all together.
 
 They share one budget, the PCC that may be lost. One dial after the other would spend it on the first, so all moves of

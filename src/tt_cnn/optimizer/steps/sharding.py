@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts, cores and blocks of all convolutions together: moves between neighbours, skips and concats count too."""
 
 from __future__ import annotations

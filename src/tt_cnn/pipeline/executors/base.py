@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verbs that all executors share, what they keep on the card, and how they give it back.
 
 write    host tensor to the persistent input in DRAM

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Darknet's weights file: a header, then the numbers of every convolution, one after the other, without names.
 
     int32 major, minor, revision

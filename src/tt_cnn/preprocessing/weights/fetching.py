@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files from the web: with a progress bar, taken up again where they broke off, checked, and never half there."""
 
 from __future__ import annotations

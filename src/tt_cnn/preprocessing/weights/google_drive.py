@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of Google Drive, which asks questions before large ones; gdown knows the answers."""
 
 from __future__ import annotations

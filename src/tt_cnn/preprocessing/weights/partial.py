@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What has come of a file: kept for one address and one state of the file there, and held by one process at a time."""
 
 from __future__ import annotations

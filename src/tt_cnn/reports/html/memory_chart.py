@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A core's L1 over the steps: circular buffers from below, tensors from above; and what the page tells of each step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The roofline: how fast steps multiply beside how often they use what they fetch from DRAM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small pieces of SVG and HTML. All text that comes from a model goes through `text`."""
 
 from __future__ import annotations

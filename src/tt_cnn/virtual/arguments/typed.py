@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The border of the virtual card: arguments of wrong types are a TypeError there, as TT-NN's bindings say it.
 
 The bindings of the real library compare every argument with the types of its parameter before anything runs. So do

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The three threads of a Tensix core: unpack, math (matrix and vector unit), pack. They overlap; the slowest counts."""
 
 from __future__ import annotations

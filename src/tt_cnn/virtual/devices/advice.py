@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an error says after TT-NN's own sentence: which step, who holds the memory, and changes that would fit.
 
 Every change that is named was planned and placed on a copy of the card's memory as the call found it. That is done when

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A card that is open: its memory, its queues, its traces, its program cache."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening and closing cards, with TT-NN's functions and a few arguments of our own.
 
 `card`, `numerics`, `engine`, `hazards` and `precision` are ours; without them the environment decides (`TT_CNN_CARD`,

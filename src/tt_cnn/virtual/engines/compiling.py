@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine of the CPU that compiles traces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams of a GPU: those of the queue that a thread works for, and values that must outlive it."""
 
 from __future__ import annotations

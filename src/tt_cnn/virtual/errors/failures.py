@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that fail on their queue.
 
 A queue goes on after a failure. What the failed command should have written holds the failure instead of values: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graph capture: what was called, planned and allocated, as the nodes of `ttnn.graph` in TT-NN 0.81.1.
 
 Everything is read from calls, from commands (`planning/happenings.py`) and from what the allocator is told; there is

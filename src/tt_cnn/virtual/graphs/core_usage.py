@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one core holds while calls run, counted as `ttnn.graph` of TT-NN 0.81.1 counts it."""
 
 from __future__ import annotations

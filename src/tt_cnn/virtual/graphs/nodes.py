@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of a graph as `ttnn.graph` of TT-NN 0.81.1 makes them: their order, nesting and connections."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two queues that touch the same memory without an event between them: on a real card the result depends on luck.
 
 Every queue has a clock that ticks with each command. An event carries the clocks of its queue; waiting for it merges

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of freed tensors that the C library keeps, in a heap for every thread: given back when a card is closed.
 
 Without it a process that opens card after card, as tests do, holds gigabytes that are not used.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The card's memory: lock-step banks, first fit by address, and the errors when something does not fit.
 
 All banks of a kind share one address space: a buffer takes the same range in every bank, even where its shards use

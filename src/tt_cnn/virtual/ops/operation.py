@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An op: its arguments, its plan and its numbers, side by side. The rest of the card knows only what is said here.
 
 @op("relu")

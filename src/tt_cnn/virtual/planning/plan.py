@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the card would do for one call, worked out from specs alone: allocations, dispatched steps, frees.
 
 A plan has no addresses and no values, so it can be cached and searched over. `placement.py` puts it into a card's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command queues: work in order on each, in parallel between them, ordered by events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison mode: each call of an op beside its golden function, on the same inputs (`ttnn.CONFIG`).
 
 As in TT-NN, a call waits for its result, the golden function is computed in float32 on the inputs that the card has,

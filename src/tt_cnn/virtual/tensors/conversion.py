@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch to TT-NN on the host and back: rounding to the format, padding to the layout, distributing over a mesh."""
 
 from __future__ import annotations

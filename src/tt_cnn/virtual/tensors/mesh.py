@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributing torch tensors over the chips of a mesh, and putting them together again."""
 
 from __future__ import annotations

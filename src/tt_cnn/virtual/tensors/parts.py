@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small questions about tensors of meshes: their parts, and tensors made of parts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where values live: a cell on the card for each buffer, a cell on the host for each host tensor.
 
 Values are torch tensors in the padded shape, one for each chip. They are never changed in place: a write puts a new

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.Tensor`: a spec with values on the host, or with a buffer on a card."""
 
 from __future__ import annotations

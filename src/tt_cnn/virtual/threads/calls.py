@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls as users make them, reported to those who follow a thread's calls (graph captures)."""
 
 from __future__ import annotations

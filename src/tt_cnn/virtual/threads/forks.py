@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cards in the child of a fork.
 
 Only the thread that forks goes on in the child: the workers of the queues are not there, and a lock that another thread

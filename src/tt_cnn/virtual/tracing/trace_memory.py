@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory that traces stand on.
 
 A card replays commands on addresses, whoever holds them by then. Here commands hold cells, one for each buffer, and two

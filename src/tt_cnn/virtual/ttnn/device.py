@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.device`: opening and closing, and questions about a device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of older TT-NN versions that programs still use, not in 0.81.1. They work, with a DeprecationWarning."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coordinates, core ranges and shapes: value types that print and compare as TT-NN's do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tensor is without its values: shape, dtype, layout and memory, and all sizes that follow from them."""
 
 from __future__ import annotations

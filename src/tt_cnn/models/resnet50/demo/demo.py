@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet50 on one image: `python -m tt_cnn.models.resnet50.demo.demo`.
 
 Weights are seeded, or those of a checkpoint of torchvision: `... demo.demo resnet50-0676ba61.pth`.

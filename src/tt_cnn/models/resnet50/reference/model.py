@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet50 (He, Zhang, Ren, Sun 2015): a stem, four stages of bottlenecks, a classifier.
 
 Modules are named as torchvision names them, so that its checkpoints load as they are. The stride of a stage is in the

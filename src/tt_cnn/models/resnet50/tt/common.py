@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of the reference as the card takes them."""
 
 from __future__ import annotations

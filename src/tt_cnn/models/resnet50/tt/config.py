@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations of all layers, for a card, a batch size and a precision.
 
 What the layers compute is the same everywhere; how they are spread over the cores stands in `WORMHOLE` and `BLACKHOLE`,

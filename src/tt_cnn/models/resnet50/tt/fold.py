@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images as patches, for the stem."""
 
 from __future__ import annotations

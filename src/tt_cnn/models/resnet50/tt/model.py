@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet50 on the card: the reference's modules, each with the configurations of its layers."""
 
 from __future__ import annotations

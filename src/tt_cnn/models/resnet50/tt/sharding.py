@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory configs of shards in L1, in whole tiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UNet (Ronneberger, Fischer, Brox 2015) with batch norm: four encoders, a bottleneck, four decoders, a sigmoid."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How every layer of UNet runs on the card: blocks, precision, buffers. Shapes and weights are the reference's."""
 
 from __future__ import annotations

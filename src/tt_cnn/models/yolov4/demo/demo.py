@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find the shapes in a drawn image on the card: `python -m tt_cnn.models.yolov4.demo.demo`."""
 
 from __future__ import annotations

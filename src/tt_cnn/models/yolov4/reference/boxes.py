@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From YOLOv4's maps to boxes and confidences."""
 
 from __future__ import annotations

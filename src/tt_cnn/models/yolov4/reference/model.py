@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv4 (Bochkovskiy, Wang, Liao 2020): five downsamplings with Mish, a neck with pyramid pooling, three heads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How every layer of YOLOv4 runs on the card: sharding, blocks, precision. Shapes and weights are the reference's.
 
 A row is for one layer, or for all layers of a module that have none of their own. What is fused and what is freed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the modules of YOLOv4 on the card are made of: convolutions with their activations, and joining of branches."""
 
 from __future__ import annotations

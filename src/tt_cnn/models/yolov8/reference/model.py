@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv8: a backbone of cross-stage parts, a neck that goes up and down again, a head with one branch for boxes and one
 for classes at each of three strides. One definition for all scales.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the head's maps to boxes and class scores, on the card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the reference's weights to those of the card, and images to and from it.
 
 Two things are done to the weights beside folding the batch norms:

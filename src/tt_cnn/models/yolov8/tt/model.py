@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv8 on the builder, module by module as the reference has them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of the cards: one data file a card, every figure with its source."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which host engine runs a graph quickest on this machine: measured once, remembered on disk."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which host engines there are. Nothing is imported to find out."""
 
 from __future__ import annotations

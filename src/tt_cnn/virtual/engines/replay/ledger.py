@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What memory holds while a program runs, followed as the program is made.
 
 Steps are made in the order in which they run, so each access can be checked when its step is made: a step may read a

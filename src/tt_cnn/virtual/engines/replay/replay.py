@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace's commands as compiled parts, with torch between them where a host engine lacks an operation.
 
 A replay does what its commands do, once. A part is a function: it reads cells, computes, and writes cells when all of

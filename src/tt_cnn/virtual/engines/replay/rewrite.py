@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as an engine's own kernels like it, made again: products with weights are convolutions, wide pools chains."""
 
 from __future__ import annotations

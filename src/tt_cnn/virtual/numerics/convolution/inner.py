@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inner dimension of a convolution: which tap and channel stands in which row of the weight matrix.
 
 Rows stand in one order where weights are prepared and are worked through in another. Facts from the readers of

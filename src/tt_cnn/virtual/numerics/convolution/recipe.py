@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How one convolution is computed: formats, registers, blocks."""
 
 from __future__ import annotations

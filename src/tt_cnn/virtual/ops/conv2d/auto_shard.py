@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way of sharding that a convolution takes when none is given: the one that needs least L1 on a core.
 
 The rules are those of `determine_conv_config_for_auto_shard` and `calculate_L1_usage_for_conv_op`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that a convolution dispatches beside its own, as plans on its temporaries."""
 
 from __future__ import annotations

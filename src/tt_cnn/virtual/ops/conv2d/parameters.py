@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights and bias of a call: given prepared on the card, or on the host and prepared when the plan needs them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The convolution as the card runs it: shard the input, prepare the weights, halo, convolution; or a matmul."""
 
 from __future__ import annotations

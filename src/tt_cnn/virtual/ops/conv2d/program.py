@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of a convolution: what was decided about one, for its numbers, its time and its reports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows or columns of a convolution's output that are computed at a time, and the input that each part needs.
 
 The rules are those of `Conv2dSliceAttr` (conv2d.cpp).

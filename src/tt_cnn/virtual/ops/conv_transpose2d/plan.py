@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transposed convolution through L1: shard the input, prepare the weights, halo, convolution; or a matmul."""
 
 from __future__ import annotations

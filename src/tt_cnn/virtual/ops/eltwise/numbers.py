@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of element-wise ops under the card's numerics, from and to carriers of any dtype."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of programs whose tiles stream through a core: read, unpacked, computed, packed and written at the same time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.transformer.scaled_dot_product_attention`: softmax(q k^T) v, chunk after chunk of the queries and keys.
 
 Planned for the default program and for chunk sizes of a program config, the buffers as the real library's program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """as_tensor: from_torch with a file that keeps the converted values.
 
 The file is our own: a line of JSON that says what the tensor is, then the carriers' bytes. It holds numbers only, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much L1 a program may take now, which decides between programs that need more and programs that need less."""
 
 from __future__ import annotations

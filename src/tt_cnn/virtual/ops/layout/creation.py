@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """zeros, ones, full, empty, and the same after the model of a tensor.
 
 TT-NN makes the values on the host and writes them to the card. Only what is like a floating tensor in tiles is made on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """move and reallocate: give the tensor's memory back and take it again, higher up in L1 or lower down in DRAM.
 
 Which program moves the values depends on where the new memory lies: one that overlaps the old needs its values staged.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of copies page by page, and of programs that make tiles of rows and rows of tiles."""
 
 from __future__ import annotations

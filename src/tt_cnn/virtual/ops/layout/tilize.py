@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tilize: rows to tiles, for tensors whose shape is a whole number of tiles."""
 
 from __future__ import annotations

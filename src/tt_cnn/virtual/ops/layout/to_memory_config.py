@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """to_memory_config: to another memory, by the most direct op that takes the tensor."""
 
 from __future__ import annotations

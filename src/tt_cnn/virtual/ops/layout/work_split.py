@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How tiles, rows and blocks are distributed to cores (TT-NN's `split_work_to_cores` and `work_split_tilize`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other forms of a product that may take less time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program configs of matmul: what users give, and the one frozen form that planning works with."""
 
 from __future__ import annotations

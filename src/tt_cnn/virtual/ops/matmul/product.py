@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One matmul step, planned: the program, its cores, its buffers, its output."""
 
 from __future__ import annotations

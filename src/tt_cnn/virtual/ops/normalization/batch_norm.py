@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batch_norm` of NCHW tensors, with given statistics or with those of the batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program configs of softmax and layer norm."""
 
 from __future__ import annotations

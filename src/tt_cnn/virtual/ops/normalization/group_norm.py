@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`group_norm` of (N, 1, H*W, C) tensors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the cores of a `group_norm` stage: blocks of interleaved tensors, or their shards."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The helpers that lay out masks and weights for `group_norm`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How `group_norm` deals rows and channels to cores: virtual columns of whole groups, virtual rows of whole tiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of norms and softmax: passes over rows of tiles, with what they read and write between them."""
 
 from __future__ import annotations

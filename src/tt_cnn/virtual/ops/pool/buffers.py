@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The circular buffers of a pool's program (`get_factory_parameters`, pool_multi_core_program_factory.cpp)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pool as the card runs it: shard the input, halo, pool; or a sum over the whole image."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pool's own program: its output, its circular buffers, its tables of windows and scalars."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools out of DRAM: whole through L1 where that fits, else part after part. Sliced outputs stay images in DRAM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`argmax`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the times of reductions and sorts are made of."""
 
 from __future__ import annotations

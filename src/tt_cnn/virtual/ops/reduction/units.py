@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the work of reductions and of ops over rows is distributed to cores."""
 
 from __future__ import annotations

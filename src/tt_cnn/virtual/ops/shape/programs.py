@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What data-movement programs are built from: how work is distributed to cores, and the buffers a program asks for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which sticks of the padded input each core needs: the halo's exact sizes.
 
 A stick is one pixel with its channels. Output pixels are distributed to cores in order; a core needs all sticks between

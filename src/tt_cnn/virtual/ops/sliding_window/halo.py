@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The halo step: every core fetches the sticks that its windows touch, with padding, row-major.
 
 It stands before convolutions, pools and bilinear upsampling. Sizes and buffers are those of TT-NN's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How rows and channels are distributed to cores, as convolutions, pools and bilinear upsampling choose it.
 
 The rules are those of `determine_parallel_config` and its neighbours in TT-NN's conv2d_utils.cpp.

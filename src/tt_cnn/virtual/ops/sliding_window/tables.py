@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes of the tables that sliding-window programs keep in L1_SMALL: what to copy where, and where windows begin.
 
 Only sizes are planned. The halo's tables list pad runs and transfers of each core, shared between its two data

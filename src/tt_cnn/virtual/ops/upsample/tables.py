@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of a sharded nearest upsampling: for each core, the runs of input sticks that its output rows repeat."""
 
 from __future__ import annotations

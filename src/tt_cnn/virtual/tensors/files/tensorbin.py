@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`dump_tensor` and `load_tensor`: a file with a header (its size, a FlatBuffer) and the bytes of each chip's values.
 
 Read after the files that TT-NN 0.81.1 writes; nothing in them is executed, and sizes are checked before memory is

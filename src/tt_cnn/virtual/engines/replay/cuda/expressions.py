@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise nodes, slices, permutations and concatenations as one kernel: a function of the place in the result.
 
 The function is Python text that is written once: Triton compiles it for the GPU, and torch runs it on the CPU.

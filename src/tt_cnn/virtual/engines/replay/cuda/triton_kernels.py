@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels, in Triton. Images are pixels of channels with any stride between pixels, rows and images.
 
 A convolution is a product of matrices whose left one is read from the image as it goes: a row for each pixel of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How each convolution runs quickest on this GPU: all ways are compiled side by side, measured, and remembered."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """As many layers in 8 bits as the guard allows: what is lost is measured, never assumed.
 
 All layers are tried first. Where that loses too much, the loss of every layer alone is measured, and layers go back to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether inputs are like those that 8 bits were fitted to.
 
 Scales are fitted to the samples' values, so other inputs may lie beyond them, or be lost within one step. Both show in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays that learn from their first inputs how much of them may run in 8 bits."""
 
 from __future__ import annotations

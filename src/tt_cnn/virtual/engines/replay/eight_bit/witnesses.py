@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether values within a graph stay where those of the samples were.
 
 An input may look like the samples and still drive some layer beyond the values that its scale was fitted to. Some

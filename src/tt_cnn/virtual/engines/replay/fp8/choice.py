@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which convolutions run in e4m3: as many as the guard allows, those first that save most time for what they lose."""
 
 from __future__ import annotations

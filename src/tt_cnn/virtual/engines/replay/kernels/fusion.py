@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes become one step: a window with the activation and the addition that follow it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of the kernels' program, and the forms in which they take their weights."""
 
 from __future__ import annotations

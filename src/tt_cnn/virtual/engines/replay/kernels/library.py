@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels' shared library: compiled for this machine when first needed, kept in the cache folder."""
 
 from __future__ import annotations

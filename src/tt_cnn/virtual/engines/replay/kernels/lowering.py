@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as steps of the kernels' program, with torch for the nodes that no step does.
 
 Images are channels last. Parts of a concatenation are written where the whole will be. Where values are is decided when

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a convolution is quicker after Winograd, and how many of its tiles are worked on at a time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fold as a chain of pads, transposes and views: the older way, of NCHW tensors (`use_transpose_as_fold`)."""
 
 from __future__ import annotations

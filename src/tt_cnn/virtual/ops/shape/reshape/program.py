@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reshape device operation, for shapes that are no view: rows cut again, or tiles put together from pieces."""
 
 from __future__ import annotations

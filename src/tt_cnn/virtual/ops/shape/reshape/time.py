@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of the reshape device operation: rows cut again, tiles put together from pieces."""
 
 from __future__ import annotations

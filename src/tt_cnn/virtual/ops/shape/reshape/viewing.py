@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same memory under another shape: `ttnn.view`, and the views that reshape, squeeze, slice and pad end in."""
 
 from __future__ import annotations
