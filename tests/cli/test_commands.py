@@ -84,7 +84,7 @@ def test_ops_of_all_the_library() -> None:
 def test_an_unknown_group_lists_the_groups() -> None:
     result = run("ops", "--used-by", "bert")
     assert result.exit_code == 2
-    assert "'bert' is no group of models" in result.stderr and "yolov4" in result.stderr
+    assert "'bert' is not a group of models" in result.stderr and "yolov4" in result.stderr
 
 
 def test_usages_are_the_counted_ones() -> None:

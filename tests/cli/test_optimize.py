@@ -118,7 +118,7 @@ def test_explaining_searches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (("vanilla_unet", "--steps", "magic"), "there is no step 'magic'"),
         (("vanilla_unet", "--only", "nowhere"), "fits no layer"),
         (("vanilla_unet", "--resume", "nowhere"), "cannot be resumed"),
-        (("vanilla_unet", "--apply", "nowhere"), "which is no file"),
+        (("vanilla_unet", "--apply", "nowhere"), "nowhere: no such file"),
         (("vanilla_unet", "--card", "n1"), "the virtual cards are"),
     ],
 )

@@ -134,7 +134,7 @@ def test_mistakes_are_told(tmp_path: Path, monkeypatch: Any, entry: Any, data: s
 
 def test_broken_annotations_and_lost_pictures_are_told(tmp_path: Path) -> None:
     (tmp_path / "annotations.json").write_text("[]")
-    with pytest.raises(ValueError, match="these are no annotations in COCO's format"):
+    with pytest.raises(ValueError, match="not annotations in COCO's format"):
         CocoFolder(tmp_path, COCO)
     (tmp_path / "annotations.json").write_text(coco(["lost.png"], {}, []))
     with pytest.raises(FileNotFoundError, match=r"lost\.png: .*annotations\.json names it"):

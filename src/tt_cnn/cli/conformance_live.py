@@ -158,7 +158,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
 def _file(path: Path | None) -> str | None:
     """The real library runs in another process: the whole path."""
     if path is not None and not path.is_file():
-        raise typer.BadParameter(f"{path} is no file", param_hint="--config")
+        raise typer.BadParameter(f"{path}: no such file", param_hint="--config")
     return None if path is None else str(path.resolve())
 
 

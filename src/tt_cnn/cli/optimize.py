@@ -249,7 +249,7 @@ def _suggestions(path: Path, judging: Judging) -> list[Candidate]:
     from tt_cnn.optimizer.suggestions import read_suggestions
 
     if not path.is_file():
-        raise ValueError(f"--apply is {path}, which is no file")
+        raise ValueError(f"--apply is {path}: no such file")
     where = (judging.entry.name, judging.card, judging.resolution, judging.batch_size, judging.precision)
     with planned_network(*where, reference=judging.given) as network:
         found = read_suggestions(path, network.configurations)

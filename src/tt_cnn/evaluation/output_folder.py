@@ -51,6 +51,6 @@ OURS = {".png", ".mp4"}
 def _empty(folder: Path) -> None:
     others = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in OURS]
     if others:
-        raise FileExistsError(f"{folder} holds {others[0].name}, which is no result of ours; name another folder")
+        raise FileExistsError(f"{folder} holds {others[0].name}, which tt-cnn did not write; name another folder")
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -161,7 +161,7 @@ def read_journal(where: Path) -> StoredJournal:
             f"{path} is damaged or was written only in part: it is not JSON ({error}). Start the search again."
         ) from error
     if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise ValueError(f"{path} is no journal of tt-cnn optimize: it does not say that its kind is {KIND!r}")
+        raise ValueError(f"{path} is not a journal of tt-cnn optimize: its kind is not {KIND!r}")
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}")
     try:

@@ -38,7 +38,7 @@ def test_this_interpreter_has_no_real_library() -> None:
 
 
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(WrongInterpreter, match="is no program that can be run"):
+    with pytest.raises(WrongInterpreter, match="is not an executable"):
         real_interpreter(tmp_path / "python")
 
 

@@ -57,7 +57,7 @@ def test_every_parameter_has_a_public_name() -> None:
 
 
 def test_other_names_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"'_blocks.0._se_reduce.weight' is no parameter"):
+    with pytest.raises(ValueError, match=r"'_blocks.0._se_reduce.weight' is not a parameter"):
         from_public({"_blocks.0._se_reduce.weight": torch.zeros(1)})
 
 

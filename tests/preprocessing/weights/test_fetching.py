@@ -286,7 +286,7 @@ def test_a_missing_file(server: Server, destination: Path, quiet: Console) -> No
 
 
 def test_only_the_web(destination: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no address of the web"):
+    with pytest.raises(ValueError, match="not a web address"):
         fetch(f"file://{tmp_path}", destination)
 
 

@@ -52,7 +52,7 @@ def real_interpreter(named: Path | None) -> str:
     """The interpreter with the real TT-NN: the one that was named, or this one."""
     if named is not None:
         if not named.is_file() or not os.access(named, os.X_OK):
-            raise WrongInterpreter(f"--python is {named}, which is no program that can be run")
+            raise WrongInterpreter(f"--python is {named}, which is not an executable")
         return str(named)
     found = importlib.util.find_spec("ttnn")
     if found is None:

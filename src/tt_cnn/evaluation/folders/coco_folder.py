@@ -43,7 +43,7 @@ class CocoFolder:
             for annotation in content["annotations"]:
                 self.annotations[annotation["image_id"]].append(annotation)
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.file}: these are no annotations in COCO's format ({error!r})") from error
+            raise ValueError(f"{self.file}: not annotations in COCO's format ({error!r})") from error
         self.class_names = names
         self.class_of = _classes(categories, names, self.file)
 

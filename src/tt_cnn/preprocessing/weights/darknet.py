@@ -99,7 +99,7 @@ def _header_length(data: bytes, path: Path) -> int:
         raise ValueError(f"{path} is too short to be a weights file of darknet: {len(data)} bytes")
     major, minor, _ = _VERSIONS.unpack_from(data)
     if not (0 <= major < 1000 and 0 <= minor < 1000):
-        raise ValueError(f"{path} is no weights file of darknet: its version would be {major}.{minor}")
+        raise ValueError(f"{path} is not a weights file of darknet: its version would be {major}.{minor}")
     return _VERSIONS.size + (8 if major * 10 + minor >= 2 else 4)
 
 

@@ -65,4 +65,4 @@ def _renamed(name: str) -> str:
     layer, _, parameter = name.rpartition(".")
     if layer in _OUTER:
         return f"{_OUTER[layer]}.{parameter}"
-    raise ValueError(f"{name!r} is no parameter of the public EfficientNet-Lite0")
+    raise ValueError(f"{name!r} is not a parameter of the public EfficientNet-Lite0")
