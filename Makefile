@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all test-browser docs lint clean
+.PHONY: install demo test test-all test-browser docs check-wheel lint clean
 
 install: $(STAMP)
 
@@ -30,6 +30,9 @@ test-browser: install  ## the report in a real browser: needs Debian's chromium 
 docs: install  ## the documentation site, in site/; any warning is an error
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+check-wheel:  ## the wheel in a fresh environment outside of the checkout; other Pythons: nox -s wheel-3.12
+	PYTHON=$(PYTHON) scripts/check_wheel.sh
 
 lint: install
 	$(BIN)/ruff check .

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `tt-cnn bringup` makes of architectures of the zoo, without hand work, and of our own models.
 
     python benchmarks/bringup.py [NAME...] [--all] [--budget 0] [--tests] [--live PYTHON] [--resume] [--write] [--check]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What bringup makes of the references of our own models, beside the configurations that were written by hand."""
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tt_cnn.testing.pcc import comp_pcc
 
 REFERENCES = Path(__file__).resolve().parent / "bringup_references.py"
 UNSEEN = 11
-"""Seed of the pictures on which both are compared; neither was fitted on them."""
+"""Seed of the images on which both are compared; neither was fitted on them."""
 MOST_OPS = 8
 
 
@@ -47,7 +48,7 @@ CASES = (
 
 
 def run_case(case: Case, card: str, budget: float, folders: Path) -> Row:
-    """Both on the same weights and the same pictures."""
+    """Both on the same weights and the same images."""
     entry = model_entry(case.model)
     work = BringUp(
         model_source(f"{REFERENCES}:{case.model}"),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The references of our own models as factories without arguments, as `tt-cnn bringup` takes a model."""
 
 from torch import nn

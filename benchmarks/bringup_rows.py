@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One architecture brought up, and what is reported of it: a row of `bringup.py`."""
 
 from __future__ import annotations

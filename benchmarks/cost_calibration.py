@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The few figures that no document gives, found from published times within physically plausible ranges."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The before-and-after figures of the YOLOv4 report, at 320x320 on n150: its layers as they were at each point.
 
 When the report compares bfloat16 with bfloat8_b weights, all convolutions are still height sharded (its sections on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published performance against predicted. `python benchmarks/cost_model.py [--check] [--calibrate]`.
 
 Prints the table and writes it into docs/cost-model.md. With `--check`, a row beyond 20 %, a median beyond 8 % or a

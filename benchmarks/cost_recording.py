@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models and single layers planned without computing, for the cost model's tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet50 as tt-metal runs it on an n150 (2026), planned: what its published figure is a figure of.
 
 Ours differs in the convolutions' settings: upstream reuses activations in the first convolution and in that of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv4 as tt-metal's demo runs it (November 2025), planned: what its published figures are figures of.
 
 Its calls are those of `tests/virtual/networks/yolov4.py`, where they stand beside what the real library left after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv5x as tt-metal's demo runs it (late 2025), planned: what its published figure is a figure of.
 
 The project has no YOLOv5x of its own. Convolutions are height sharded but where the demo says otherwise, with double

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv8x as tt-metal's demo runs it, planned: what its published figure is a figure of.
 
 Ours keeps everything in shards. The demo (late 2025) takes C2f blocks through interleaved L1: both halves, every sum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The virtual card on CUDA, checked against the CPU and against recorded values of the real kernels.
 
     python benchmarks/cuda_engine.py [--write]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every kernel that may run a step of a small network on a GPU, against torch: in 16 bits and with e4m3 numbers.
 
     python benchmarks/cuda_kernels.py

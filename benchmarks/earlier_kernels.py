@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels that published times were measured with and that 0.81.1 has no more.
 
 What is older than a change is timed by the loops that its kernels had. What changed, all of it to be read in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A figure of a benchmark beside the limit that it has to keep."""
 
 from __future__ import annotations

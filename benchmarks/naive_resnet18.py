@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A ResNet18 as somebody writes it first, tuned nowhere: what `tt-cnn optimize` is shown on.
 
     PYTHONPATH=benchmarks tt-cnn profile naive_resnet18:ENTRY
@@ -81,7 +82,7 @@ class ResNet18(nn.Module):
 
 
 class Making:
-    """Makes layers one after another; knows the size that the picture has reached."""
+    """Makes layers one after another; knows the size that the image has reached."""
 
     def __init__(self, device: Any, resolution: tuple[int, int], batch_size: int) -> None:
         self.device, self.batch_size = device, batch_size
@@ -137,7 +138,7 @@ class TtBasicBlock:
 
 
 class TtNaiveResNet18(TtModel):
-    """Pictures with their channels last, (N, H, W, 3), to logits, (N, 1, 1, classes)."""
+    """Images with their channels last, (N, H, W, 3), to logits, (N, 1, 1, classes)."""
 
     outputs = ("logits",)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the card's rounding costs beside the work it follows: a 3x3 convolution, 256 to 256 channels, at 56x56.
 
 Each round times torch's own float32 convolution and the numerics in turn, so that they share whatever else the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bands around predicted times, from the errors on published ones; `--write-bands` of op_times.py writes them.
 
 A band is the 10th and 90th percentile of published over predicted. An op has one for each card family; one for both

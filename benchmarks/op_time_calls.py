@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise ops, norms and attention of published rows, made into calls; and all ops by name."""
 
 from __future__ import annotations

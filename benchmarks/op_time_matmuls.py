@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products of published rows, made into calls."""
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def matmul(bench: Bench) -> list[Step]:
 
 
 def _dram_sharded(bench: Bench) -> list[Step]:
-    """Rows do not say the shards: the right matrix is dealt to all banks, the left one to as many cores as get a part
-    of the result, as the models that these rows come from have it."""
+    """Rows do not say the shards: the right matrix is distributed to all banks, the left one to as many cores as get a
+    part of the result, as the models that these rows come from have it."""
     a, lab = bench.attributes, bench.lab
     _, given = read_struct(a["program_config"])
     columns, block = int(given["per_core_N"]), int(given["in0_block_w"])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data movement of published rows, made into calls."""
 
 from __future__ import annotations

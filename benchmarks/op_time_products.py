@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions, halos, pools and matrix products of published rows, made into calls."""
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _said_grid(conv: dict[str, Any]) -> Any:
 
 
 def _recorded_grid(bench: Bench) -> Any:
-    """The cores of the input where the row says how its rows and channels are dealt out."""
+    """The cores of the input where the row says how its rows and channels are distributed."""
     conv = bench.args["conv"]
     if "num_cores_nhw" not in conv or _said_grid(conv) is not None:
         return None

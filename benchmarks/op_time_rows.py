@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published kernel times of single calls: reading the rows, and planning calls on a card like the one measured.
 
 A row says the op, its arguments as the source has them, the published nanoseconds, and how the call was reconstructed

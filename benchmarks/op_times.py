@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published kernel times of single TT-NN calls beside what the cost model predicts for them.
 
     python benchmarks/op_times.py FILE... [--op NAME] [--card n150|p150] [--set NAME] [--by KEYS] [--show N] [--check]

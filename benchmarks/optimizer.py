@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `tt-cnn optimize` finds, beside a naive configuration and the hand-written one.
 
     python benchmarks/optimizer.py [--card n150|p150] [--models NAME...] [--budget 120] [--check] [--write]
@@ -147,7 +148,7 @@ def _store_settings(case: Case, card: str, result: Any) -> None:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| model | naive, µs | hand-written, µs | found, µs | of naive | of hand-written | fps end to end: hand, found "
-        "| device fps: found, upstream's target | lowest PCC: hand, found | candidates a second |",
+        "| device fps: found, upstream's target | lowest PCC: hand, found | candidates per second |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
@@ -190,7 +191,7 @@ def misses(rows: list[dict[str, Any]]) -> list[str]:
             if value < min(MIN_PCC, hand_pcc - CHANCE * (1 - hand_pcc)):
                 found.append(f"{row['title']}: PCC of {output} {value:.4f}, hand-written {row['hand_pcc'][output]:.4f}")
         if not row["verified"]:
-            found.append(f"{row['title']}: the result did not hold when it was built anew")
+            found.append(f"{row['title']}: the result did not hold when it was rebuilt")
     return found
 
 

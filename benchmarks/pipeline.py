@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a second command queue and a trace are worth on the virtual card. `python benchmarks/pipeline.py [--check]`.
 
 Two queues: a traced model on one queue and on two, torch on one thread, medians of rounds, with inputs whose transfer
@@ -110,7 +111,7 @@ def alone(pipe: Pipeline, sample: Any) -> Timing:
     return Timing(*(statistics.median(times) for times in zip(*timings, strict=True)))
 
 
-def frames_a_second(pipe: Pipeline, sample: Any) -> float:
+def frames_per_second(pipe: Pipeline, sample: Any) -> float:
     start = time.perf_counter()
     pipe.enqueue([sample] * INPUTS).pop_all()
     return INPUTS / (time.perf_counter() - start)
@@ -138,7 +139,7 @@ class Rounds:
 
 
 def measure(device: Any, sample: Any, what: str, balance: Callable[[], int], beside: Callable[[int], None]) -> Rounds:
-    """Each round balances transfer and compute anew, so that a machine that is busy now and then slows all alike."""
+    """Each round balances transfer and compute again, so that a machine that is busy now and then slows all alike."""
     rounds = Rounds(what, [], [])
     for turn in range(ROUNDS):
         rows = balance()
@@ -147,7 +148,7 @@ def measure(device: Any, sample: Any, what: str, balance: Callable[[], int], bes
         fps = {}
         for queues in (1, 2) if turn % 2 else (2, 1):
             with create(device, queues, rows, sample).compile(sample) as pipe:
-                fps[queues] = frames_a_second(pipe, sample)
+                fps[queues] = frames_per_second(pipe, sample)
         rounds.ratios.append(fps[2] / fps[1])
         rounds.times.append((fps[1], fps[2], *timing))
         beside(rows)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How quickly calls are planned and timed, without their numbers.
 
     python benchmarks/planning.py [--check]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What precision alone gains under the guard, and how good the estimates are that it is chosen by.
 
     python benchmarks/precision.py resnet50:16 mobilenetv2 yolov4 vanilla_unet yolov8s

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long `tt-cnn profile` takes from a cold start, all that it writes included.
 
     python benchmarks/profiles.py [--check]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small program many times over: nothing may grow. `python benchmarks/soak.py [eager calls] [replays]`.
 
 Prints memory of the process, buffers, pending jobs and hazard spans at ten points of each part, and ends with status 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays of UNet, YOLOv4 and ResNet50 beside what people use on a CPU: ratios in one run.
 
     python benchmarks/speed.py [--models vanilla_unet,yolov4,resnet50] [--rounds 7] [--check] [--write FILE]
@@ -166,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(parents=[where], description=__doc__, formatter_class=plain)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--batches", type=int, default=2, help="pictures a subject and round")
+    parser.add_argument("--batches", type=int, default=2, help="images per subject and round")
     parser.add_argument("--check", action="store_true", help="exit 1 where a ratio is missed")
     parser.add_argument("--write", type=Path, help="add the table to a Markdown file")
     parser.add_argument("--against", type=Path, metavar="TREE", help="another tree of this project, in place of peers")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays of UNet, YOLOv4 and ResNet50 on a GPU beside torch eager, torch's CUDA graph and torch.compile.
 
     python benchmarks/speed.py --device cuda [--models ...] [--batches 1,8] [--subjects ours,reference,fp8]
@@ -109,7 +110,7 @@ def of_the_reference(case: Case, expected: Outputs, dtype: torch.dtype | None) -
 
 
 def streamed(host: Any, example: torch.Tensor, pictures: int = 100) -> float:
-    """Seconds a batch from pinned memory to pinned memory: three streams, two places for each input and output."""
+    """Seconds per batch from pinned memory to pinned memory: three streams, two places for each input and output."""
     upload, compute, download = (torch.cuda.Stream() for _ in range(3))
     source = example.pin_memory()
     places = [torch.empty_like(example, device="cuda") for _ in range(2)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model with a batch on a GPU, what it should give, and how time is taken there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same replays with `precision="fp8"`: convolutions in e4m3 under the guard, beside 16 bits."""
 
 from __future__ import annotations

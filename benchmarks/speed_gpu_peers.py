@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What people run on a GPU: torch eager, torch's CUDA graph, and torch.compile, measured in processes of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two trees of this project side by side: replays of each model, in turns, each tree in a process of its own.
 
     python benchmarks/speed.py --against ../old-tree [--models ...] [--rounds 15]
@@ -5,7 +6,7 @@
 
 Prints the time of the other tree over this one's for `native` and `device` numerics: 0.97 is 3 % slower. Where others
 compute on the machine too, the processor's time of one thread says more than the time on the wall. Two processes of one
-tree differ by 3 % and more, by the pages of memory that they were given: `--launches` starts both anew so often.
+tree differ by 3 % and more, by the pages of memory that they were given: `--launches` starts both again so often.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def compare(
 
 
 def serve(model: str, numerics: str, engine: str, clock: str) -> None:
-    """Run as many pictures as each line of the input says, and tell how long each took."""
+    """Run as many images as each line of the input says, and tell how long each took."""
     from tt_cnn.bench import VirtualCard
     from tt_cnn.models import create_reference, model_entry
 

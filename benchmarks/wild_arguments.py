@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that nobody would give, and some that somebody might: what `wild_calls.py` calls every function with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wild calls of every function of the virtual TT-NN: each gives a result, or a typed error when it is called.
 
     python benchmarks/wild_calls.py [--calls 20000] [--seed 1] [--op NAME] [--show 10]

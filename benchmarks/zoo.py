@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How would this architecture do on a card? The zoo brought up on n150, n300 and p150.
 
     python benchmarks/zoo.py [NAME...] [--card n150] [--batches 2 8] [--resume] [--write]

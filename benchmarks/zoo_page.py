@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of `zoo.py` as a page in Markdown, and as one in HTML that can be sorted and filtered."""
 
 from __future__ import annotations

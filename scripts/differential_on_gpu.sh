@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Random programs on a machine with an NVIDIA GPU and torch: `scripts/differential_on_gpu.sh FIRST_SEED [SECONDS] [FOLDER]`.
 # Several processes share the GPU; the counts of each go to FOLDER and are printed in the end.
 set -uo pipefail

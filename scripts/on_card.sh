@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # For somebody who has a card: run models on it and on the virtual card, compare step by step with values and kernel
 # times, and put what the card answered into corpora that `tt-cnn conformance` and the cost model's benchmark read.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write examples/ again: each network of examples/nets, brought up by the command.
 
     python scripts/write_examples.py [NAME ...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures for all tests: cards that are closed again, and small ops that need no others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cache folder: nobody else's files are believed, ours are whole, and without a folder all works as well."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`import ttnn` gives the virtual card after `tt_cnn.compat.install()`, and what it gave before after `uninstall()`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What may import what: the tables of docs/architecture.md, compared with the sources."""
 
 from __future__ import annotations

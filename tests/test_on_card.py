@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`scripts/on_card.sh` with a stand-in for the interpreter of a card: what is asked of it, and what comes of it."""
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def test_help_teaches(tmp_path: Path) -> None:
 
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
     done = run(tmp_path, "-p", str(tmp_path / "none"))
-    assert done.returncode == 2 and "is no program that can be run" in done.stderr
+    assert done.returncode == 2 and "is not an executable" in done.stderr
 
 
 def test_a_card_gives_values_and_times(tmp_path: Path, interpreter: Path) -> None:

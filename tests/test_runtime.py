@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which TT-NN `from tt_cnn import ttnn` gives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The library uses only what TT-NN 0.81.1 has: every `ttnn.` name, and every keyword of every call to one."""
 
 from __future__ import annotations

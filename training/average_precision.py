@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boxes chosen from predictions, and how right they are (average precision at IoU 0.5)."""
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ SAME_OBJECT = 0.5
 """Of two boxes of a class that overlap more than this, the less confident one is dropped."""
 MOST_BOXES = 300
 FAR = 1e4
-"""Pixels; no picture is as large, but the boxes of an untrained model are."""
+"""Pixels; no image is as large, but the boxes of an untrained model are."""
 
 Detections = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]
 """Corners (boxes, 4), confidences, labels."""
 
 
 def chosen_boxes(boxes: torch.Tensor, confidences: torch.Tensor) -> Detections:
-    """One picture's boxes (boxes, 4) and confidences (boxes, classes), without the doubles."""
+    """One image's boxes (boxes, 4) and confidences (boxes, classes), without the doubles."""
     box, label = (confidences > LEAST_CONFIDENCE).nonzero(as_tuple=True)
     confidence = confidences[box, label]
     order = confidence.argsort(descending=True)[: 2 * MOST_BOXES]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure the weights that the package ships, from their files: `python -m training.check --help`."""
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ def loaded(model: nn.Module, path: Path) -> nn.Module:
 
 
 def main(argv: Sequence[str] | None = None) -> tuple[float, float]:
-    """(IoU, mAP50) on the first pictures that no training saw."""
+    """(IoU, mAP50) on the first images that no training saw."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     options.add_argument("--pictures", type=int, default=50, help="how many of each data set")
-    options.add_argument("--batch", type=int, default=4, help="pictures at a time")
+    options.add_argument("--batch", type=int, default=4, help="images at a time")
     arguments = options.parse_args(argv)
     count, device = arguments.pictures, torch.device("cpu")
 
     unet = loaded(UNet(features=16), segmentation.OUTPUT)
     masks = segmentation.Batches(SegmentationShapes("val", count=count), 1, device)
     iou = segmentation.intersection_over_union(unet, masks, arguments.batch)
-    print(f"{segmentation.OUTPUT}: val IoU {iou:.4f} on {count} pictures")
+    print(f"{segmentation.OUTPUT}: val IoU {iou:.4f} on {count} images")
 
     yolo = loaded(YOLOv4(classes=4, width=0.25), detection.OUTPUT)
     boxes = detection.Batches(DetectionShapes("val", count=count), 1, device)
     precision = detection.mean_average_precision(yolo, boxes, arguments.batch, classes=4)
-    print(f"{detection.OUTPUT}: val mAP50 {precision:.4f} on {count} pictures")
+    print(f"{detection.OUTPUT}: val mAP50 {precision:.4f} on {count} images")
     return iou, precision
 
 

@@ -1,4 +1,5 @@
-"""What both trainings share: drawn pictures, the schedule, averaged weights, the file that is kept."""
+# SPDX-License-Identifier: Apache-2.0
+"""What both trainings share: drawn images, the schedule, averaged weights, the file that is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ WARM_UP = 0.05
 """The part of the steps in which the learning rate rises."""
 GRADIENT_NORM = 5.0
 STATISTICS_PICTURES = 1024
-"""How many pictures the final statistics of batch norms are measured on."""
+"""How many images the final statistics of batch norms are measured on."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,12 @@ def parser(
     """The arguments that both trainings take."""
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     options.add_argument("--steps", type=int, default=steps, help="how many batches")
-    options.add_argument("--batch", type=int, default=batch, help="pictures in a batch")
+    options.add_argument("--batch", type=int, default=batch, help="images in a batch")
     options.add_argument("--rate", type=float, default=rate, help="the highest learning rate")
-    options.add_argument("--pictures", type=int, default=pictures, help="how many training pictures are drawn")
-    options.add_argument("--val-pictures", type=int, default=500, help="how many pictures the figure is measured on")
+    options.add_argument("--pictures", type=int, default=pictures, help="how many training images are drawn")
+    options.add_argument("--val-pictures", type=int, default=500, help="how many images the figure is measured on")
     options.add_argument("--every", type=int, default=1600, help="steps between two measurements")
-    options.add_argument("--seed", type=int, default=0, help="of the pictures, the first weights and the batches")
+    options.add_argument("--seed", type=int, default=0, help="of the images, the first weights and the batches")
     options.add_argument("--workers", type=int, default=multiprocessing.cpu_count(), help="processes that draw")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options.add_argument("--output", type=Path, default=output, help="where the weights go (safetensors)")
@@ -72,14 +73,14 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
 
 
 def draw_all(dataset: DrawnPictures[Any], workers: int) -> tuple[torch.Tensor, list[Any]]:
-    """All pictures, (count, 3, height, width) uint8, and their targets, drawn by several processes."""
+    """All images, (count, 3, height, width) uint8, and their targets, drawn by several processes."""
     pictures = np.empty((len(dataset), *dataset.size, 3), np.uint8)
     targets: list[Any] = [None] * len(dataset)
     start = time.perf_counter()
     for index, (picture, target) in enumerate(_drawn(dataset, workers)):
         pictures[index] = picture
         targets[index] = target
-    log(f"{len(dataset)} {dataset.split} pictures drawn in {time.perf_counter() - start:.1f} s")
+    log(f"{len(dataset)} {dataset.split} images drawn in {time.perf_counter() - start:.1f} s")
     return torch.from_numpy(pictures).permute(0, 3, 1, 2), targets
 
 
@@ -123,7 +124,7 @@ def train(
         if done % 50 == 0 or done == settings.steps:
             recent = float(torch.stack(losses[-50:]).mean())
             speed = done * settings.batch / (time.perf_counter() - start)
-            log(f"step {done}/{settings.steps}  loss {recent:.4f}  {speed:.0f} pictures/s")
+            log(f"step {done}/{settings.steps}  loss {recent:.4f}  {speed:.0f} images/s")
         if done % settings.every == 0 or done == settings.steps:
             keep(average)
     return average, [float(loss) for loss in losses]
@@ -149,7 +150,7 @@ def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
 
 @torch.no_grad()
 def as_shipped(model: nn.Module, batches: Iterator[torch.Tensor]) -> nn.Module:
-    """A copy with convolutions rounded to bfloat16, and batch norms that saw pictures through just these."""
+    """A copy with convolutions rounded to bfloat16, and batch norms that saw images through just these."""
     rounded = copy.deepcopy(model)
     norms = [module for module in rounded.modules() if isinstance(module, nn.BatchNorm2d)]
     for module in rounded.modules():
@@ -192,12 +193,12 @@ def command() -> str:
 
 
 def pictures_of(batch: torch.Tensor) -> torch.Tensor:
-    """uint8 pictures as models take them."""
+    """uint8 images as models take them."""
     return batch.float().div_(255).contiguous(memory_format=torch.channels_last)
 
 
 def recolored(pictures: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Each picture with its channels in another order, brighter or darker, with more or less contrast."""
+    """Each image with its channels in another order, brighter or darker, with more or less contrast."""
     count, device = len(pictures), pictures.device
     order = torch.rand(count, 3, device=device, generator=generator).argsort(dim=1)
     keep = torch.rand(count, 1, device=device, generator=generator) < 0.5

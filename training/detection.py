@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train the YOLOv4 of quarter width that the package ships: `python -m training.detection --help`."""
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FIRST_OBJECTNESS = 0.01
 
 
 class Batches:
-    """Random batches of drawn pictures; square ones are turned and flipped, others flipped, all recoloured."""
+    """Random batches of drawn images; square ones are turned and flipped, others flipped, all recoloured."""
 
     def __init__(self, dataset: DetectionShapes, workers: int, device: torch.device) -> None:
         pictures, self.targets = draw_all(dataset, workers)
@@ -121,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         shipped = as_shipped(model, training.in_order(settings.batch, STATISTICS_PICTURES))
         figure = mean_average_precision(shipped, held_out, settings.batch, classes)
         description = f"YOLOv4, width {arguments.width}, on {type(made[0]).__name__} {size[0]}x{size[1]}"
-        save(shipped, arguments.output, description, f"val mAP50 {figure:.4f} on {len(made[1])} pictures")
+        save(shipped, arguments.output, description, f"val mAP50 {figure:.4f} on {len(made[1])} images")
 
     _, losses = train(model, batch_loss, keep, settings)
     return losses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train the UNet of 16 features that the package ships: `python -m training.segmentation --help`."""
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def loss_of(logits: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
 
 
 class Batches:
-    """Random batches of drawn pictures, flipped and recoloured where they are to be."""
+    """Random batches of drawn images, flipped and recoloured where they are to be."""
 
     def __init__(self, dataset: SegmentationShapes, workers: int, device: torch.device) -> None:
         pictures, masks = draw_all(dataset, workers)
@@ -60,7 +61,7 @@ class Batches:
 
 @torch.no_grad()
 def intersection_over_union(model: nn.Module, batches: Batches, size: int) -> float:
-    """Over all pixels of all pictures, a mask being where the model says at least 1/2."""
+    """Over all pixels of all images, a mask being where the model says at least 1/2."""
     both = either = 0
     for pictures, masks in batches.in_order(size, len(batches.pictures)):
         found, wanted = model(pictures) >= 0.5, masks > 0
@@ -92,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         shipped = as_shipped(model, seen)
         figure = intersection_over_union(shipped, held_out, settings.batch)
         description = f"UNet, {arguments.features} features, on {type(made[0]).__name__} {size[0]}x{size[1]}"
-        save(shipped, arguments.output, description, f"val IoU {figure:.4f} on {len(made[1])} pictures")
+        save(shipped, arguments.output, description, f"val IoU {figure:.4f} on {len(made[1])} images")
 
     _, losses = train(UNet(features=arguments.features), batch_loss, keep, settings)
     return losses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loss of YOLOv4's maps: complete IoU of boxes, and cross entropies of objectness and class."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Objects:
     """All objects of a batch, one after the other."""
 
     picture: torch.Tensor
-    """Which picture of the batch each is in."""
+    """Which image of the batch each is in."""
     centers: torch.Tensor
     """(objects, 4): center x, center y, width, height in pixels."""
     labels: torch.Tensor
@@ -74,7 +75,7 @@ def _iou(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 def _boxes(predictions: torch.Tensor, level: int) -> torch.Tensor:
-    """(pictures, anchors, rows, columns, 4): centers and sizes in pixels, as the model decodes them."""
+    """(images, anchors, rows, columns, 4): centers and sizes in pixels, as the model decodes them."""
     rows, columns = predictions.shape[2:4]
     device = predictions.device
     anchors = torch.tensor(ANCHORS[level], device=device, dtype=torch.float32).view(1, -1, 1, 1, 2)
@@ -99,7 +100,7 @@ def _cells(centers: torch.Tensor, level: int, shape: torch.Size) -> tuple[torch.
 
 
 def _near(boxes: torch.Tensor, objects: Objects) -> torch.Tensor:
-    """Which boxes overlap an object of their picture."""
+    """Which boxes overlap an object of their image."""
     pictures = len(boxes)
     counts = torch.bincount(objects.picture, minlength=pictures)
     most = int(counts.max()) if len(objects.picture) else 0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TT-CNN: vision models on Tenstorrent cards, with a virtual card that runs anywhere.
 
 `from tt_cnn import ttnn` gives the TT-NN in use (see `tt_cnn.runtime`); it is imported only then.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cache folder: $TT_CNN_CACHE, or ~/.cache/tt-cnn. Whatever is kept between runs goes through this module.
 
 What is kept there is loaded, and some of it runs (compiled kernels). So a folder counts only while nobody else can

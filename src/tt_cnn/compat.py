@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`import ttnn` gives the virtual card, so that code written for TT-NN runs unmodified.
 
     import tt_cnn.compat

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C that waits while state is changed.
 
 Python raises KeyboardInterrupt between any two steps of the main thread. In a notebook the user goes on afterwards, so

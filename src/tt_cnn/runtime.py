@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which TT-NN is in use: the real one where it is installed and sees a card, else the virtual card.
 
 `TT_CNN_RUNTIME` decides otherwise: `virtual`, `ttnn` (the real one, or an error), `auto` (the default).

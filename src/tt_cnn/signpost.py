@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks between commands, as Tracy's users know them: reports show which part of a model a step belongs to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interleaved rounds, ratios, and peers that compute what torch computes."""
 
 from __future__ import annotations

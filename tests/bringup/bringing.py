@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bringing small modules up in memory: exported, lowered, written as code, run on a virtual card beside torch."""
 
 from __future__ import annotations

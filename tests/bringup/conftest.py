@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs of the zoo, exported once without values, and one thread for all of it."""
 
 from __future__ import annotations

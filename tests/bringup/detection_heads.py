@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heads of detectors as people write them, small, and random ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model files of small networks, and what their import is compared by."""
 
 from __future__ import annotations

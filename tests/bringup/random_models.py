@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random models of small ops on images and tokens, in which values are read several times, later, and as outputs."""
 
 from __future__ import annotations

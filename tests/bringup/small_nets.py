@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small models as people write them, for the tests of the bring-up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gate of the outputs: on which input it is measured, and what it is."""
 
 from __future__ import annotations

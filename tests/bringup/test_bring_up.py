@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole bring-up of small models: the folder, its tests, its demo, and what happens to a user's edits."""
 
 from __future__ import annotations

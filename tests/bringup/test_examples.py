@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """examples/: brought up as the present code brings models up, and right."""
 
 from __future__ import annotations

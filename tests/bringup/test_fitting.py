@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fitting: what is done about a refusal follows from its reason, and nothing is kept that has become needless."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms against torch: what a program of views makes of an index tensor is what the form says lies in memory."""
 
 from __future__ import annotations

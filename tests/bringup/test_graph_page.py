@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The drawing: every op once, edges between ops that are there, nothing on top of each other, names escaped."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What heads of detectors are made of: stacks, sums over named dimensions, parts of maps, boxes."""
 
 from __future__ import annotations

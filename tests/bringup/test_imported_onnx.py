@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX files: numbers beside ONNX's reference and torch, names, code, and files that are not what they seem."""
 
 from __future__ import annotations

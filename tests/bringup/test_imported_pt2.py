@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exported programs: the module that is read from one is the module that was exported, by names, numbers and code."""
 
 from __future__ import annotations

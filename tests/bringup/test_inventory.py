@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inventory: what each op became, and issue texts whose scripts run."""
 
 from __future__ import annotations

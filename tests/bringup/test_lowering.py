@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each family of ops as a tiny module, brought up and run beside torch; and what a lowering can get wrong."""
 
 from __future__ import annotations

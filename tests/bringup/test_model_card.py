@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model card: multiply-adds and parameters as published, the task, checksums."""
 
 from __future__ import annotations

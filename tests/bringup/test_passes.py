@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes: what is folded, fused and drawn together, and what must not be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placements of tensors that wait: they change where tensors lie, never what they are."""
 
 from __future__ import annotations

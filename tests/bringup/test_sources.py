@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What MODEL may be: files and names of timm's, through the whole command."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The summary: every op, what tells it apart, and totals that are the model's."""
 
 from __future__ import annotations

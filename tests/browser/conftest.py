@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A browser for all tests here. Needs playwright and a chromium, which `CHROMIUM` may name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """report.html in a real browser: `make test-browser`."""
 
 from __future__ import annotations

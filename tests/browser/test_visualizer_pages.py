@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What people see of a profile in the real ttnn-visualizer: its pages in a real browser."""
 
 from __future__ import annotations

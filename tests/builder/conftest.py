@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of layers share: a card, images on it, and the comparison with torch."""
 
 from __future__ import annotations

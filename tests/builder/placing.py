@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memories that the tests of layers put their tensors into, and the comparison of rows with torch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An activation that passes a configuration's validation runs: in a kernel where it can, and as an op where not."""
 
 from __future__ import annotations

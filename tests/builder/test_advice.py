@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice in TT-NN's terms as settings of a layer."""
 
 from __future__ import annotations

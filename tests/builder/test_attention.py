@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention of images, of windows and across sequences, against torch."""
 
 from __future__ import annotations

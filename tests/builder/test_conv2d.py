@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolution layers against torch, and their weights, which are prepared once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions as families of networks have them: depthwise, grouped, dilated, one-sided, transposed, of odd sizes."""
 
 from __future__ import annotations

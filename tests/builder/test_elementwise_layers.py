@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations, products and batch norms as layers of their own, on tensors wherever these are."""
 
 from __future__ import annotations

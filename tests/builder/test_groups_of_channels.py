@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers that work on groups of neighbouring channels, and rearrangements of tiles, against torch."""
 
 from __future__ import annotations

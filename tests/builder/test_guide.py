@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guide's snippets run, in order."""
 
 from __future__ import annotations

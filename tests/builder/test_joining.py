@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums and joins: the values are torch's wherever the parts lie, and the parts are given back."""
 
 from __future__ import annotations

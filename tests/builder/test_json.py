@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations go to JSON and come back the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of the virtual card say which layer they come from; the real TT-NN is left alone."""
 
 from __future__ import annotations

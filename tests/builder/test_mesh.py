@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers on several chips: each has the same weights and its own images."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layer norms, RMS norms and group norms against torch, wherever pixels and tokens are."""
 
 from __future__ import annotations

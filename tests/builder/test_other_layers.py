@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools, upsampling, transposed convolutions and fully connected layers against torch."""
 
 from __future__ import annotations

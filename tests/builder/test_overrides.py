@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings by the names of layers: what they replace, what is refused, and that files give them back."""
 
 from __future__ import annotations

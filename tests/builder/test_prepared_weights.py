@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights are prepared for the form of an input: with another input, a layer does not use them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shuffles of channels and pixels against torch, wherever the pixels are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slicing strategies: the same values, made in parts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AutoTunedStrategyConfiguration: the layer takes the fastest of all strategies for the input that it is given."""
 
 from __future__ import annotations

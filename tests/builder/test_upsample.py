@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upsampling of flattened pixels in tiles, wherever they are, to rows and back to tiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad settings are refused when a configuration is made, by a sentence that names field, value and what it may be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small models for the commands that run one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command in a terminal of a given width: a pseudo-terminal of the system, not a stand-in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn bench`: figures, the cut, files, mistakes."""
 
 from __future__ import annotations

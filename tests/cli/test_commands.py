@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `tt-cnn` command: what it answers, and how it speaks of mistakes."""
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def test_ops_of_all_the_library() -> None:
 def test_an_unknown_group_lists_the_groups() -> None:
     result = run("ops", "--used-by", "bert")
     assert result.exit_code == 2
-    assert "'bert' is no group of models" in result.stderr and "yolov4" in result.stderr
+    assert "'bert' is not a group of models" in result.stderr and "yolov4" in result.stderr
 
 
 def test_usages_are_the_counted_ones() -> None:
@@ -152,7 +153,7 @@ def test_a_minimum_over_calls_that_cannot_be_made_is_missed(wrong: str, tmp_path
         ([str(DATA / "numerics.npz"), "--min", "numerics=many"], "'numerics=many' is not [FAMILY:]FIELD=PERCENT"),
         ([str(DATA / "numerics.npz"), "--min", "speed=10"], "'speed=10' is not [FAMILY:]FIELD=PERCENT"),
         ([str(DATA / "numerics.npz"), "--min", "numerics=101"], "'numerics=101' is not [FAMILY:]FIELD=PERCENT"),
-        ([str(DATA / "numerics.npz"), "--show", "1", "--field", "speed"], "'speed' is none of"),
+        ([str(DATA / "numerics.npz"), "--show", "1", "--field", "speed"], "'speed' is not one of"),
         ([], "Missing argument"),
     ],
 )

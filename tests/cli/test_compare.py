@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn compare`: models, architectures, folders and profiles side by side, on several cards."""
 
 from __future__ import annotations
@@ -91,4 +92,4 @@ def test_a_folder_may_have_the_name_of_a_model(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     assert run("vanilla_unet", "--json").exit_code == 0
     (tmp_path / "folder").mkdir()
-    assert "is no profile" in str(run("./folder/../folder").exception)
+    assert "is not a profile" in str(run("./folder/../folder").exception)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion in the shells themselves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn conformance --live`: what it prints and how it ends, on what the real library did in a recorded program."""
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def test_without_the_real_library_it_says_what_to_do() -> None:
         (("--live", "mobilenetv2", "corpus.jsonl"), "replays no files"),
         (("--live", "mobilenetv2", "--resolution", "224"), "is not like 320x320"),
         (("--live", "mobilenetv2", "--precision", "half"), "is neither tuned nor bfloat16"),
-        (("--live", "mobilenetv2", "--field", "colour"), "is none of status, step"),
+        (("--live", "mobilenetv2", "--field", "colour"), "is not one of status, step"),
         ((), "name corpora, or a program with --live"),
     ],
 )

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn demo`: pictures and videos with what a model sees, and the bring-up."""
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def test_a_picture_is_classified_beside_the_reference(stripes: str, tmp_path: Pa
     write_picture(tmp_path / "one.png", stripes_across(64, 64))
     result = run(stripes, "--image", str(tmp_path / "one.png"), "-o", str(tmp_path / "out"))
     assert "one: across 100%" in result.stderr or "one: across 9" in result.stderr
-    assert "fps on this machine's CPU" in result.stdout and "1 picture in" in result.stdout
+    assert "fps on this machine's CPU" in result.stdout and "1 image in" in result.stdout
     sheet = read_picture(tmp_path / "out" / "stripes" / "one.png")
     width = (sheet.shape[1] - 3 * GAP) // 2
     left, right = sheet[40:200, GAP : GAP + width], sheet[40:200, 2 * GAP + width : 2 * GAP + 2 * width]
@@ -83,7 +84,7 @@ def test_pictures_are_drawn_where_none_are_given(tmp_path: Path, model: str, pan
 def test_every_stage_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_stages, "MODELS", ("brightness", "cells"))
     text = fine("--card", "p150", "--count", "1", "-o", str(tmp_path / "out"))
-    for word in ("weights", "reference", "layers", "first run", "L1", "comparison", "pipeline", "pictures"):
+    for word in ("weights", "reference", "layers", "first run", "L1", "comparison", "pipeline", "images"):
         assert text.count(f"  {word}") >= 2
     assert "PCC of confidences with PyTorch 0.9" in text and "virtual p150" in text and "KB free" in text
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["brightness_0.png", "cells_0.png"]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn diff`: what changed between two profiles."""
 
 from __future__ import annotations
@@ -69,4 +70,4 @@ def test_what_is_no_profile_is_told(files: tuple[Path, Path], tmp_path: Path) ->
     (tmp_path / "c.json").write_text("{}")
     for wrong in (tmp_path / "c.json", tmp_path / "nowhere", tmp_path):
         result = run(files[0], wrong)
-        assert isinstance(result.exception, ValueError) and "is no profile" in str(result.exception)
+        assert isinstance(result.exception, ValueError) and "is not a profile" in str(result.exception)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn evaluate`: its figures, its formats, its mistakes."""
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def test_other_weights_cards_and_executors(stripes: str, pictures: Path, tmp_pat
 def test_generated_pictures_work_out_of_the_box(tmp_path: Path) -> None:
     assert set(told("brightness", "--count", "2")["reference"]) == {"IoU", "Dice"}
     generated = told("cells", "--count", "2")
-    assert set(generated["reference"]) == {"mAP", "mAP50", "mAP75"} and generated["data"] == "generated pictures"
+    assert set(generated["reference"]) == {"mAP", "mAP50", "mAP75"} and generated["data"] == "generated images"
     DetectionShapes("val", size=(64, 64), count=2).write(tmp_path / "set")
     read = told("cells", "--data", str(tmp_path / "set"))
     assert read["reference"] == pytest.approx(generated["reference"])
@@ -92,7 +93,7 @@ def test_a_difference_that_is_too_large_fails(stripes: str, pictures: Path, monk
         (["stripes:NOTHING"], "the module stripes has no NOTHING"),
         (["stripes:register"], "it must be a tt_cnn.models.ModelEntry"),
         (["stripes:ENTRY", "--data", "nowhere"], "nowhere: there is no such folder"),
-        (["stripes:ENTRY", "--data", "generated"], "no pictures are generated for classification"),
+        (["stripes:ENTRY", "--data", "generated"], "no images are generated for classification"),
         (["stripes:ENTRY", "--weights", "nowhere.pth"], "nowhere.pth: there is no such file"),
         (["stripes:ENTRY", "--resolution", "big"], "it must be like 320x320, height first"),
         (["stripes:ENTRY", "--resolution", "32x32"], "StripesNet is tuned for (64, 64)"),

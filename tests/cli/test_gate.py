@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn profile` and `tt-cnn evaluate` as a gate in CI, and the action that calls the first of them."""
 
 from __future__ import annotations

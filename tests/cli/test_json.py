@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`--json` wherever a table is printed: one document on the standard output, with the table's numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn memory`: the answer, the timeline, the exit status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn optimize`: the answer first, a folder of files, never over another; what was interrupted goes on."""
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def test_the_answer_comes_first_and_the_folder_holds_it(tmp_path: Path) -> None:
     first, second = result.stdout.splitlines()[:2]
     assert first.startswith("vanilla_unet 480x640, batch 1, on n150, predicted: ")
     assert "times as fast" in first and "fps end to end with trace+2cq+io" in first and first.endswith("verified")
-    assert "a second" in second and {path.name for path in where.iterdir()} == FILES
+    assert "per second" in second and {path.name for path in where.iterdir()} == FILES
     with planned_network("vanilla_unet", "n150", config=read_settings(where / "config.json")) as network:
         predicted = network.predict(Assignment())
     assert isinstance(predicted, Prediction) and f"to {predicted.device_ns / 1e3:.1f} µs" in first
@@ -117,7 +118,7 @@ def test_explaining_searches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (("vanilla_unet", "--steps", "magic"), "there is no step 'magic'"),
         (("vanilla_unet", "--only", "nowhere"), "fits no layer"),
         (("vanilla_unet", "--resume", "nowhere"), "cannot be resumed"),
-        (("vanilla_unet", "--apply", "nowhere"), "which is no file"),
+        (("vanilla_unet", "--apply", "nowhere"), "nowhere: no such file"),
         (("vanilla_unet", "--card", "n1"), "the virtual cards are"),
     ],
 )

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn optimize` with the user's own weights, images and figure."""
 
 from __future__ import annotations

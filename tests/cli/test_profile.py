@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn profile`: a folder of reports, never over another."""
 
 from __future__ import annotations

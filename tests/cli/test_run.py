@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn run`: code that says `import ttnn`, from a folder of its own, on the virtual card."""
 
 from __future__ import annotations
@@ -67,10 +68,10 @@ def test_errors_of_the_script_are_shown_as_python_shows_them(folder: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gone.py",), "gone.py is no file"),
+        (("gone.py",), "gone.py: no such file"),
         (("-m",), "-m needs the name of a module"),
         (("--helpers", "some", "demo.py"), "--helpers is some; it is one of missing, all, none"),
-        (("--root", "gone", "demo.py"), "which is no folder"),
+        (("--root", "gone", "demo.py"), ": no such folder"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(folder: Path, arguments: tuple[str, ...], message: str) -> None:

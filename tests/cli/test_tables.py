@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables in narrow terminals: whatever tells rows apart stays whole."""
 
 from __future__ import annotations

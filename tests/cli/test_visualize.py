@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn visualize`: both pages come up, on the loopback address, and go with Ctrl-C."""
 
 from __future__ import annotations

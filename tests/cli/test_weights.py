@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn weights`: lists, takes files at hand, refuses what does not fit."""
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def test_a_file_at_hand(checkpoint: Path, cache: Path) -> None:
         (["resnet50", "--path", "{file}"], "does not fit"),
         (["resnet50", "--path", "{file}.missing"], "there is no such file"),
         (["resnet50", "--file", "other.pth"], "there are resnet50-0676ba61.pth, resnet50-11ad3fa6.pth"),
-        (["resnet50", "--url", "ftp://example.org/a.pt"], "no address of the web"),
+        (["resnet50", "--url", "ftp://example.org/a.pt"], "not a web address"),
     ],
 )
 def test_mistakes(arguments: list[str], words: str, checkpoint: Path) -> None:

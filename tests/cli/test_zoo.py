@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn zoo`: the architectures, and stored results where there are some."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of agreement between a recorded plan and ours."""
 
 from __future__ import annotations

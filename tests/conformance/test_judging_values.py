@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When numbers agree with a kernel's: `values` and `error`."""
 
 from __future__ import annotations

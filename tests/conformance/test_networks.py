@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replaying networks with numbers: each step on its recorded inputs, the last output of the whole run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The peak of a call as the library's graph tools count it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading corpora: every kind is known by its records, and a bad file is a CorpusError that says what is wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole replay on a pretended op: what is called, what is read from the commands, what is counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls written as data: every form of an argument, chains with frees, families, and records that cannot be read."""
 
 from __future__ import annotations

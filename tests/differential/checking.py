@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program eagerly and as a trace, and says where the two differ."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws random programs. Each statement is tried on a card as it is drawn: what the card refuses is not taken.
 
 `numerics="native"` is compared with a float64 evaluation, which says nothing where a jump hangs on the last bit of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays in 8 bits on inputs unlike the calibration's: each keeps the guard, or runs without 8 bits.
 
 python -m tests.differential.eight_bits --models resnet50,vanilla_unet                 int8, on the CPU

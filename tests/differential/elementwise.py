@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements that compute each element by itself."""
 
 from __future__ import annotations

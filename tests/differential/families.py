@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which statements programs are drawn from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements that read where indices say, and those of attention."""
 
 from __future__ import annotations

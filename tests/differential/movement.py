@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements that move values, join and part them, and give memory back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements of networks: convolutions, pools, products, reductions, norms."""
 
 from __future__ import annotations

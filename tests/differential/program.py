@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A random program: TT-NN statements as text, so that it runs, shrinks and prints without a second form.
 
 `setup` makes tensors before the trace (inputs, weights, state), `body` is what the trace holds, `results` are the names

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a run of programs is, and which program takes long, told while it still does."""
 
 from __future__ import annotations

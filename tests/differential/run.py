@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs by the thousand: `python -m tests.differential.run --help`. Needs neither pytest nor hypothesis.
 
 python -m tests.differential.run --engines device,kernels,openvino,onnxruntime,exact,torch --programs 1000

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a failing program small, and prints it as a script that needs nothing but tt_cnn."""
 
 from __future__ import annotations

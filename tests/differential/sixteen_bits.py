@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What 16 bits do to a program's results, in float64: each number that has to be stored is moved by a rounding error.
 
 Replays on a GPU store in 16 bits what leaves a kernel: inputs, operands and results of products, results of reductions,

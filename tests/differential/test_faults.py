@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults put back by hand are found: random programs show each, after the number of programs that is printed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays equal eager: random programs on every engine, and the faults that were found so, each under its name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tutorial's model as files, for the tests that need a small model."""
 
 from __future__ import annotations

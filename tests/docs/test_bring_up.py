@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/bring-up.md: its files are written, its code is run in order, its tests pass."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/bringup.md: its model is brought up by its code, and its options, files and generated piece are true."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CONTRIBUTING.md: its op is registered, its tests pass on it, and it is taken away again."""
 
 from __future__ import annotations

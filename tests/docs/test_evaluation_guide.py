@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/evaluation.md: its code runs, its options are the commands'."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The README's table of models is the registry's."""
 
 from __future__ import annotations

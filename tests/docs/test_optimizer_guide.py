@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/optimizer.md: its options, files and steps are those of the command, and its snippet runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/profiling.md: its snippets run, and it names every file and command."""
 
 from __future__ import annotations

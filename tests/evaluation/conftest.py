@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small models of each task for the tests, from the tutorial and from stand_ins.py."""
 
 from __future__ import annotations

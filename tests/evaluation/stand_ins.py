@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The smallest models that segment and detect: one convolution each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Suppression and selection of boxes, against loops that one can read."""
 
 from __future__ import annotations

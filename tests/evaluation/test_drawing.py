@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drawings: the right colours at the right places."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data sets in folders, in all layouts that are understood."""
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def test_folders_of_classes_by_name_number_and_order(tmp_path: Path) -> None:
         save(tmp_path / "order" / name / "a.png")
     ordered = ClassFolder(tmp_path / "order", ("tench", "goldfish"))
     assert [ordered[index][1] for index in range(2)] == [0, 1]
-    with pytest.raises(ValueError, match="n01, n02 is none of the model's 80 classes"):
+    with pytest.raises(ValueError, match="n01, n02 is not one of the model's 80 classes"):
         ClassFolder(tmp_path / "order", COCO)
 
 
@@ -122,7 +123,7 @@ def test_photographs_are_real_pictures() -> None:
     [
         (DETECTOR, "nowhere", "there is no such folder; beside folders there are generated and skimage"),
         (DETECTOR, ".", "there is no annotations.json in it"),
-        (SEGMENTER, ".", "there are no pictures with masks in it"),
+        (SEGMENTER, ".", "there are no images with masks in it"),
     ],
 )
 def test_mistakes_are_told(tmp_path: Path, monkeypatch: Any, entry: Any, data: str, words: str) -> None:
@@ -133,7 +134,7 @@ def test_mistakes_are_told(tmp_path: Path, monkeypatch: Any, entry: Any, data: s
 
 def test_broken_annotations_and_lost_pictures_are_told(tmp_path: Path) -> None:
     (tmp_path / "annotations.json").write_text("[]")
-    with pytest.raises(ValueError, match="these are no annotations in COCO's format"):
+    with pytest.raises(ValueError, match="not annotations in COCO's format"):
         CocoFolder(tmp_path, COCO)
     (tmp_path / "annotations.json").write_text(coco(["lost.png"], {}, []))
     with pytest.raises(FileNotFoundError, match=r"lost\.png: .*annotations\.json names it"):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures against what one counts by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results never go over others."""
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def test_force_takes_away_pictures_and_nothing_else(tmp_path: Path) -> None:
     assert result_folder(tmp_path, force=True) == tmp_path and not list(tmp_path.iterdir())
     (tmp_path / "one.png").touch()
     (tmp_path / "thesis.docx").touch()
-    with pytest.raises(FileExistsError, match=r"holds thesis\.docx, which is no result of ours"):
+    with pytest.raises(FileExistsError, match=r"holds thesis\.docx, which tt-cnn did not write"):
         result_folder(tmp_path, force=True)
     assert (tmp_path / "one.png").exists()
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real photographs: EfficientNet-Lite0 with its public weights says on the card what it says in PyTorch."""
 
 from __future__ import annotations

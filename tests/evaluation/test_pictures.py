@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures in files: what is read is what one sees."""
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ def test_files_of_a_folder_come_by_name(tmp_path: Path) -> None:
 def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere: there is no such file or folder"):
         picture_files(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="there is no picture in it"):
+    with pytest.raises(ValueError, match="there is no image in it"):
         picture_files(tmp_path)
     (tmp_path / "broken.png").write_bytes(b"no picture")
-    with pytest.raises(ValueError, match=r"broken\.png: it cannot be read as a picture"):
+    with pytest.raises(ValueError, match=r"broken\.png: it cannot be read as an image"):
         read_picture(tmp_path / "broken.png")
-    with pytest.raises(FileNotFoundError, match="there is no such picture"):
+    with pytest.raises(FileNotFoundError, match="there is no such image"):
         read_picture(tmp_path / "missing.png")
 
 
@@ -71,5 +72,5 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(monkeypatch: pytest.M
         raise ImportError(name)
 
     monkeypatch.setattr(optional.importlib, "import_module", missing)
-    with pytest.raises(ImportError, match=r"reading pictures needs the package of 'PIL'.*pip install 'tt-cnn\[eval\]'"):
+    with pytest.raises(ImportError, match=r"reading images needs the package of 'PIL'.*pip install 'tt-cnn\[eval\]'"):
         read_picture(tmp_path / "one.png")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures into inputs, and answers back into pictures."""
 
 from __future__ import annotations

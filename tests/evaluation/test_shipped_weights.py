@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """With the shipped weights the card is as good as PyTorch."""
 
 from __future__ import annotations

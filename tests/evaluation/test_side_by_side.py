@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reference and card side by side: the figures of both, from the same pictures."""
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def test_figures_of_generated_pictures(stand_in: ModelEntry) -> None:
         image, placement = prepare(stand_in, picture)
         metric.add(task.judged(reference_outputs(reference, image), placement), target)
     assert result.reference == metric.results()
-    assert set(result.card) == set(result.reference) and source == "generated pictures"
+    assert set(result.card) == set(result.reference) and source == "generated images"
     assert min(result.pcc.values()) > 0.99
 
 
@@ -145,13 +146,13 @@ def test_answers_are_told_in_words() -> None:
     detection = TASKS["detection"]
     found = detection.prediction(outputs, placement)
     assert found.corners.tolist() == [[32, 48, 64, 96], [0, 0, 64, 24]]
-    assert detection.told(found, ("disc", "star")) == "2 disc"
+    assert detection.describe(found, ("disc", "star")) == "2 disc"
     assert detection.as_target(found).xywh.tolist() == [[32, 48, 32, 48], [0, 0, 64, 24]]
-    assert detection.told(detection.prediction(outputs, placement, 0.95), ("disc", "star")) == "nothing"
+    assert detection.describe(detection.prediction(outputs, placement, 0.95), ("disc", "star")) == "nothing"
     mask = TASKS["segmentation"].prediction((torch.full((1, 1, 96, 128), 0.6),), placement)
-    assert TASKS["segmentation"].told(mask, ("cell",)) == "cell on 100.0% of the picture"
+    assert TASKS["segmentation"].describe(mask, ("cell",)) == "cell on 100.0% of the image"
     likely = TASKS["classification"].prediction((torch.tensor([[0.0, 9.0]]),), placement)
-    assert TASKS["classification"].told(likely, ("cat", "dog")) == "dog 100%, cat 0%"
+    assert TASKS["classification"].describe(likely, ("cat", "dog")) == "dog 100%, cat 0%"
 
 
 def test_an_unknown_executor_or_card_is_refused(stripes: ModelEntry) -> None:
@@ -165,3 +166,9 @@ def test_an_unknown_executor_or_card_is_refused(stripes: ModelEntry) -> None:
         opened_card(stripes, card="e75"),
     ):
         pass
+
+
+def test_the_older_name_of_a_description_works_with_a_warning() -> None:
+    likely = torch.tensor([0.0, 1.0])
+    with pytest.warns(DeprecationWarning, match=r"told\(\) is now describe\(\)"):
+        assert TASKS["classification"].told(likely, ("cat", "dog")) == "dog 100%, cat 0%"

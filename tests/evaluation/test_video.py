@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Videos: frames come back as they went in."""
 
 from __future__ import annotations

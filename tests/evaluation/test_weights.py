@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which weights a user gets, and what they are called."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One record of a call that is written as data, replayed."""
 
 from __future__ import annotations

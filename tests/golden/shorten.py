@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the shortened corpora in `data/` from a folder of full ones: `python tests/golden/shorten.py FOLDER`.
 
 The conversions are small enough to be copied whole.

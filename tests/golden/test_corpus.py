@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shortened corpora, replayed: the share of records that must agree, for the ops that the virtual card has.
 
 The `second_look` corpora hold calls that were recorded after the rules were written, with those that were missed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second corpus, family by family: calls written as data, recorded from the real library on an n150 and a p150."""
 
 from __future__ import annotations

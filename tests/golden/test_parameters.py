@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded calls with parameters that used to be ignored: refused, placed and planned as by the real library.
 
 The first of them are those of the second corpus' `drops`, the others were recorded in the same form.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded calls of ops that other people's models use: planned, placed and refused as by the real library."""
 
 from __future__ import annotations

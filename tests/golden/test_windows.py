@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Window ops and what stands beside them in a network, recorded in the format of calls written as data: convolutions,
 pools and upsampling of inputs on any grid and in DRAM shards, `convert_to_hwc`, global averages, parameters prepared
 ahead. The calls were generated after the rules were written; those that were missed at first are among them."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measurements of the models, each taken once in a session, and the table of them at its end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of networks of inverted residuals on the card, each given the reference's values, and their layers alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every `test_perf.py` looks at: the device's time for a call, and a pipeline from host to host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A card that plans, allocates, traces and checks as any does, and computes nothing."""
 
 from __future__ import annotations

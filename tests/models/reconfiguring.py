@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random settings for layers, whatever these are, and models that have as many of them as a card takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model that does not fit names all calls that do not, from a plain call."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models under random settings: what a planning card accepts computes the same, and what it refuses leaves nothing.
 
 The seeds are fixed; a fault that was found once is found again.

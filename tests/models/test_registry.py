@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every model keeps: its gates, its place in L1, and the same outputs whichever way it is run.
 
 The normal run takes one seed of each model, and computes pipelines and meshes for a small model; for the large ones

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small random networks on a planning card: convolutions one after the other, some beside a skip that joins again."""
 
 from __future__ import annotations

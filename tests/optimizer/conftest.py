@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fake steps, and a cache that no test shares with the user."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps for tests of the driver: small, quick, and registered only while a test runs."""
 
 from __future__ import annotations

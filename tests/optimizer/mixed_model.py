@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of layers that no step of the search knows, between convolutions that it does."""
 
 from __future__ import annotations

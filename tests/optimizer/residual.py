@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A residual network as a beginner writes it, with its bottlenecks in it: few cores, DRAM, separate ReLUs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model with two outputs, small enough to be run in a test, one of whose layers cannot be lowered."""
 
 from __future__ import annotations

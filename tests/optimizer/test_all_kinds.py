@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers that no step of the search knows pass through it: they are predicted, run, stored and left as they are."""
 
 from __future__ import annotations

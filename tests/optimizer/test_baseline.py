@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The naive baseline: what it sets, what it leaves, and that models fit with what is added to it."""
 
 from __future__ import annotations

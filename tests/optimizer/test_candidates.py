@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a convolution can be set to: few settings, none of them the layer's own, and TT-NN takes most of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings of a whole model: each bottleneck is planted, named, cured by its settings, and saves what was said."""
 
 from __future__ import annotations

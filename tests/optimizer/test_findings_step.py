@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The step that tries findings: the search judges each on the whole model."""
 
 from __future__ import annotations

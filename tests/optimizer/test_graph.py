@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The graph of a model's calls, the search over it, and the step that proposes what it found."""
 
 from __future__ import annotations

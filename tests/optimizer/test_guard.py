@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guard: what it accepts, on one output and on several, and what it never accepts."""
 
 from __future__ import annotations

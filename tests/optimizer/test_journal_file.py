@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """journal.json: written whole, read back equal, refused when damaged."""
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def edited(path: Path, change: Any) -> None:
         (lambda path: path.write_text(path.read_text()[: len(path.read_text()) // 2]), "written only in part"),
         (lambda path: path.write_bytes(b"\xff\xfe\x00"), "damaged or was written only in part"),
         (lambda path: path.write_text(""), "written only in part"),
-        (lambda path: path.write_text("[1, 2]"), "is no journal of tt-cnn optimize"),
-        (lambda path: path.write_text('{"kind": "tt-cnn profile"}'), "is no journal"),
+        (lambda path: path.write_text("[1, 2]"), "is not a journal of tt-cnn optimize"),
+        (lambda path: path.write_text('{"kind": "tt-cnn profile"}'), "is not a journal"),
         (lambda path: path.unlink(), "cannot be resumed: there is no"),
         (lambda path: edited(path, lambda d: d.update(schema=99)), "has schema 99"),
         (lambda path: edited(path, lambda d: d.pop("task")), "task is missing"),

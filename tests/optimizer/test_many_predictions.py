@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning one assignment after the other on the same card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measuring kernels: the logic, with a stand-in for the profiler of the real TT-NN. No card was there to try it on."""
 
 from __future__ import annotations

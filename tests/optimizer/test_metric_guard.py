@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The task's figure as a guard: IoU of the small model against PyTorch's own answers."""
 
 from __future__ import annotations
@@ -102,5 +103,5 @@ def test_what_the_pcc_refuses_needs_no_pictures(guard: PccGuard) -> None:
 
 def test_a_data_set_without_pictures_is_refused(guard: PccGuard) -> None:
     model: Any = guard.model
-    with pytest.raises(ValueError, match="no pictures"):
+    with pytest.raises(ValueError, match="no images"):
         TaskMetric(model, Pictures(), count=0)

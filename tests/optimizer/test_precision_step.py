@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The precision step: what is lowered, what is kept and named, and what is taken back."""
 
 from __future__ import annotations

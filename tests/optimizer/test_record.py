@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuning record: later searches start from it; damage, other processes and read-only caches do no harm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """config.json, config.py, the diff and the report: what is written is what the search found."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver: rounds, budget, Ctrl-C, faults, frozen layers, resuming, verification."""
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def test_without_a_guard_no_value_changes() -> None:
     result = optimize(MODEL, steps=["fake_lossy"], candidates=40)
     assert not result.journal.kept
     refused = next(attempt for attempt in result.journal.attempts if attempt.outcome == "not accurate")
-    assert "nobody compares" in refused.reason and not result.after.assignment and result.pcc is None
+    assert "they are not compared" in refused.reason and not result.after.assignment and result.pcc is None
 
 
 class _Strict:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search over the graph beside the best of all combinations, on random chains with skips that join again."""
 
 from __future__ import annotations

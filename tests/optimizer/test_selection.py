@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choosing moves: against all combinations, where that is possible."""
 
 from __future__ import annotations

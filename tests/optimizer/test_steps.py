@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each step cures the bottleneck that it is for, planted in a model that has none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch, executor, chips: each compared with the true times of all choices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small models, the configurations of the five executors, and pipelines made of both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pipelines on meshes: every chip its part of the batch, the outputs those of one chip."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The five executors: the same outputs, to the bit, from each; no hazards; nothing left behind."""
 
 from __future__ import annotations

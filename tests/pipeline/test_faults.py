@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single commands that fail in a stream: exactly the inputs that depend on them raise, all others are right."""
 
 from __future__ import annotations

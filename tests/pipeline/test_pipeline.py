@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pipeline itself: its configurations, wrong use, and its end."""
 
 from __future__ import annotations

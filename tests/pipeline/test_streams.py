@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams, threads and numbers of a pipeline."""
 
 from __future__ import annotations

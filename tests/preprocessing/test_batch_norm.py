@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding gives one convolution for two modules, and torch.fx finds the pairs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converted parameters on disk: found again, never trusted."""
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def test_a_file_that_is_not_whole_or_not_ours_is_written_anew(
         save_file(tensors, file, {**metadata, **digest, "tree": ODD_TREES[harm]})
     with caplog.at_level(logging.WARNING):
         again = convert(model, tmp_path)
-    assert "will be written anew" in caplog.text
+    assert "will be written again" in caplog.text
     assert len(walks) == 2 and repr(first) == repr(again)
     convert(model, tmp_path)
     assert len(walks) == 2, "the new file is good"
@@ -219,6 +220,6 @@ def test_tensors_of_a_mesh(
             key = opened.metadata()["key"]
         assert cache.load(file, key) is None and "no mesh_mapper was given" in caplog.text
         convert(nn.Linear(4, 4), tmp_path, mesh_mapper=ttnn.ShardTensorToMesh(mesh, dim=-1))
-        assert "dealt out over the mesh" in caplog.text
+        assert "distributed over the mesh" in caplog.text
     finally:
         ttnn.close_mesh_device(mesh)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The key of cached parameters sees what they are made from, is the same in every run, and says what it cannot see."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """preprocess_model_parameters: defaults, folding, the user's own preprocessor, devices."""
 
 from __future__ import annotations

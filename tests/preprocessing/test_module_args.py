@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments of layers, from one run of the model."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters are reached by name, by number and as attributes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models that call their modules in all the ways that a tracer has to follow; `module_args.json` has TT-NN's answers.
 
 Recorded with `python traced_models.py > module_args.json` where TT-NN 0.81.1 is installed. Nothing of ours is imported.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles that many tests read: they are made once."""
 
 from __future__ import annotations

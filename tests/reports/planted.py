@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs with a problem in them, and what is asked of the finding that names it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equal findings of several layers become one, and nothing of them is lost."""
 
 from __future__ import annotations

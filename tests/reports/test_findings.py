@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each kind of finding: the problem is planted and found, the advice applied, and the predicted time falls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that could be one, and ops on a few cores of their own choice: planted, found, applied, faster as predicted."""
 
 from __future__ import annotations

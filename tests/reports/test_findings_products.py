@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about transposed convolutions and matmuls: planted, found, applied, and faster."""
 
 from __future__ import annotations

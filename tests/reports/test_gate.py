@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits: what keeps them, what misses them, and what CI is told."""
 
 from __future__ import annotations

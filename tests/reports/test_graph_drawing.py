@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The graph: calls in order, edges along the tensors, drawn with and without Graphviz."""
 
 from __future__ import annotations

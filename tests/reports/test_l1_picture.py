@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The L1 picture against the addresses that the card gave."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a model fits: the answer, its numbers, and what would help."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model in words: every call, what it needs, and which ops there are."""
 
 from __future__ import annotations

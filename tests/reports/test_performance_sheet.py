@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sheet is what tt-metal's profiler writes: the real tt-perf-report reads it and comes to our numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A profile says what the commands say: steps, memory, times, in one structure."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Profiles survive being written and read, and what is no profile is refused in words."""
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles survive being written and read, and what is not a profile is refused in words."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def data(unet: Profile, tmp_path: Path) -> dict[str, Any]:
 
 
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "another kind": (lambda d: d.update(kind="graph"), "does not say that its kind is 'tt-cnn profile'"),
+    "another kind": (lambda d: d.update(kind="graph"), "its kind is not 'tt-cnn profile'"),
     "another version": (lambda d: d.update(schema=2), "has schema 2; this version of tt-cnn reads 1"),
     "no profile": (lambda d: d.pop("profile"), "profile is NoneType; it must be an object"),
     "a missing field": (lambda d: d["profile"].pop("rows"), "profile has no rows"),
@@ -84,12 +85,12 @@ def test_broken_profiles_are_refused_in_words(case: str, data: dict[str, Any], t
 def test_other_files_are_refused_in_words(text: str, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match="is no profile"):
+    with pytest.raises(ValueError, match="is not a profile"):
         load_profile(path)
 
 
 def test_a_folder_without_a_profile_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"is no profile: there is no .*profile\.json"):
+    with pytest.raises(ValueError, match=r"is not a profile: there is no .*profile\.json"):
         load_profile(tmp_path)
-    with pytest.raises(ValueError, match="is no profile"):
+    with pytest.raises(ValueError, match="is not a profile"):
         load_profile(tmp_path / "nowhere")

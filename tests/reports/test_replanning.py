@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls are kept as made: planned again they are what they were, and with a change what the card makes of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole programs planned again: unchanged they are what they were, changed what the card makes of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report is shown to this machine alone, and nothing is left running."""
 
 from __future__ import annotations

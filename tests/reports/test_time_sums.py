@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time by op type, by layer and by block: sums of the same steps."""
 
 from __future__ import annotations

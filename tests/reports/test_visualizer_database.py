@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real ttnn-visualizer opens the folder and tells what is in the profile."""
 
 from __future__ import annotations

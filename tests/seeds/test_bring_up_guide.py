@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The snippets of the bring-up guide, as they stand there, on a UNet; what they leave open is filled in beside them."""
 
 from __future__ import annotations

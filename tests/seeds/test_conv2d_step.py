@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The snippets of the conv2d step, as they stand there; what they leave open comes from the fixtures below."""
 
 from __future__ import annotations

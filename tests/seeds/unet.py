@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: UP006, UP008, UP035 - the guide's own spelling
 """The UNet of the bring-up guide: its snippets as they stand there, and what they abbreviate."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random inputs in the forms that models take."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """compare_layers: where a model starts to differ."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One layer from its configuration, of every kind; and a wrong one is caught."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`op_report`: what comparison mode found."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparisons, their edge cases first."""
 
 from __future__ import annotations

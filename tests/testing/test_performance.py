@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device-performance tests: what is timed, what is expected, what is said."""
 
 from __future__ import annotations

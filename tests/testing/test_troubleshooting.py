@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/troubleshooting.md quotes what is really said."""
 
 from __future__ import annotations

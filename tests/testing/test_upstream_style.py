@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TT-CNN's own way of testing, run by `--compat all`: its imports, its fixtures, every name its tests use.
 
 The tests below are ours. They stand in one file that a separate pytest runs, because `import ttnn` must be redirected

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The helpers that TT-NN's model tests import."""
 
 from __future__ import annotations

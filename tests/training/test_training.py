@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tiny trainings on the CPU, their parts, and the weights that the package ships."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program for ops that tests make up."""
 
 from __future__ import annotations

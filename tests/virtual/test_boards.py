@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests ask about the machine before they open a device."""
 
 from __future__ import annotations

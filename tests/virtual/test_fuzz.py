@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wild calls of every function of TT-NN: each works or raises a typed error at once; nothing hangs, nothing leaks.
 
 `benchmarks/wild_calls.py` makes and counts them; it runs in a process of its own, since a call could end it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C at any point, and then going on as in a notebook: the card works, gives memory back and computes right."""
 
 from __future__ import annotations

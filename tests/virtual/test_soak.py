@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A short soak; `benchmarks/soak.py` is the long one."""
 
 from __future__ import annotations

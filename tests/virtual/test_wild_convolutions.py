@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions that nobody would ask for: each is planned, or refused with a typed error that says why.
 
 The real library ends the process for about 3 % of such calls. Here nothing may crash, hang, break inside (an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One thread: the tests of the zoo are many and small, and others use the machine too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages that `benchmarks/zoo.py` writes of its rows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every architecture of the zoo: as published, alive, the same for the same seed, and exportable."""
 
 from __future__ import annotations

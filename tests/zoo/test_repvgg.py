@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RepVGG's two forms compute the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeded weights: norms that mean something, layers without norms that do not vanish, errors that do not grow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast a model replays on this machine, beside what people use otherwise."""
 
 from tt_cnn.bench.peers import PEERS, NotCapturable, create_peer, missing_packages, peers_beside

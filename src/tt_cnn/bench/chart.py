@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A bar chart of a comparison, drawn with Pillow."""
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ OURS, THEIRS, INK, PAPER = "#2a6fdb", "#b8c0cc", "#1c2530", "#ffffff"
 
 
 def draw_bars(result: Comparison, title: str, path: Path) -> None:
-    """Milliseconds a batch, shorter is better; ours in blue."""
+    """Milliseconds per batch, shorter is better; ours in blue."""
     rows = result.timings
     picture = Image.new("RGB", (WIDTH, TOP + len(rows) * (BAR + GAP) + GAP), PAPER)
     pen, font = ImageDraw.Draw(picture), ImageFont.load_default(15)
-    pen.text((GAP, GAP), f"{title}: milliseconds a batch, shorter is better", INK, ImageFont.load_default(18))
+    pen.text((GAP, GAP), f"{title}: milliseconds per batch, shorter is better", INK, ImageFont.load_default(18))
     longest = max(row.median for row in rows)
     for i, row in enumerate(rows):
         y = TOP + i * (BAR + GAP)

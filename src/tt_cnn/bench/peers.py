@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What people run such models on otherwise, given the same torch model and the same threads."""
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class NotCapturable(RuntimeError):
 
 
 class TorchPeer(Subject):
-    """A torch module; pictures and outputs go through `device` where it is not the CPU."""
+    """A torch module; images and outputs go through `device` where it is not the CPU."""
 
     def __init__(self, name: str, model: Callable[[torch.Tensor], Any], prepare: Any, device: str = "cpu") -> None:
         self.name, self.model, self.prepare, self.device = name, model, prepare, device

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interleaved rounds: every subject runs in every round, so that a noisy machine is noisy for all of them."""
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tt_cnn.testing.pcc import agreement
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a batch of one subject, round by round, and how near its outputs are to the reference's."""
+    """Seconds per batch of one subject, round by round, and how near its outputs are to the reference's."""
 
     name: str
     seconds: tuple[float, ...]
@@ -64,7 +65,7 @@ def compare(
     batches: int = 3,
     after_round: Callable[[], None] = lambda: None,
 ) -> Comparison:
-    """Run `rounds` rounds of so many batches each. The order within a round turns, so that nobody is always first."""
+    """Run `rounds` rounds of so many batches each. The order within a round turns, so that none is always first."""
     seconds: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     inputs = [example] * batches
     for number in range(rounds):

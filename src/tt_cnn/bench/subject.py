@@ -1,4 +1,5 @@
-"""What is measured: something that takes pictures and gives the model's outputs."""
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured: something that takes images and gives the model's outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Outputs = tuple[torch.Tensor, ...]
 
 
 class Subject(ABC):
-    """From NCHW float32 pictures in ordinary memory to outputs in ordinary memory: conversions count for everybody."""
+    """From NCHW float32 images in ordinary memory to outputs in ordinary memory: conversions count for all."""
 
     name: str
     compile_seconds: float = 0.0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of the project behind one of its pipelines, on the virtual card."""
 
 from __future__ import annotations

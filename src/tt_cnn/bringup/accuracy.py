@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good the outputs of a brought-up model are, and the cheapest arithmetic that makes them good enough."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations of torch graphs, as the torch modules that the generated code names them by."""
 
 from __future__ import annotations

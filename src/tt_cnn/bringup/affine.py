@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pass that draws sums of parts together: heads of detectors make centers and sizes of boxes from their sides.
 
     left_top, right_bottom = x.chunk(2, dim=1)

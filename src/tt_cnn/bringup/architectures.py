@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Architectures of the zoo brought up in memory, as `tt-cnn bringup` does it at budget 0."""
 
 from __future__ import annotations

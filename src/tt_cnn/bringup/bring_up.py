@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stages of a bring-up, one function each, and all of them in their order."""
 
 from __future__ import annotations

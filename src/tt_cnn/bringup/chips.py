@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The chip that a model is brought up on, for cards of several chips that each run it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every layer of a brought-up model beside the torch value that it stands for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes that spare cuts: parts of a join are its operands, parts of a pointwise convolution are convolutions.
 
 A cut of a tensor in shards is a move out of them and back; a convolution with some of the weights reads its input once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes that draw several torch ops together into one: activations written out, attention, squeeze and excitation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pass that joins before it computes: heads of detectors take a map apart, treat the parts alike and stack them.
 
     torch.stack((sigmoid(x[:, 0]) + columns, sigmoid(x[:, 1]) + rows), dim=1)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An op that runs in torch on the host, and a text to file about it, with a script that shows it."""
 
 from __future__ import annotations

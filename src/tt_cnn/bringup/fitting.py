@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Making a model fit: for each call that the card refuses, room is made by the remedy that costs least.
 
 All is planned and nothing computed. Every change is kept with the refusal that it answers, so that the user sees all

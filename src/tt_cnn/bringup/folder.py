@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The folder that a bring-up writes, and what keeps a user's edits in it safe.
 
 `.bringup.json` has the digest of every file as it was written. A file that is no longer as it was written is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a tensor of the torch model lies in the memory of the card.
 
 TT-NN keeps images with their channels last and their pixels flattened, while torch has them NCHW. A `Form` says which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated code, imported from a folder of its own and known to the registry for a while."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The graph as it was exported, kept beside the one that the passes change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the ops of a graph stand: in layers from top to bottom, modules as boxes around their own ops.
 
 Each module is laid out by itself and is one item in the module around it. Edges that leave a box do so at its bottom,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The torch model's graph as SVG, and as a page that stands alone: pan, zoom, search, details of each op."""
 
 from __future__ import annotations

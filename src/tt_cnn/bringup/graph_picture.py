@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is drawn of a torch graph: ops with their labels and details, edges, modules as groups."""
 
 from __future__ import annotations

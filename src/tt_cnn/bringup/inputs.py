@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inputs of a model: their shapes, how images are normalised, and generated ones to compare outputs on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which torch ops the model has, and what each of them becomes on the card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The card of a torch model: what it is, how large it is, what goes in and comes out, which weights it has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """New nodes in the place of one that a pass writes out as others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be read from one op of the torch graph: multiply-adds, parameters, the arguments that tell it apart."""
 
 from __future__ import annotations

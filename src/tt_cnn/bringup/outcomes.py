@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What became of each op of the exported graph: a layer, a part of one, nothing, or torch on the host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules that the user lowers: they are one op of the exported graph, and one layer of the generated code.
 
     from tt_cnn.bringup.own_lowerings import register_lowering

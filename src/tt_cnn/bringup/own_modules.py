@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether an op is all that a torch module's own forward does.
 
 A class of the user's that is derived from `nn.Conv2d` may pad, scale its weight or ignore its bias before it calls the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes over the torch graph: what does nothing is dropped, what the card does in one op is drawn together.
 
 After them a convolution node stands for convolution, batch norm and activation; a sum for the sum and its activation;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The user's model: a factory in a file or in a package, and its weights."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The user's own files that a model is made of, as they stand in the folder: a package that needs nothing beside it."""
 
 from __future__ import annotations

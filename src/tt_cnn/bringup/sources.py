@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What MODEL may be: a factory, a model file, or a name of timm's."""
 
 from __future__ import annotations

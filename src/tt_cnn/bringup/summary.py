@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every op of the torch model in its order: where it stands, what it is given, how large it is."""
 
 from __future__ import annotations

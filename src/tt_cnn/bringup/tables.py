@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables for terminals and for Markdown. Nothing is cut: a cell is as wide as what stands in it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model is for, guessed from the shapes of its inputs and outputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of timm by its name, as the source of a bring-up."""
 
 from __future__ import annotations

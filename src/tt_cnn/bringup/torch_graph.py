@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The torch model as a list of ops: exported by `torch.export`, read into nodes with named arguments.
 
 Every node knows the module call that it was made in (`layer1.0.conv1`) and the line of the user's code. Ops that torch

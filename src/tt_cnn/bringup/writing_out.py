@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes that write ops out as others that the card has: stacks as joins, sums over named dimensions as matmuls."""
 
 from __future__ import annotations

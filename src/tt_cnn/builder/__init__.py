@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers from configurations: what to run is data, how TT-NN is called is here.
 
     configuration = Conv2dConfiguration.from_torch(torch_layer, input_height=224, input_width=224, batch_size=1)

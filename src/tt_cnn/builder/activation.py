@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of an activation that is an op of its own."""
 
 from __future__ import annotations

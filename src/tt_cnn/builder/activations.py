@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations that TT-NN cannot run inside another op, and the ops that they then are."""
 
 from __future__ import annotations

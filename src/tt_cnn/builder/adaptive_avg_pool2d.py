@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of an adaptive average pool whose windows have several sizes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that adds two tensors: the end of a residual block."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The configuration of a sum, with the activation behind it."""
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration of a sum, with the activation after it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class AddConfiguration(Configuration):
     activation: Any = None
     """What the block computes of the sum."""
     fuse_activation: bool = True
-    """Whether the activation is part of the sum's op, or an op of its own behind it."""
+    """Whether the activation is part of the sum's op, or an op of its own after it."""
     in_place: bool = True
     """Whether the sum takes the place of a summand."""
     output_dtype: Any = None

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice in TT-NN's terms, said in those of a layer's configuration."""
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def strategy_of(layout: Any, **options: Any) -> ShardedStrategyConfiguration:
 def settings_for(configuration: Configuration, change: Mapping[str, Any]) -> dict[str, Any] | None:
     """The change as settings of the layer; None where its configuration cannot say it.
 
-    Where a convolution's output goes is not told: the layer leaves it where its sharding puts it.
+    Where a convolution's output goes is not reported: the layer leaves it where its sharding puts it.
     """
     if isinstance(configuration, ConvolutionConfiguration):
         return _of_convolution(configuration, change)

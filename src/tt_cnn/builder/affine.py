@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scale and a shift for each channel, by the quicker of two ways."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ TILE = 32
 _FEW_CORES = 5
 """By how much more tiles a core may have than on the whole grid so that the one op is still the quicker way. It works
 on shards where they are; a product and a sum that spread a row over the pixels go through all cores (predicted: 0.9
-µs a tile of a core for the one, 2.7 µs for each of the others)."""
+µs per tile of a core for the one, 2.7 µs for each of the others)."""
 
 
 def affine(

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of attention over tokens."""
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HIDDEN = -1e9
 """In a mask: the card has no use for an infinity there. Also beyond the keys' end, up to the end of their tiles, which
 TT-NN's op takes from the mask where one is given."""
 _MOST_KEYS = 256
-"""That are looked at together: more of them fill L1."""
+"""That are processed together: more of them fill L1."""
 _SECTIONS = {1: (3,), 2: (1, 2), 3: (1, 1, 1)}
 """How many of q, k and v each of the tensors has, by the number of tensors."""
 _CHUNKS = (128, 64, 32)
@@ -75,7 +76,7 @@ class TtAttention(Layer):
                 self._narrowing = matrix_on_device(narrowing, self.device, ttnn.bfloat8_b)
             attended.then(self._product, self._narrowing, place)
         attended.then(ttnn.reshape, (*leading, config.heads * config.head_dim))
-        return attended.moved(config.memory_config or place).value
+        return attended.move_to(config.memory_config or place).value
 
     # --- heads --------------------------------------------------------------------------------------------------------
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of attention over tokens, in one image or in windows of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of an average pool."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of a batch norm on its own: a scale and a shift for each channel."""
 
 from __future__ import annotations

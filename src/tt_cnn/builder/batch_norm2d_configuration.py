@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a batch norm that no convolution before it could take in."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The layer that deals out the channels of several groups in turns."""
+# SPDX-License-Identifier: Apache-2.0
+"""The layer that distributes the channels of several groups in turn."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class TtChannelShuffle(Layer):
             compute_kernel_config=whole_values(self.device),
             **own,
         )
-        return flow.moved(wanted).value
+        return flow.move_to(wanted).value
 
     def _stays(self, x: Any) -> bool:
         """Height shards on enough cores are multiplied where they are."""

@@ -1,4 +1,5 @@
-"""The configuration of a channel shuffle: channels of several groups dealt out in turns."""
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration of a channel shuffle: channels of several groups distributed in turn."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running an op on a few channels at a time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TT-NN values as plain JSON data, and back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that joins branches along the channels."""
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _move(part: Flow, where: Any, channels: int) -> None:
     elif part.value.memory_config() != where:
         if where.shard_spec.shape[0] % TILE:
             part.in_rows()  # no tiles go into such shards
-        part.moved(on_cores_of(part.value, where, channels))
+        part.move_to(on_cores_of(part.value, where, channels))
 
 
 def _common_dtype(parts: list[Any]) -> Any:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a place where branches are joined along the channels."""
 
 from __future__ import annotations

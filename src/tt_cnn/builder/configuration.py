@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all configurations share: they validate themselves, and they go to JSON and back."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Tensors that a layer keeps on the device: rows of one value a channel, and matrices that it makes itself."""
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that a layer keeps on the device: rows of one value per channel, and matrices that it makes itself."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The convolution layer."""
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class TtConv2d(ConvolutionLayer):
         return (output if after is None else activated(output, after)), prepared
 
     def activation_after(self, x: Any) -> Any:
-        """The activation that runs as an op of its own behind the convolution of this input; None where none does."""
+        """The activation that runs as an op of its own after the convolution of this input; None where none does."""
         activation = self.conv2d_config.activation
         if activation is None or fits_into_matmul(activation) or not runs_as_matmul(self.configuration, x):
             return None

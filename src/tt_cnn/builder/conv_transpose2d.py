@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transposed convolution layer."""
 
 from __future__ import annotations

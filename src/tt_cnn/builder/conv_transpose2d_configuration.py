@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a transposed convolution."""
 
 from __future__ import annotations

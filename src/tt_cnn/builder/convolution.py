@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What layers of convolutions and transposed convolutions share: weights prepared once, and channel slicing."""
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class ConvolutionLayer(Layer):
         if not ttnn.is_tensor_storage_on_device(x):
             return ttnn.to_device(x, self.device, memory_config=place)
         in_l1 = x.memory_config().buffer_type == ttnn.BufferType.L1
-        return Flow(x, self.configuration.deallocate_activation and in_l1).moved(place).value
+        return Flow(x, self.configuration.deallocate_activation and in_l1).move_to(place).value
 
     def _tune(self, x: Any) -> None:
         """The fastest strategy for this input, from now on."""

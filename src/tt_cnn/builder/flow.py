@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tensor on its way through the ops of a layer, and who gives back what on that way."""
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Flow:
     def in_rows(self) -> Flow:
         return self if self.value.layout == ttnn.ROW_MAJOR_LAYOUT else self.then(ttnn.to_layout, ttnn.ROW_MAJOR_LAYOUT)
 
-    def moved(self, memory_config: Any) -> Flow:
+    def move_to(self, memory_config: Any) -> Flow:
         """None: where it is."""
         if memory_config is None or self.value.memory_config() == memory_config:
             return self
@@ -52,10 +53,10 @@ class Flow:
 
     def interleaved(self, memory_config: Any = ttnn.L1_MEMORY_CONFIG) -> Flow:
         """Out of its shards, where it is in some."""
-        return self.moved(memory_config) if self.value.is_sharded() else self
+        return self.move_to(memory_config) if self.value.is_sharded() else self
 
     def end(self) -> None:
-        """Give the value back, unless it belongs to somebody else."""
+        """Give the value back, unless its owner is another one."""
         if self._owned:
             free(self.value)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that calls any op of TT-NN by its name, for what no other layer is for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that averages whole images."""
 
 from __future__ import annotations
@@ -52,4 +53,4 @@ class TtGlobalAvgPool2d(Layer):
         pixels = Flow(x).in_tiles().then(ttnn.reshape, (1, 1, rows, config.channels))
         means = Flow(self._means(pixels.value), may_free=True)
         pixels.end()
-        return means.then(ttnn.reshape, self._shape).moved(config.memory_config).value
+        return means.then(ttnn.reshape, self._shape).move_to(config.memory_config).value

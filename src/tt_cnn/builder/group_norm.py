@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of a group norm of flattened pixels: TT-NN's op where it is quick, else means, products and sums."""
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tt_cnn.builder.weights import replicated, to_one_torch
 
 _SQUARE = ttnn.UnaryWithParam(ttnn.UnaryOpType.SQUARE)
 _RSQRT = ttnn.UnaryWithParam(ttnn.UnaryOpType.RSQRT)
-_GROUPS_A_CORE = 4
+_GROUPS_PER_CORE = 4
 """Up to so many TT-NN's op is quicker: its cores go through their pixels once for each of their groups."""
 _SIDE = 8
 
@@ -59,7 +60,7 @@ class TtGroupNorm(Layer):
             return flow.become(self._by_means(flow.value, wanted)).value
         shape = tuple(x.shape)
         flow.interleaved().then(ttnn.reshape, self._images(flow.value)).then(self._by_op, grid)
-        flow.then(ttnn.reshape, shape).moved(wanted)
+        flow.then(ttnn.reshape, shape).move_to(wanted)
         return flow.value if config.activation is None else activated(flow.value, config.activation)
 
     # --- by TT-NN's op ----------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ class TtGroupNorm(Layer):
         rows = images * pixels // TILE
         for across in range(_SIDE, 0, -1):
             columns = _columns(across, config.groups, channels)
-            if not columns or across % columns or config.groups // columns > _GROUPS_A_CORE:
+            if not columns or across % columns or config.groups // columns > _GROUPS_PER_CORE:
                 continue
             each = across // columns
             for down in range(min(rows // each, _SIDE), 0, -1):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a group norm of flattened pixels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of a softmax over each of several groups of channels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer for what the card has no op for: it runs in torch on the host, between two transfers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What configurations of pools and of upsampling have in common: images, whose channels stay apart."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all layers share: a configuration of their kind, a device, a name, and a check of what they are given."""
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Layer:
         note_layer(self)
 
     def configure(self, configuration: Any) -> None:
-        """Take a configuration, at first or in the place of another; weights are prepared again at the next call."""
+        """Take a configuration, at first or in place of another; weights are prepared again at the next call."""
         self.configuration = configuration
         self._prepared = False
 

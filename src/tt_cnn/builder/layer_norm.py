@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layers of norms over the last dimension of pixels or tokens."""
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from tt_cnn.builder.lowering import to_compute_config
 
 _WIDE, _LOW = 12, 2
 """Tiles of channels from which several cores are quicker for a row than one, and rows of tiles that each of them may
-have then: what they tell each other takes 10 µs and more, one core alone 1.2 µs a tile (predicted)."""
+have then: what they tell each other takes 10 µs and more, one core alone 1.2 µs per tile (predicted)."""
 _WORTH_MOVING = 16
 _SIDE = 8
 """Of the grid of cores that rows are moved to."""
 
 
 class RowNorm(Layer):
-    """(..., channels) to the same shape. Interleaved rows are dealt out to the cores whole; low and wide ones are put
+    """(..., channels) to the same shape. Interleaved rows are distributed to the cores whole; low and wide ones are put
     into blocks of shards, so that several cores work on a row."""
 
     configuration: RowNormConfiguration
@@ -53,7 +54,7 @@ class RowNorm(Layer):
         flow = Flow(x, config.deallocate_input).in_tiles()
         place = self._blocks(flow.value)
         if place is not None:
-            flow.moved(place)
+            flow.move_to(place)
         else:
             flow.interleaved()
             place = wanted if wanted.shard_spec is None else ttnn.L1_MEMORY_CONFIG
@@ -65,7 +66,7 @@ class RowNorm(Layer):
             memory_config=place,
             compute_kernel_config=self.compute_config,
         )
-        return flow.moved(wanted).value
+        return flow.move_to(wanted).value
 
     def _blocks(self, x: Any) -> Any:
         """The block shards to work in; None where whole rows are quicker."""

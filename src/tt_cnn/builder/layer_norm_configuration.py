@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configurations of norms over the last dimension of pixels or tokens."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fully connected layer."""
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class TtLinear(Layer):
         given = Flow(x)
         if x.layout != ttnn.TILE_LAYOUT:
             given.then(ttnn.to_layout, ttnn.TILE_LAYOUT)
-        given.moved(config.input_memory_config)
+        given.move_to(config.input_memory_config)
         after = self.activation_after(given.value)
         output = ttnn.linear(
             given.value,
@@ -54,7 +55,7 @@ class TtLinear(Layer):
         return output if after is None else activated(output, after)
 
     def activation_after(self, x: Any) -> Any:
-        """The activation that runs as an op of its own behind the product of this input; None where none does.
+        """The activation that runs as an op of its own after the product of this input; None where none does.
 
         TT-NN puts it there itself, but for products on a grid that was given, and refuses one for shards.
         """

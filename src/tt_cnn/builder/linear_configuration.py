@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a fully connected layer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations in TT-NN's own terms."""
 
 from __future__ import annotations

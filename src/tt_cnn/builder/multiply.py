@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that multiplies two tensors, or pixels by the gate of their image."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The configuration of a product, with the activation behind it."""
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration of a product, with the activation after it."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The name of the layer that runs, for the errors of the virtual card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings that replace those of the layers' configurations, by the layers' names.
 
 A model keeps its code: whoever builds it inside `overriding(settings)` gets layers with these settings. A stored result
@@ -108,7 +109,7 @@ _CURRENT: ContextVar[Overriding | None] = ContextVar("overriding", default=None)
 
 @contextmanager
 def overriding(settings: Mapping[str, LayerSettings] | None = None) -> Iterator[Overriding]:
-    """Layers that are made inside have these settings in the place of their configurations' own."""
+    """Layers that are made inside have these settings in place of their configurations' own."""
     current = Overriding(settings or {})
     token = _CURRENT.set(current)
     try:

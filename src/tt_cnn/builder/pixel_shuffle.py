@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layers of a pixel shuffle and of its inverse."""
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tt_cnn.builder.weights import replicated, to_host_tensors
 _WEIGHTS_IN_L1 = 512 * 1024
 """Bytes that a core holds of a convolution's weights in height shards, of some 1.3 MB."""
 _PIXELS_IN_L1 = 128 * 1024
-"""Bytes a core of an input that is brought from DRAM to L1: what is made of it there takes more."""
+"""Bytes per core of an input that is brought from DRAM to L1: what is made of it there takes more."""
 
 
 class _Moved(Layer):
@@ -36,8 +37,8 @@ class _Moved(Layer):
         config = self.configuration
         flow = Flow(x, config.deallocate_input)
         if flow.value.is_sharded() or self._small(x):
-            flow.moved(ttnn.L1_MEMORY_CONFIG)
-        return flow.then(self._convolution).moved(config.memory_config).value
+            flow.move_to(ttnn.L1_MEMORY_CONFIG)
+        return flow.then(self._convolution).move_to(config.memory_config).value
 
     def _small(self, x: Any) -> bool:
         grid = self.device.compute_with_storage_grid_size()

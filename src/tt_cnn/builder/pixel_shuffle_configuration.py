@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configurations of a pixel shuffle (channels become pixels) and of its inverse."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From flattened pixels to one row for each image, and back: means over all pixels, and rows spread over them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that moves a tensor from one memory to another."""
 
 from __future__ import annotations

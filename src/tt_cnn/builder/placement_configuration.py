@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a place in a model where a tensor is put into a memory of one's choice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What layers of pools share: channel slicing, and giving the input back."""
 
 from __future__ import annotations

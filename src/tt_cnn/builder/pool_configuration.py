@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What max and average pools have in common: a window, and how TT-NN is to run it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a ReLU with a learned slope."""
 
 from __future__ import annotations

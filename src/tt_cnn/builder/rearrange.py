@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that brings the values of a tensor into another order: a view, a permutation, and a view of the result."""
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class TtRearrange(Layer):
             flow.then(ttnn.reshape, shape)
             if list(order) != sorted(order):
                 flow.then(ttnn.permute, order, memory_config=memory)
-        return flow.then(ttnn.reshape, config.output_shape).moved(config.memory_config).value
+        return flow.then(ttnn.reshape, config.output_shape).move_to(config.memory_config).value
 
 
 def _turned(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -82,7 +83,7 @@ def _turned(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[tup
 
 
 def _same_rows(x: Any, shape: tuple[int, ...]) -> bool:
-    """Tiles can be seen in another shape for nothing where their last two dimensions stay."""
+    """Tiles can be seen in another shape without a copy where their last two dimensions stay."""
     last = tuple(x.shape)[-2:]
     wanted = (1, 1, *shape)[-2:]
     return bool(last == wanted or (x.layout == ttnn.ROW_MAJOR_LAYOUT and last[-1] == wanted[-1]))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that brings images to any size, between their pixels or at the nearest of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules that a configuration's fields must keep, and the sentence for the first one that is broken."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sharding strategies: how a convolution's activations are spread over the cores."""
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class AutoTunedStrategyConfiguration(ShardedStrategyConfiguration):
 
 @dataclass(frozen=True, eq=False)
 class HeightShardedStrategyConfiguration(ShardedStrategyConfiguration):
-    """Rows of the flattened image (N*H*W) are dealt out: for large images with few channels."""
+    """Rows of the flattened image (N*H*W) are distributed: for large images with few channels."""
 
     reshard_if_not_optimal: bool = False
     override_core_grid: Any = None
@@ -87,7 +88,7 @@ class HeightShardedStrategyConfiguration(ShardedStrategyConfiguration):
 
 @dataclass(frozen=True, eq=False)
 class WidthShardedStrategyConfiguration(ShardedStrategyConfiguration):
-    """Channels are dealt out: for small images with many channels."""
+    """Channels are distributed: for small images with many channels."""
 
     reshard_if_not_optimal: bool = False
     override_core_grid: Any = None
@@ -99,7 +100,7 @@ class WidthShardedStrategyConfiguration(ShardedStrategyConfiguration):
 
 @dataclass(frozen=True, eq=False)
 class BlockShardedStrategyConfiguration(ShardedStrategyConfiguration):
-    """Rows are dealt out along one side of the grid, channels along the other."""
+    """Rows are distributed along one side of the grid, channels along the other."""
 
     reshard_if_not_optimal: bool = False
     override_core_grid: Any = None

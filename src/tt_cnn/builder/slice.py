@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer that cuts a part out of a tensor along one dimension."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slicing strategies: how a layer that does not fit L1 as a whole is cut up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layer of a squeeze and excitation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a squeeze and excitation: channels weighed by what the whole image has of them."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tt_cnn.builder.weights import to_host_tensors
 @dataclass(frozen=True, eq=False)
 class SqueezeExciteConfiguration(Configuration):
     reduce: LinearConfiguration
-    """Of the mean over the pixels, with the activation behind it. A 1x1 convolution of a 1x1 image is a product."""
+    """Of the mean over the pixels, with the activation after it. A 1x1 convolution of a 1x1 image is a product."""
     expand: LinearConfiguration
     """Back to all channels, with the gate (a sigmoid, say) as its activation."""
     batch_size: int = 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sharding strategies and activation blocks that a convolution can sensibly be given on a grid of cores.
 
 Few, and the likely ones first: searches plan each of them. The rules for cores are TT-NN's own, so this loads the
@@ -45,7 +46,7 @@ def runs_as_matmul(configuration: ConvolutionConfiguration) -> bool:
 
 
 def strategies(configuration: ConvolutionConfiguration, grid: Grid) -> list[ShardedStrategyConfiguration]:
-    """Layouts with the cores that TT-NN chooses, on the input's own shards and dealt out anew, then other cores."""
+    """Layouts with the cores that TT-NN chooses, on the input's own shards and redistributed, then other cores."""
     found: list[ShardedStrategyConfiguration] = []
     for kind in _LAYOUTS:
         found += [kind(reshard_if_not_optimal=False), kind(reshard_if_not_optimal=True)]

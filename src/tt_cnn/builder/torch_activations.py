@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's activations in TT-NN's terms."""
 
 from __future__ import annotations

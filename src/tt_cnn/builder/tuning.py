@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """One convolution planned with every strategy that makes sense for its input; the fastest that fits is taken.
 
 On a virtual card that is the card's own memory as the input finds it. With the real TT-NN it is a virtual card of the
-same architecture that holds the input and nothing else: what else is in L1 there, nobody tells.
+same architecture that holds the input and nothing else: what else is in L1 there is not known.
 """
 
 from __future__ import annotations

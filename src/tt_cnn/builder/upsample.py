@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The upsampling layer."""
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ class TtUpsample(ChannelSlicedLayer):
             flow.in_rows()
             if tuple(flow.value.shape) != images:
                 flow.then(ttnn.reshape, images)
-            return flow.moved(config.memory_config)
+            return flow.move_to(config.memory_config)
         flat = (1, 1, images[0] * images[1] * images[2], config.channels)
         if tuple(flow.value.shape) != flat:
             flow.then(ttnn.reshape, flat)
-        return flow.in_tiles(config.output_dtype).moved(config.memory_config)
+        return flow.in_tiles(config.output_dtype).move_to(config.memory_config)
 
 
 def _flat(config: UpsampleConfiguration) -> tuple[int, ...]:

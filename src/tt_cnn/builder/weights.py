@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of a layer as TT-NN tensors on the host, as its convolutions take them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Output sizes of sliding windows, in one direction and in both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `tt-cnn` command: one file a subcommand, put together here."""
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ app = typer.Typer(
     help=(
         "Vision models on Tenstorrent cards, with a virtual card that runs anywhere.\n\n"
         "Start with:\n\n\b\n"
-        "tt-cnn demo       two models brought up on a virtual card, with annotated pictures\n"
+        "tt-cnn demo       two models brought up on a virtual card, with annotated images\n"
         "tt-cnn devices    the cards there are, and which TT-NN is in use\n"
         "tt-cnn ops        the ops that the virtual card has"
     ),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn bench`: how fast a model replays here."""
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tt_cnn.bench import Comparison, Subject, Timing
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model of the package, or your own as module:ENTRY.")]
-Batch = Annotated[int, typer.Option("--batch", min=1, help="Pictures at a time; one that the model is tuned for.")]
+Batch = Annotated[int, typer.Option("--batch", min=1, help="Images at a time; one that the model is tuned for.")]
 Engine = Annotated[
     str,
     typer.Option(
@@ -59,7 +60,7 @@ Folder = Annotated[
 ]
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print what bench.json has.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the content of bench.json.")]
 
 
 def bench(
@@ -78,7 +79,7 @@ def bench(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time a model on this machine: latency, pictures a second, compile time, PCC against torch.
+    """Time a model on this machine: latency, images per second, compile time, PCC against torch.
 
     Times are of the host, not of a card; `tt-cnn profile` predicts the card's. Input conversion and reading of the
     outputs are included, for the peers as for us.
@@ -230,7 +231,7 @@ def _figures(result: Comparison, title: str, eight_bit: list[str]) -> dict[str, 
 
 
 def _write(result: Comparison, folder: Path, title: str, eight_bit: list[str]) -> None:
-    """The figures first: whatever becomes of the picture, they are kept."""
+    """The figures first: whatever becomes of the image, they are kept."""
     (folder / "bench.json").write_text(json.dumps(_figures(result, title, eight_bit), indent=2))
     try:
         from tt_cnn.bench.chart import draw_bars

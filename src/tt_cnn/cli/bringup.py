@@ -1,4 +1,5 @@
-"""`tt-cnn bringup`: from somebody's nn.Module to a folder of TT-CNN code that is tuned and tested."""
+# SPDX-License-Identifier: Apache-2.0
+"""`tt-cnn bringup`: from a user's nn.Module to a folder of TT-CNN code that is tuned and tested."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ Std = Annotated[
     str, typer.Option(metavar="R,G,B", help="`--mean 0 --std 1` for a model that takes images as they are.")
 ]
 Update = Annotated[
-    bool, typer.Option("--update", help="Write tt/config.py anew and leave all other files as they are.")
+    bool, typer.Option("--update", help="Write tt/config.py again and leave all other files as they are.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that were edited, too.")]
 NoTests = Annotated[bool, typer.Option("--no-tests", help="Do not run the tests of the folder at the end.")]

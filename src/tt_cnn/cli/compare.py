@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn compare`: several models or cards side by side."""
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _of_zoo(name: str, card: str, batch: int, executor: str) -> Profile:
 
     work = fitted_architecture(name, card, batch, _weights(name))
     if work.facts.fallbacks:
-        raise ValueError("parts of it run in torch on the host, of which there is no time")
+        raise ValueError("parts of it run in torch on the host, whose time is not predicted")
     with work.entry() as entry:
         return _of_entry(entry.name, card, batch, executor)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn completion`: what a shell needs to complete commands, options, models and cards.
 
 The shells ask `tt-cnn complete`, which is quick: neither torch nor a model is imported for it.
@@ -80,9 +81,7 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell to write i
 
 def complete(
     context: typer.Context,
-    words: Annotated[
-        list[str] | None, typer.Argument(help="What stands behind tt-cnn, the last word unfinished.")
-    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(help="What follows tt-cnn, the last word unfinished.")] = None,
 ) -> None:
     """What a word may become, a line each; nothing where it is a file's name. For the scripts of `completion`."""
     parent = context.find_root()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn conformance`: replay recorded answers of the real library and count what agrees."""
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def conformance(
         raise typer.BadParameter("Missing argument: name corpora, or a program with --live", param_hint="FILE")
     limits = _limits(minimum or [])
     if field is not None and field not in FIELDS:
-        raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--field")
+        raise typer.BadParameter(f"{field!r} is not one of {', '.join(FIELDS)}", param_hint="--field")
     try:
         tally = _replay(files, op or [])
     except CorpusError as error:
@@ -179,7 +180,7 @@ def _limits(given: list[str]) -> list[Limit]:
 
 
 def _replay(files: list[Path], ops: list[str]) -> Tally:
-    """All corpora are read before the first is replayed, so that a bad name is told at once."""
+    """All corpora are read before the first is replayed, so that a bad name is reported at once."""
     from tt_cnn.conformance.replay import replay, select
 
     corpora = [corpus for file in files for corpus in read_corpora(file)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn conformance --live`: a program on the real library and on the virtual card, compared step by step."""
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Python = Annotated[
     typer.Option(
         "--python",
         metavar="PATH",
-        help="--live: the interpreter that has the real ttnn. [default: this one]",
+        help="--live: the Python interpreter with the real ttnn. [default: this one]",
         show_default=False,
     ),
 ]
@@ -70,7 +71,7 @@ Cached = Annotated[
     bool,
     typer.Option(
         "--program-cache",
-        help="--live: leave the program cache on. Programs that are found in it do not tell their buffers.",
+        help="--live: leave the program cache on. Programs that are found in it do not report their buffers.",
     ),
 ]
 Record = Annotated[
@@ -112,7 +113,7 @@ def run_live(programs: Sequence[str], choice: LiveChoice, show: int, field: str 
     if choice.with_files:
         raise typer.BadParameter("--live runs programs and replays no files; do one after the other", param_hint="FILE")
     if field is not None and field not in FIELDS:
-        raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--field")
+        raise typer.BadParameter(f"{field!r} is not one of {', '.join(FIELDS)}", param_hint="--field")
     options = LiveOptions(
         ProgramOptions(
             _size(choice.resolution),
@@ -157,7 +158,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
 def _file(path: Path | None) -> str | None:
     """The real library runs in another process: the whole path."""
     if path is not None and not path.is_file():
-        raise typer.BadParameter(f"{path} is no file", param_hint="--config")
+        raise typer.BadParameter(f"{path}: no such file", param_hint="--config")
     return None if path is None else str(path.resolve())
 
 
@@ -187,7 +188,7 @@ def _print_run(run: LiveRun, show: int, field: str | None) -> None:
 
 
 _FIRST = 3
-"""Differences that are shown when nobody asks for more."""
+"""Differences that are shown by default."""
 
 
 def counts_table(found: Comparison) -> Listing:
@@ -227,8 +228,8 @@ _MEANINGS = {
     "addresses": "addresses of inputs and outputs",
     "cbs": "circular buffers [address, bytes, borrowed, cores]",
     "staging": "dataflow buffers [bytes, borrowed, cores]",
-    "buffers": "allocations [type, address, bytes a bank]",
-    "frees": "memory given back [type, address, bytes a bank]",
+    "buffers": "allocations [type, address, bytes per bank]",
+    "frees": "memory given back [type, address, bytes per bank]",
     "peak": "peaks of the call",
 }
 

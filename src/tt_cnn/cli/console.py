@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the commands write: answers to stdout, progress and complaints to stderr."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn demo`: a model on the card, its answers drawn beside PyTorch's."""
 
 from __future__ import annotations
@@ -26,21 +27,17 @@ Model = Annotated[
         show_default=False,
     ),
 ]
-Image = Annotated[
-    Path | None, typer.Option("--image", metavar="FILE_OR_DIR", help="A picture, or a folder of pictures.")
-]
-Video = Annotated[Path | None, typer.Option("--video", metavar="FILE", help="A video, instead of pictures.")]
-Count = Annotated[
-    int | None, typer.Option("--count", min=1, help="At most so many pictures (4 where none is said) or frames.")
-]
+Image = Annotated[Path | None, typer.Option("--image", metavar="FILE_OR_DIR", help="An image, or a folder of images.")]
+Video = Annotated[Path | None, typer.Option("--video", metavar="FILE", help="A video, instead of images.")]
+Count = Annotated[int | None, typer.Option("--count", min=1, help="The most images (default: 4) or frames to process.")]
 Threshold = Annotated[
     float | None,
     typer.Option("--threshold", min=0.0, max=1.0, help="The confidence from which on boxes and masks are drawn."),
 ]
 Folder = Annotated[
-    Path, typer.Option("-o", "--output", metavar="DIR", help="Where the pictures go; DIR-2, -3, ... if it is taken.")
+    Path, typer.Option("-o", "--output", metavar="DIR", help="Where the images go; DIR-2, -3, ... if it is taken.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Empty the folder instead, if only pictures are in it.")]
+Force = Annotated[bool, typer.Option("--force", help="Empty the folder instead, if only images are in it.")]
 
 
 def demo(
@@ -60,10 +57,10 @@ def demo(
     """Show what a model sees on the card, drawn beside what PyTorch sees.
 
     Without a model: UNet and YOLOv4 are brought up on the virtual card stage by stage, from their weights to annotated
-    pictures, as docs/bring-up.md does it.
+    images, as docs/bring-up.md does it.
 
-    With one, pictures go through its pipeline: boxes, masks or classes are drawn into them, PyTorch's and the card's
-    side by side, and the rate is told. Without --image and --video the pictures are drawn for the model, or are
+    With one, images go through its pipeline: boxes, masks or classes are drawn into them, PyTorch's and the card's
+    side by side, and the rate is printed. Without --image and --video the images are drawn for the model, or are
     scikit-image's photographs.
 
     Examples:
@@ -79,7 +76,7 @@ def demo(
 
     if image is not None and video is not None:
         raise typer.BadParameter("--image and --video were both given; the demo shows one of them")
-    require("PIL", "drawing pictures")
+    require("PIL", "drawing images")
     if video is not None:
         require("av", "reading and writing videos")
     from tt_cnn.cli import demo_pictures, demo_stages

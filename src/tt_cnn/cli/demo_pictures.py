@@ -1,4 +1,5 @@
-"""Pictures and videos through one model, drawn side by side."""
+# SPDX-License-Identifier: Apache-2.0
+"""Images and videos through one model, drawn side by side."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Show:
         self.names = names_of(self.reference, classes, generated_names(self.entry))
 
     def pictures(self, path: Path | None, folder: Path, count: int) -> None:
-        """Each picture annotated twice, into a PNG of its name."""
+        """Each image annotated twice, into a PNG of its name."""
         data = (
             data_set(self.entry, None, self.names, count=count, resolution=self.resolution)[0]
             if path is None
@@ -66,7 +67,7 @@ class Show:
                 write_picture(folder / f"{name_of(data, index)}.png", sheet)
                 bar.advance(task)
                 bar.console.print(f"{name_of(data, index)}: {line}", markup=False, highlight=False)
-        say(f"{counted(len(pictures), 'picture')} in {folder}")
+        say(f"{counted(len(pictures), 'image')} in {folder}")
 
     def video(self, path: Path, folder: Path, count: int | None) -> None:
         """Each frame annotated twice, into one video."""
@@ -102,7 +103,7 @@ class Show:
         say(f"{title}, {self.whose}, {self.executor}: {running.pictures_per_second:.1f} fps {_speed_of(running)}")
 
     def _annotated(self, running: RunningModel, pictures: Sequence[Picture]) -> Iterator[tuple[Picture, str]]:
-        """The pictures side by side, and what is on them in a line."""
+        """The images side by side, and what is on them in a line."""
         prepared = [prepare(self.entry, picture, self.resolution) for picture in pictures]
         images = [image for image, _ in prepared]
         expected, found = [reference_outputs(self.reference, image) for image in images], running.run(images)
@@ -119,15 +120,15 @@ def annotated(
     device: Any,
     threshold: float | None = None,
 ) -> tuple[Picture, str]:
-    """PyTorch's answer and the card's, drawn into the picture side by side and told in a line."""
+    """PyTorch's answer and the card's, drawn into the image side by side and printed in a line."""
     task = TASKS[entry.task]
     answers = [task.prediction(each, placement, threshold) for each in outputs]
     drawn = [task.drawn(picture, answer, names) for answer in answers]
-    told = [task.told(answer, names) for answer in answers]
+    said = [task.describe(answer, names) for answer in answers]
     panels = [("PyTorch, float32", drawn[0]), (card_name(device), drawn[1])]
     if entry.task == "segmentation":
-        panels.insert(0, ("picture", drawing.shown(picture)))
-    line = told[1] if told[0] == told[1] else f"{told[1]} (PyTorch: {told[0]})"
+        panels.insert(0, ("image", drawing.shown(picture)))
+    line = said[1] if said[0] == said[1] else f"{said[1]} (PyTorch: {said[0]})"
     return drawing.side_by_side(panels), line
 
 

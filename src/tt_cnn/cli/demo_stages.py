@@ -1,4 +1,5 @@
-"""UNet and YOLOv4 brought up stage by stage: weights, layers, L1, comparison, pipeline, pictures."""
+# SPDX-License-Identifier: Apache-2.0
+"""UNet and YOLOv4 brought up stage by stage: weights, layers, L1, comparison, pipeline, images."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def _show_model(entry: ModelEntry, card: str | None, executor: str, folder: Path
             running = RunningModel(model, pipeline)
             found = running.run(images)
             done(f"{executor}: {running.pictures_per_second:.1f} fps {CPU}")
-        with _stage("pictures") as done:
+        with _stage("images") as done:
             for index, picture in enumerate(pictures):
                 answers = (expected[index], found[index])
                 sheet, line = annotated(entry, picture, prepared[index][1], answers, names, device)
@@ -94,7 +95,7 @@ def _batch(model: TtModel, image: torch.Tensor) -> torch.Tensor:
 
 
 def _first_run(model: TtModel, image: torch.Tensor, device: Any) -> tuple[list[torch.Tensor], list[Any]]:
-    """The outputs of the picture, and every command that made them (none on a real card, which tells nothing).
+    """The outputs of the image, and every command that made them (none on a real card, which tells nothing).
 
     The very first call prepares the weights on the card, so it is the second one that is looked at.
     """

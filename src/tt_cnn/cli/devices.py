@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn devices`: the cards, and which TT-NN is in use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn diff`: what a change did to a profile."""
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from tt_cnn.reports.difference import Difference, StepChange
 
 Before = Annotated[Path, typer.Argument(metavar="A", help="A profile's folder, or its profile.json.")]
-After = Annotated[Path, typer.Argument(metavar="B", help="Another, of the same model or of another.")]
-Top = Annotated[int, typer.Option("--top", min=1, help="At most so many steps of each kind.")]
+After = Annotated[Path, typer.Argument(metavar="B", help="A second profile, of the same model or of another.")]
+Top = Annotated[int, typer.Option("--top", min=1, help="The most steps to show of each kind.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all changes as JSON.")]
 
 

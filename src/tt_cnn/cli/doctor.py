@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn doctor`: what is there, what is missing, and the command that brings it."""
 
 from __future__ import annotations

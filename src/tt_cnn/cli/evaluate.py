@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn evaluate`: how good a model is on the card, beside PyTorch."""
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ Data = Annotated[
         help="A folder in the format of the model's task; or generated; or skimage, the photographs of scikit-image.",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", min=1, help="At most so many pictures, from the first on.")]
+Count = Annotated[int, typer.Option("--count", min=1, help="The most images to use, from the first.")]
 Within = Annotated[
     float | None,
-    typer.Option("--within", metavar="POINTS", help="Fail when the card is further from PyTorch than that."),
+    typer.Option(
+        "--within", metavar="POINTS", help="Fail when the card's figure differs more than this from PyTorch's."
+    ),
 ]
 Minimum = Annotated[
     list[str] | None,
@@ -70,19 +73,19 @@ def evaluate(
     junit: Junit = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model on pictures, on the card and in PyTorch, side by side.
+    """Measure a model on images, on the card and in PyTorch, side by side.
 
     The folder of --data holds, by the model's task:
 
     \b
-    detection       pictures and annotations.json in COCO's format, or COCO's own
+    detection       images and annotations.json in COCO's format, or COCO's own
                     layout (annotations/instances_val2017.json, val2017/) -> mAP
     segmentation    images/NAME.png and masks/NAME.png, or NAME.tif beside
                     NAME_mask.tif -> IoU, Dice
     classification  CLASS/NAME.jpg, CLASS a name or number of a class -> top-1,
-                    top-5; or pictures alone, where PyTorch's answer is the truth
+                    top-5; or images alone, where PyTorch's answer is the truth
 
-    Without --data a detector or segmenter gets pictures that are drawn for it (the shipped weights were trained on
+    Without --data a detector or segmenter gets images that are drawn for it (the shipped weights were trained on
     others of their kind), a classifier the photographs that scikit-image carries.
 
     Examples:
@@ -150,10 +153,10 @@ def _show(title: str, where: str, result: Comparison) -> None:
     for name, value in result.agreement.items():
         table.add(f"{name}, were PyTorch right", "", f"{value:.2f}", "")
     for name, value in result.pcc.items():
-        table.add(f"PCC of {name}, worst picture", "", f"{value:.5f}", "")
+        table.add(f"PCC of {name}, worst image", "", f"{value:.5f}", "")
     table.add_section()
     speeds = (f"{each:.1f}" for each in (result.reference_per_second, result.card_per_second))
-    table.add("pictures a second on this machine", *speeds, "")
+    table.add("images per second on this machine", *speeds, "")
     table.show()
     if result.differing:
         say(f"another first class than PyTorch's: {', '.join(result.differing)}")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the commands with limits have in common: their options, a line per miss, the files, the exit status."""
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Junit = Annotated[
 
 @dataclass
 class Gate:
-    """Where the verdicts go. Made before anything is measured: a file that cannot be written is told at once."""
+    """Where the verdicts go. Made before anything is measured: a file that cannot be written is reported at once."""
 
     markdown: str | None
     junit: Path | None

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of `tt-cnn doctor`: each looks at one thing and changes nothing but the cache folder, which it makes."""
 
 from __future__ import annotations

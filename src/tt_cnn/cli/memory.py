@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn memory`: whether a model fits into a card's L1, and what it must be given."""
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def memory(
             say(line)
     if timeline and not as_json:
         for line in timeline_text(report):
-            output.print(line, markup=False, highlight=False, soft_wrap=True)  # a picture: not broken between words
+            output.print(line, markup=False, highlight=False, soft_wrap=True)  # an image: not broken between words
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(timeline_html(report), encoding="utf-8")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the commands that run a model have in common: the model, its weights, the card."""
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Executor = Annotated[
         "--executor",
         "--pipeline",
         metavar="NAME",
-        help="How inputs go through: plain, trace, 2cq, trace+2cq, trace+2cq+io. docs/pipeline.md tells them apart.",
+        help="How inputs go through: plain, trace, 2cq, trace+2cq, trace+2cq+io. docs/pipeline.md explains them.",
     ),
 ]
 Precision = Annotated[
@@ -45,12 +46,12 @@ Precision = Annotated[
 ]
 Resolution = Annotated[
     str | None,
-    typer.Option("--resolution", metavar="HxW", help="Of the model's input, one that it is tuned for."),
+    typer.Option("--resolution", metavar="HxW", help="Resolution of the model's input; one that it is tuned for."),
 ]
 
 
 def entry_of(text: str) -> ModelEntry:
-    """A model by its name, or anybody's own as `module:NAME` (a ModelEntry), found from the present folder."""
+    """A model by its name, or a user's own as `module:NAME` (a ModelEntry), found from the current folder."""
     from tt_cnn.models import list_models, model_entry, register
 
     if ":" not in text:

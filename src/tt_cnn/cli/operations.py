@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn ops`: what the virtual card has of TT-NN, and what is missing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn optimize`: a search for settings that make a model faster on a card."""
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def optimize(
     """Make a model faster on a card: search for better settings of its layers, and for a better way to run it.
 
     The model keeps its code. Every candidate is planned on a virtual card, which takes milliseconds; it is kept where
-    the goal gets better and the outputs stay accurate. The result is built anew and must take what the search saw.
+    the goal gets better and the outputs stay accurate. The result is rebuilt and must take what the search saw.
     The folder gets config.json for create_tt(..., config=), the same as config.py, diff.txt, journal.json and
     report.html. Ctrl-C keeps the best so far. docs/optimizer.md says how far to trust it.
 
@@ -248,7 +249,7 @@ def _suggestions(path: Path, judging: Judging) -> list[Candidate]:
     from tt_cnn.optimizer.suggestions import read_suggestions
 
     if not path.is_file():
-        raise ValueError(f"--apply is {path}, which is no file")
+        raise ValueError(f"--apply is {path}: no such file")
     where = (judging.entry.name, judging.card, judging.resolution, judging.batch_size, judging.precision)
     with planned_network(*where, reference=judging.given) as network:
         found = read_suggestions(path, network.configurations)
@@ -290,7 +291,7 @@ def _show(result: OptimizationResult) -> None:
     say(
         f"{counted(len(result.journal.attempts), 'attempt')}{resumed}, {len(result.kept)} kept; "
         f"{counted(result.planned, 'candidate')} in "
-        f"{result.seconds:.1f} s, {result.planned_per_second:.0f} a second; {ENDS[result.end]}"
+        f"{result.seconds:.1f} s, {result.planned_per_second:.0f} per second; {ENDS[result.end]}"
     )
     if not result.verification.holds:
         errors.print(f"tt-cnn: {result.verification.said}", markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,5 @@
-"""A search while it runs: the best so far, attempts, candidates a second, and how much of the budget is left."""
+# SPDX-License-Identifier: Apache-2.0
+"""A search while it runs: the best so far, attempts, candidates per second, and how much of the budget is left."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class Display(Watcher):
         head = Text(f"best {said_value(goal, best)}, from {said_value(goal, self._start)}", style="bold")
         head.append(f" ({self._start / best:.2f} times)" if best else "")
         kept = len(self._search.journal.kept)
-        counts = Text(f"{self._step}: {len(attempts)} attempts, {kept} kept, {rate:.0f} candidates a second")
+        counts = Text(f"{self._step}: {len(attempts)} attempts, {kept} kept, {rate:.0f} candidates per second")
         bar = Table.grid(padding=(0, 1))
         unit = "candidates" if budget.candidates is not None else "s"
         if budget.limit < float("inf"):

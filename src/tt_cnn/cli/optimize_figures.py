@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The result of a search as plain data, for `tt-cnn optimize --json`."""
 
 from __future__ import annotations

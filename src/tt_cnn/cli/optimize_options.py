@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of `tt-cnn optimize`."""
 
 from __future__ import annotations
@@ -59,21 +60,21 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Pictures for the task's figure, as `tt-cnn evaluate --data` takes them; it is shown before and after. "
+        help="Images for the task's figure, as `tt-cnn evaluate --data` takes them; it is shown before and after. "
         "[default: generated ones with --weights shipped, else none]",
     ),
 ]
 Count = Annotated[
-    int, typer.Option("--count", min=1, metavar="N", help="Of --data: N pictures to choose by, and N to verify.")
+    int, typer.Option("--count", min=1, metavar="N", help="Of --data: N images to choose by, and N to verify.")
 ]
 BudgetOption = Annotated[
     str, typer.Option("--budget", metavar="TIME", help="How long to search: 120s, 2m or seconds as a number.")
 ]
 Candidates = Annotated[
     int | None,
-    typer.Option("--candidates", min=0, metavar="N", help="Try N candidates in place of a time: reproducible."),
+    typer.Option("--candidates", min=0, metavar="N", help="Try N candidates, in place of a time budget: reproducible."),
 ]
-Seed = Annotated[int, typer.Option("--random-seed", metavar="S", help="Of steps that choose at random.")]
+Seed = Annotated[int, typer.Option("--random-seed", metavar="S", help="Seed of the steps that choose at random.")]
 Steps = Annotated[
     str | None, typer.Option("--steps", metavar="A,B", help="Only these steps; --explain lists them. [default: all]")
 ]
@@ -81,9 +82,7 @@ Only = Annotated[
     list[str] | None, typer.Option("--only", metavar="LAYER", help="Change only these layers; * and ? are wildcards.")
 ]
 Freeze = Annotated[list[str] | None, typer.Option("--freeze", metavar="LAYER", help="Leave these layers as they are.")]
-Resume = Annotated[
-    Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the search of a result folder.")
-]
+Resume = Annotated[Path | None, typer.Option("--resume", metavar="DIR", help="Continue the search of a result folder.")]
 Explain = Annotated[
     bool,
     typer.Option("--explain", help="Say what would make the model faster, and what the steps may change; no search."),
@@ -93,9 +92,7 @@ Apply = Annotated[
     typer.Option("--apply", metavar="FILE", help="Try the changes of findings or of a config.json, and nothing else."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result, or what --explain finds, as JSON.")]
-NoRecord = Annotated[
-    bool, typer.Option("--no-record", help="Neither start from what earlier searches found, nor add to it.")
-]
+NoRecord = Annotated[bool, typer.Option("--no-record", help="Do not use or extend the record of earlier searches.")]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Compare the result's values in exact numerics, which takes minutes.")
 ]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn profile`: where a model's time goes on a card, before there is a card."""
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Pcc = Annotated[
     typer.Option("--pcc", help="Run the model once and compare its outputs with PyTorch; the model's own gates count."),
 ]
 MinFps = Annotated[
-    float | None, typer.Option("--min-fps", metavar="FPS", help="Fail below so many predicted fps end to end.")
+    float | None, typer.Option("--min-fps", metavar="FPS", help="Fail below this predicted end-to-end rate, in fps.")
 ]
 MaxL1 = Annotated[
     str | None, typer.Option("--max-l1", metavar="SHARE", help="Fail above 95% of a core's L1, or above 1300KB.")
@@ -117,7 +118,7 @@ def profile(
             made, where, files, gates = _profiled(
                 model, card, executor, resolution, batch, precision, folder, PccOf(pcc or min_pcc is not None, weights)
             )
-        except typer.Exit:  # it does not fit, which was told
+        except typer.Exit:  # it does not fit, which was reported
             gate.finish(model, [Verdict("fit into the card's L1", "refused", "all calls", False)], [])
             raise
         if min_pcc is not None:

@@ -1,4 +1,5 @@
-"""`tt-cnn run`: somebody's TT-NN code as it is, on the virtual card."""
+# SPDX-License-Identifier: Apache-2.0
+"""`tt-cnn run`: a user's TT-NN code, unchanged, on the virtual card."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ Helpers = Annotated[
     str,
     typer.Option(
         "--helpers",
-        help="TT-CNN's modules and test helpers that are ours: `missing` ones, `all`, or `none`.",
+        help="Which of TT-CNN's modules and test helpers are replaced: `missing` ones, `all`, or `none`.",
     ),
 ]
 
@@ -44,7 +45,7 @@ def run(target: Target, card: Card = None, root: Root = None, helpers: Helpers =
         raise typer.Exit(2)
     folder = str((root or Path.cwd()).resolve())
     if not Path(folder).is_dir():
-        errors.print(f"--root is {folder}, which is no folder", markup=False)
+        errors.print(f"--root is {folder}: no such folder", markup=False)
         raise typer.Exit(2)
     if card is not None:
         os.environ["TT_CNN_CARD"] = card
@@ -81,7 +82,7 @@ def _has_fixtures(conftest: Path) -> bool:
 def _run_script(arguments: list[str]) -> None:
     script = Path(arguments[0])
     if not script.is_file():
-        errors.print(f"{script} is no file", markup=False)
+        errors.print(f"{script}: no such file", markup=False)
         raise typer.Exit(2)
     sys.path.insert(0, str(script.resolve().parent))
     sys.argv = list(arguments)

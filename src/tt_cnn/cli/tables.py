@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one maker of tables: as wide as the terminal is, and nothing in them is ever cut.
 
 A table that is too wide gives up columns that are marked for it, the most expendable first. One that is still too

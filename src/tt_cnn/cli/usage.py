@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which names of TT-NN vision models use, how often, and whether the virtual card has them."""
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def group_of(text: str) -> str:
         if asked == letter or asked in models:
             return letter
     known = "; ".join(f"{letter}: {', '.join(models)}" for letter, models in GROUPS.items())
-    raise ValueError(f"{text!r} is no group of models. There are {known}")
+    raise ValueError(f"{text!r} is not a group of models; the groups are {known}")
 
 
 def is_there(name: str) -> bool:

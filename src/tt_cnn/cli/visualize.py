@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn visualize`: a profile in the browser."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import typer
 from tt_cnn.cli.console import say
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that tt-cnn profile wrote.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the report; 0 takes a free one.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the report; 0 takes a free one.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the addresses and open nothing.")]
 NoVisualizer = Annotated[bool, typer.Option("--no-visualizer", help="Show the report alone.")]
 

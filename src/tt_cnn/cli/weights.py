@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn weights`: a model's public checkpoint, fetched or handed over, checked, and kept."""
 
 from __future__ import annotations

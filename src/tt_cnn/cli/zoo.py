@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt-cnn zoo`: the architectures that are there, and how they do on a card."""
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ Card = Annotated[str | None, typer.Option("--card", help="The card whose stored 
 Filter = Annotated[
     list[str] | None,
     typer.Option(
-        "--filter", metavar="TEXT", help="Only what has this in its name, family, title or task; all of them."
+        "--filter",
+        metavar="TEXT",
+        help="Only architectures with this text in name, family, title or task; repeatable, all must match.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the architectures as JSON.")]

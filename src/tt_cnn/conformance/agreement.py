@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a planned call agrees with the recorded one, field by field.
 
 A field that the record does not have is not compared, and then does not stand in the result.
@@ -130,7 +131,7 @@ def _allocations(recorded: dict[str, Any], found: Answer) -> Verdict | None:
 
 
 def _allocation(taken: Taken) -> list[Any]:
-    """[type, address, bytes a bank, cores, layout], as recordings have it."""
+    """[type, address, bytes per bank, cores, layout], as recordings have it."""
     place = taken.place
     kind = int(place.buffer_type.value)
     return [kind, 0 if kind == _L1_SMALL else place.address, place.bank_bytes, *_cores_and_layout(taken)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the virtual card answers to a call, in the terms of the recordings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short networks step by step: each takes outputs of earlier ones, and frees what is named after it."""
 
 from __future__ import annotations

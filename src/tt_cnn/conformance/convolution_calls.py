@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions as they were recorded: for plans with weights of zeros, for values with the recorded numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading recorded corpora: `.jsonl`, `.jsonl.gz`, `.npz` of conversions, folders of values or networks."""
 
 from __future__ import annotations

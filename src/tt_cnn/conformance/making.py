@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Making what a recorded call was given: memory configs, zero tensors, compute configurations."""
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def zeros(
 
 
 def host_zeros(shape: Sequence[int], kind: DataType = DataType.FLOAT32, layout: Layout = Layout.ROW_MAJOR) -> Tensor:
-    """A host tensor of one zero seen many times: weights of a plan may be large and are never looked at."""
+    """A host tensor of one zero seen many times: weights of a plan may be large and are never read."""
     spec = Spec(Shape(shape), kind, layout)
     return Tensor.on_host(spec, HostStorage([torch.zeros((), dtype=CARRIER[kind]).expand(tuple(shape))]))
 

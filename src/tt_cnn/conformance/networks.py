@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short networks with numbers: each step on its recorded inputs (`values`), and the last output of all (`error`)."""
 
 from __future__ import annotations

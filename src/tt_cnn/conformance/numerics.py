@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host conversions to the card's formats and back, bit for bit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorded `ops` cases as calls: the inputs are made, and the call itself is what comes back."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The peak of a call: bytes a core of circular buffers, of staging buffers and of L1 tensors that it allocates itself.
+# SPDX-License-Identifier: Apache-2.0
+"""The peak of a call: bytes per core of circular buffers, of staging buffers and of L1 tensors of its own.
 
 Recorded peaks come from dry runs of the real library, read with its graph tools (`graphs/core_usage.py` counts as they
 do). `peak_of` works them out from what a call did that really ran, so that one call gives addresses and peaks;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A virtual card that plans and allocates but does not compute, and writes down what happens in its memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch computes in float32 for a recorded call: the truth that errors are measured against."""
 
 from __future__ import annotations

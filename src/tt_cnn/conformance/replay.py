@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replaying corpora on the virtual card, record by record, each on a clean card."""
 
 from __future__ import annotations

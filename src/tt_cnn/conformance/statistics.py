@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far two sets of numbers are apart. NaN equals NaN, and infinities equal themselves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counting: for each field, how many records agree, in all and by op, and the first differences."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorded `values` cases as calls on a card that computes, and their inputs as the formats hold them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers that kernels compute: to the last digit (`values`), and by the size of their error (`error`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What came of comparing one field of one record."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that are written as data: inputs by their specs, arguments by forms such as `{"$t": 0}`, `{"$e": "bfloat16"}`.
 
 A record of such a call says its op by the TT-NN name, so any op can stand there. Short networks have `steps`, each a

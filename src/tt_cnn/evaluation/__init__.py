@@ -1,1 +1,2 @@
-"""How good a model is on pictures: data sets, figures, drawings."""
+# SPDX-License-Identifier: Apache-2.0
+"""How good a model is on images: data sets, figures, drawings."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data set that a user means: a folder, a name, or nothing at all."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _DRAWN: dict[str, type[SegmentationShapes] | type[DetectionShapes]] = {
 
 
 class DataSet(Protocol):
-    """(picture, target) by index; a target of None is unknown."""
+    """(image, target) by index; a target of None is unknown."""
 
     def __len__(self) -> int: ...
 
@@ -36,13 +37,13 @@ def data_set(
 ) -> tuple[DataSet, str]:
     """The data set, and what to call it. `names` are the model's classes.
 
-    Nothing means the pictures that the project draws itself, or scikit-image's photographs for a classifier.
+    Nothing means the images that the project draws itself, or scikit-image's photographs for a classifier.
     """
     wanted = data or (GENERATED if entry.task in _DRAWN else SKIMAGE)
     if wanted == GENERATED:
         if entry.task not in _DRAWN:
-            raise ValueError(f"no pictures are generated for {entry.task}; name a folder, or {SKIMAGE}")
-        return _DRAWN[entry.task]("val", size=resolution, count=count), "generated pictures"
+            raise ValueError(f"no images are generated for {entry.task}; name a folder, or {SKIMAGE}")
+        return _DRAWN[entry.task]("val", size=resolution, count=count), "generated images"
     if wanted == SKIMAGE:
         return photographs(names), "photographs of scikit-image"
     return _in_folder(entry, Path(wanted), names), str(wanted)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the numbers of classes mean: COCO's 80, ImageNet's 1000, or those of a data set."""
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def imagenet() -> tuple[str, ...]:
 
 
 def names_of(reference: nn.Module, count: int, drawn: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Names for a model's classes: its own `class_names`, else those of the drawn pictures if there are as many of
+    """Names for a model's classes: its own `class_names`, else those of the drawn images if there are as many of
     them, else the well-known ones.
     """
     own = getattr(reference, "class_names", None)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a detector's boxes and confidences to the objects that it sees."""
 
 from __future__ import annotations

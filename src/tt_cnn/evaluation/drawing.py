@@ -1,4 +1,5 @@
-"""What a model sees, drawn into the picture; pictures side by side under their titles."""
+# SPDX-License-Identifier: Apache-2.0
+"""What a model sees, drawn into the image; images side by side under their titles."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Color = tuple[int, int, int]
 
 GAP = 8
 PANEL_HEIGHT = 360
-"""Smaller pictures are shown this high at least, so that labels can be read."""
+"""Smaller images are shown this high at least, so that labels can be read."""
 MOST_HEIGHT = 720
 MASK_COLOR: Color = (255, 64, 129)
 MASK_OPACITY = 0.45
@@ -61,7 +62,7 @@ def with_mask(picture: Picture, mask: torch.Tensor, color: Color = MASK_COLOR) -
 
 
 def with_classes(picture: Picture, probabilities: torch.Tensor, names: Sequence[str], places: int = 3) -> Picture:
-    """The likeliest classes as bars at the bottom of the picture."""
+    """The likeliest classes as bars at the bottom of the image."""
     picture, _ = _large_enough(picture)
     image, _ = _canvas(picture)
     drawing = require("PIL.ImageDraw", "drawing")
@@ -80,7 +81,7 @@ def with_classes(picture: Picture, probabilities: torch.Tensor, names: Sequence[
 
 
 def side_by_side(panels: Sequence[tuple[str, Picture]]) -> Picture:
-    """Pictures in a row, each under its title, all as high as the lowest."""
+    """Images in a row, each under its title, all as high as the lowest."""
     image_module = require("PIL.Image", "drawing")
     images = [image_module.fromarray(picture) for _, picture in panels]
     height = min(max(PANEL_HEIGHT, min(image.height for image in images)), MOST_HEIGHT)
@@ -100,7 +101,7 @@ def side_by_side(panels: Sequence[tuple[str, Picture]]) -> Picture:
 
 
 def shown(picture: Picture) -> Picture:
-    """The picture without anything, as large as the others are drawn."""
+    """The image without anything, as large as the others are drawn."""
     return _large_enough(picture)[0]
 
 

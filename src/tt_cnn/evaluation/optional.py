@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packages that only evaluation and demos need: asked for when they are used, with a sentence when they are missing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where results go: never over others."""
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 
 
 def checked_folder(wanted: Path) -> Path:
-    """The folder, made and found to be writable and empty: a mistake is told before anything is measured."""
+    """The folder, made and found to be writable and empty: a mistake is reported before anything is measured."""
     try:
         wanted.mkdir(parents=True, exist_ok=True)
         taken = any(wanted.iterdir())
@@ -28,7 +29,7 @@ def checked_folder(wanted: Path) -> Path:
 def result_folder(wanted: Path, *, force: bool = False) -> Path:
     """The folder, made new; where it is taken, the next free `NAME-2`, `NAME-3`, ..., or with `force` emptied.
 
-    Only pictures and videos are taken away by `force`: a folder with anything else in it is refused.
+    Only images and videos are taken away by `force`: a folder with anything else in it is refused.
     """
     if wanted.exists() and not wanted.is_dir():
         raise FileExistsError(f"{wanted} is a file; name a folder for the results")
@@ -50,6 +51,6 @@ OURS = {".png", ".mp4"}
 def _empty(folder: Path) -> None:
     others = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in OURS]
     if others:
-        raise FileExistsError(f"{folder} holds {others[0].name}, which is no result of ours; name another folder")
+        raise FileExistsError(f"{folder} holds {others[0].name}, which tt-cnn did not write; name another folder")
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()

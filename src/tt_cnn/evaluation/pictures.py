@@ -1,4 +1,5 @@
-"""Pictures in files: found, read, written."""
+# SPDX-License-Identifier: Apache-2.0
+"""Images in files: found, read, written."""
 
 from __future__ import annotations
 
@@ -19,20 +20,20 @@ def is_picture(path: Path) -> bool:
 
 
 def picture_files(path: Path) -> list[Path]:
-    """The file itself, or the pictures of a folder by name."""
+    """The file itself, or the images of a folder by name."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file or folder")
     if path.is_file():
         return [path]
     found = sorted(each for each in path.iterdir() if each.is_file() and is_picture(each))
     if not found:
-        raise ValueError(f"{path}: there is no picture in it (looked for {', '.join(SUFFIXES)})")
+        raise ValueError(f"{path}: there is no image in it (looked for {', '.join(SUFFIXES)})")
     return found
 
 
 def read_picture(path: Path) -> Picture:
     """As people see it: turned as its EXIF says, three channels, what is transparent on white."""
-    image_module, ops = require("PIL.Image", "reading pictures"), require("PIL.ImageOps", "reading pictures")
+    image_module, ops = require("PIL.Image", "reading images"), require("PIL.ImageOps", "reading images")
     try:
         with image_module.open(path) as opened:
             upright = ops.exif_transpose(opened)
@@ -43,12 +44,12 @@ def read_picture(path: Path) -> Picture:
             return np.array(upright.convert("RGB"), dtype=np.uint8)
     except (OSError, SyntaxError) as error:
         if not path.exists():
-            raise FileNotFoundError(f"{path}: there is no such picture") from error
-        raise ValueError(f"{path}: it cannot be read as a picture ({error})") from error
+            raise FileNotFoundError(f"{path}: there is no such image") from error
+        raise ValueError(f"{path}: it cannot be read as an image ({error})") from error
 
 
 def read_mask(path: Path) -> Picture:
-    """(height, width): 1 where the picture is not black."""
+    """(height, width): 1 where the image is not black."""
     image_module = require("PIL.Image", "reading masks")
     with image_module.open(path) as opened:
         values = np.array(opened)
@@ -58,4 +59,4 @@ def read_mask(path: Path) -> Picture:
 
 
 def write_picture(path: Path, picture: Picture) -> None:
-    require("PIL.Image", "writing pictures").fromarray(picture).save(path, optimize=True)
+    require("PIL.Image", "writing images").fromarray(picture).save(path, optimize=True)

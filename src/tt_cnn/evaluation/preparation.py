@@ -1,4 +1,5 @@
-"""From a picture of any size to a model's input, and from what the model finds back to the picture."""
+# SPDX-License-Identifier: Apache-2.0
+"""From an image of any size to a model's input, and from what the model finds back to the image."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ LETTERBOX_GRAY = 114 / 255
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the whole picture lies in the model's input, in pixels of the input; for a crop it reaches outside."""
+    """Where the whole image lies in the model's input, in pixels of the input; for a crop it reaches outside."""
 
     picture: tuple[int, int]
     resolution: tuple[int, int]
@@ -33,7 +34,7 @@ class Placement:
 
     @classmethod
     def of(cls, picture: tuple[int, int], resolution: tuple[int, int], fit: Fit) -> Placement:
-        """A picture that has the input's size already is taken as it is."""
+        """An image that has the input's size already is taken as it is."""
         ratios = (resolution[0] / picture[0], resolution[1] / picture[1])
         if fit == "stretch" or picture == resolution:
             height, width = resolution
@@ -43,7 +44,7 @@ class Placement:
         return cls(picture, resolution, (resolution[0] - height) // 2, (resolution[1] - width) // 2, height, width)
 
     def corners_in_picture(self, corners: torch.Tensor) -> torch.Tensor:
-        """(n, 4) left, top, right, bottom as fractions of the input, to pixels of the picture, cut at its edges."""
+        """(n, 4) left, top, right, bottom as fractions of the input, to pixels of the image, cut at its edges."""
         (rows, columns), (input_rows, input_columns) = self.picture, self.resolution
         x = (corners[:, 0::2] * input_columns - self.left) * columns / self.width
         y = (corners[:, 1::2] * input_rows - self.top) * rows / self.height
@@ -51,7 +52,7 @@ class Placement:
         return torch.stack((x[:, 0], y[:, 0], x[:, 1], y[:, 1]), dim=1)
 
     def map_in_picture(self, values: torch.Tensor) -> torch.Tensor:
-        """(height, width) of the input, to the picture's size; 0 where the input does not show the picture."""
+        """(height, width) of the input, to the image's size; 0 where the input does not show the image."""
         rows, columns = max(self.height, self.resolution[0]), max(self.width, self.resolution[1])
         canvas = torch.zeros(rows, columns)
         top, left = max(0, -self.top), max(0, -self.left)
@@ -61,7 +62,7 @@ class Placement:
 
 
 def place(picture: Picture, resolution: tuple[int, int], fit: Fit) -> tuple[torch.Tensor, Placement]:
-    """(3, height, width) between 0 and 1, and where in it the picture is."""
+    """(3, height, width) between 0 and 1, and where in it the image is."""
     placement = Placement.of((picture.shape[0], picture.shape[1]), resolution, fit)
     values = torch.from_numpy(picture.copy()).permute(2, 0, 1).float() / 255
     content = _resized(values, (placement.height, placement.width))
@@ -77,7 +78,7 @@ def place(picture: Picture, resolution: tuple[int, int], fit: Fit) -> tuple[torc
 def prepare(
     entry: ModelEntry, picture: Picture, resolution: tuple[int, int] | None = None
 ) -> tuple[torch.Tensor, Placement]:
-    """(1, 3, height, width) as the entry's reference takes it, and where in it the picture is."""
+    """(1, 3, height, width) as the entry's reference takes it, and where in it the image is."""
     values, placement = place(picture, resolution or entry.resolution, FIT_OF_TASK[entry.task])
     return entry.normalize(values[None]), placement
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reference and card on one data set, side by side."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tt_cnn.models.running import RunningModel, reference_outputs
 from tt_cnn.testing import agreement
 
 CHUNK = 8
-"""Pictures that go through the card together; no more of them are held in memory."""
+"""Images that go through the card together; no more of them are held in memory."""
 
 
 @dataclass
@@ -27,15 +28,15 @@ class Comparison:
     """What came of it. Figures are in points, 0 to 100."""
 
     reference: dict[str, float]
-    """PyTorch's figures; none where nobody knows what is on the pictures."""
+    """PyTorch's figures; none where the images have no annotations."""
     card: dict[str, float]
     agreement: dict[str, float]
     """The card's figures, were PyTorch's answers the truth."""
     pcc: dict[str, float]
-    """The worst of any picture, for each output."""
+    """The worst of any image, for each output."""
     pictures: int
     differing: list[str] = field(default_factory=list)
-    """Pictures of a classifier whose first class is another one than PyTorch's."""
+    """Images of a classifier whose first class is another one than PyTorch's."""
     reference_per_second: float = 0.0
     card_per_second: float = 0.0
 
@@ -54,7 +55,7 @@ def compare(
     classes: int,
     progress: Callable[[int], None] = lambda pictures: None,
 ) -> Comparison:
-    """Run the first `count` pictures through both; `progress` is told how many went through."""
+    """Run the first `count` images through both; `progress` is called with the number that went through."""
     task = TASKS[entry.task]
     judges = _Judges(task, classes)
     pcc = dict.fromkeys(running.model.outputs, 1.0)
@@ -120,8 +121,8 @@ def classes_of(entry: ModelEntry, reference: nn.Module, resolution: tuple[int, i
     """How many classes the model tells apart: it says so, or its output shows it."""
     if entry.task == "segmentation":
         return 1
-    told = getattr(reference, "classes", None)
-    if isinstance(told, int):
-        return told
+    classes_of_model = getattr(reference, "classes", None)
+    if isinstance(classes_of_model, int):
+        return classes_of_model
     outputs: Sequence[torch.Tensor] = reference_outputs(reference, torch.zeros(1, 3, *resolution))
     return int(outputs[-1].shape[-1]) if entry.task == "classification" else int(outputs[0].shape[1]) - 4

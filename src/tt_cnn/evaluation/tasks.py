@@ -1,7 +1,9 @@
-"""What a model of each task says, read from its outputs: to be judged, to be drawn, to be told in a line."""
+# SPDX-License-Identifier: Apache-2.0
+"""What a model of each task says, read from its outputs: to be judged, to be drawn, to be printed in a line."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -18,13 +20,13 @@ from tt_cnn.evaluation.pictures import Picture
 from tt_cnn.evaluation.preparation import Placement
 
 Outputs = Sequence[torch.Tensor]
-"""A model's outputs for one picture, each with its batch of one in front."""
+"""A model's outputs for one image, each with its batch of one in front."""
 
 JUDGED = 0.001
 """Confidences that count for mAP: nearly all, since it is an area under a curve."""
 
 
-KINDS_TOLD = 5
+KINDS_NAMED = 5
 """Classes of objects that a line names."""
 
 
@@ -36,7 +38,7 @@ class Task(ABC):
 
     @abstractmethod
     def prediction(self, outputs: Outputs, placement: Placement, threshold: float | None = None) -> Any:
-        """What the outputs mean for the picture, in the picture's own pixels."""
+        """What the outputs mean for the image, in the image's own pixels."""
 
     @abstractmethod
     def judged(self, outputs: Outputs, placement: Placement) -> Any:
@@ -53,7 +55,13 @@ class Task(ABC):
     def drawn(self, picture: Picture, prediction: Any, names: Sequence[str]) -> Picture: ...
 
     @abstractmethod
-    def told(self, prediction: Any, names: Sequence[str]) -> str: ...
+    def describe(self, prediction: Any, names: Sequence[str]) -> str:
+        """The prediction in words."""
+
+    def told(self, prediction: Any, names: Sequence[str]) -> str:
+        """Deprecated: `describe`."""
+        warnings.warn("told() is now describe()", DeprecationWarning, stacklevel=2)
+        return self.describe(prediction, names)
 
 
 class Segmentation(Task):
@@ -77,12 +85,12 @@ class Segmentation(Task):
     def drawn(self, picture: Picture, prediction: torch.Tensor, names: Sequence[str]) -> Picture:
         return drawing.with_mask(picture, prediction)
 
-    def told(self, prediction: torch.Tensor, names: Sequence[str]) -> str:
-        return f"{names[0]} on {float(prediction.float().mean()):.1%} of the picture"
+    def describe(self, prediction: torch.Tensor, names: Sequence[str]) -> str:
+        return f"{names[0]} on {float(prediction.float().mean()):.1%} of the image"
 
 
 class Detection(Task):
-    """A prediction is `Detections`, corners in pixels of the picture."""
+    """A prediction is `Detections`, corners in pixels of the image."""
 
     threshold = 0.3
     main_figure = "mAP"
@@ -107,12 +115,12 @@ class Detection(Task):
     def drawn(self, picture: Picture, prediction: Detections, names: Sequence[str]) -> Picture:
         return drawing.with_boxes(picture, prediction, names)
 
-    def told(self, prediction: Detections, names: Sequence[str]) -> str:
+    def describe(self, prediction: Detections, names: Sequence[str]) -> str:
         found = Counter(names[number] for number in prediction.classes.tolist())
         counts = sorted(found.items(), key=lambda each: (-each[1], each[0]))
-        told = [f"{count} {name}" for name, count in counts[:KINDS_TOLD]]
-        others = sum(count for _, count in counts[KINDS_TOLD:])
-        return ", ".join([*told, f"{others} others"] if others else told) or "nothing"
+        named = [f"{count} {name}" for name, count in counts[:KINDS_NAMED]]
+        others = sum(count for _, count in counts[KINDS_NAMED:])
+        return ", ".join([*named, f"{others} others"] if others else named) or "nothing"
 
 
 class Classification(Task):
@@ -136,7 +144,7 @@ class Classification(Task):
     def drawn(self, picture: Picture, prediction: torch.Tensor, names: Sequence[str]) -> Picture:
         return drawing.with_classes(picture, prediction, names)
 
-    def told(self, prediction: torch.Tensor, names: Sequence[str]) -> str:
+    def describe(self, prediction: torch.Tensor, names: Sequence[str]) -> str:
         values, numbers = prediction.topk(min(2, len(prediction)))
         pairs = zip(values.tolist(), numbers.tolist(), strict=True)
         return ", ".join(f"{names[number]} {value:.0%}" for value, number in pairs)

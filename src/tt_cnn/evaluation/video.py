@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Videos, a frame at a time: read and written with PyAV, which brings its own FFmpeg."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ CODECS = ("libx264", "mpeg4")
 
 @contextmanager
 def opened_video(path: Path) -> Iterator[tuple[Iterator[Picture], Fraction, int]]:
-    """The frames as pictures, how many there are in a second, and how many in all (0 where the file does not say)."""
+    """The frames as images, how many there are in a second, and how many in all (0 where the file does not say)."""
     av = require("av", "reading videos")
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such video")
@@ -37,7 +38,7 @@ def opened_video(path: Path) -> Iterator[tuple[Iterator[Picture], Fraction, int]
 
 
 class VideoWriter:
-    """Pictures of one size into an MP4; `with` closes it. Sides are cut to even numbers, as the codecs want them."""
+    """Images of one size into an MP4; `with` closes it. Sides are cut to even numbers, as the codecs want them."""
 
     def __init__(self, path: Path, rate: Fraction) -> None:
         self.av = require("av", "writing videos")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The weights that a user means, in the reference model."""
 
 from __future__ import annotations

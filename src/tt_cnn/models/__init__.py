@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The models of the project: `list_models()`, then `create_reference(name)` and `create_tt(name, device)`."""
 
 from tt_cnn.models.pipelines import EXECUTORS, create_pipeline

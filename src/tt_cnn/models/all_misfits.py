@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a model does not fit, its error names all calls that do not, not only the first.
 
 The model is made once more on a card that only plans, and goes on there as if each of them had fitted. That is done
@@ -50,7 +51,7 @@ def _tell_others(model: Any, error: RuntimeError) -> None:
         said = own() if own is not None else []
         try:
             others = [name for name in _misfits(again, card, chips, l1_small) if name != refused]
-        except Exception as fault:  # the refusal must be told all the same, and the fault with it
+        except Exception as fault:  # the refusal must be reported all the same, and the fault with it
             return [
                 *said,
                 f"  a fault of tt-cnn, please report it: {type(fault).__name__} of planning the rest: {fault}",

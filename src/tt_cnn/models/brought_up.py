@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What models that `tt-cnn bringup` writes have in common: inputs and outputs between torch's shapes and the card's."""
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class BroughtUpModel(TtModel):
 
 
 class BroughtUpPictureModel(BroughtUpModel, PictureModel):
-    """The input is pictures of three channels, which `picture` makes pixels of."""
+    """The input is images of three channels, which `picture` makes pixels of."""
 
 
 class BroughtUpTensorModel(BroughtUpModel):

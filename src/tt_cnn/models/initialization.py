@@ -1,4 +1,5 @@
-"""Seeded weights with the statistics of a trained model, and seeded pictures."""
+# SPDX-License-Identifier: Apache-2.0
+"""Seeded weights with the statistics of a trained model, and seeded images."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from torch.nn.functional import interpolate
 
 CALIBRATION_IMAGES = 4
 CALIBRATION_SIZE = 256
-"""Statistics of batch norms hardly depend on the size of the pictures, and smaller ones are quicker. What little they
+"""Statistics of batch norms hardly depend on the size of the images, and smaller ones are quicker. What little they
 do adds up in very deep models: these say `calibration_size` for themselves."""
 
 NORM_SHIFT = 0.0
@@ -34,7 +35,7 @@ def initialize(
 ) -> None:
     """Weights after He, scales and shifts of batch norms spread as training spreads them, statistics as measured.
 
-    `prepare` makes of pictures between 0 and 1 what the model takes.
+    `prepare` makes of images between 0 and 1 what the model takes.
     """
     generator = torch.Generator().manual_seed(seed)
     shift = getattr(model, "norm_shift", NORM_SHIFT)
@@ -67,7 +68,7 @@ def natural_images(count: int, resolution: tuple[int, int], seed: int) -> torch.
 
 
 def _draw_weights(module: nn.Conv2d | nn.ConvTranspose2d | nn.Linear, generator: torch.Generator) -> None:
-    """A convolution or linear layer with a bias has no norm behind it: it predicts."""
+    """A convolution or linear layer with a bias has no norm after it: it predicts."""
     nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
     if module.bias is None:
         return

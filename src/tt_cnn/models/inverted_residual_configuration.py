@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations of networks of inverted residuals, from a reference, its parameters and a table of tunings."""
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Arithmetic:
     """In what a convolution computes. What goes from block to block is bfloat16 in any case: residuals add up."""
 
     wide: Any
-    """Dtype of activations behind a ReLU6: of the stem, inside a block, and of the last convolution."""
+    """Dtype of activations after a ReLU6: of the stem, inside a block, and of the last convolution."""
     weights: Any
     fidelity: Any
     float32_sums: bool
@@ -58,7 +59,7 @@ class Tuning:
     """A network on the cores of a card."""
 
     input_cores: int
-    """Cores that the picture lies on: as many as the first convolution uses."""
+    """Cores that the image lies on: as many as the first convolution uses."""
     stem: tuple[ShardedStrategyConfiguration, Arithmetic]
     blocks: tuple[BlockTuning, ...]
     head: tuple[ShardedStrategyConfiguration, Arithmetic]

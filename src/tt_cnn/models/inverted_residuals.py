@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks of inverted residuals on the card: what MobileNetV2 and EfficientNet-Lite have in common.
 
-A stem halves the picture; blocks of three convolutions (expand, depthwise, project) follow; a 1x1 convolution, an
+A stem halves the image; blocks of three convolutions (expand, depthwise, project) follow; a 1x1 convolution, an
 average over the image and a linear layer give the logits. Every tensor in between is sharded over the cores' L1.
 """
 
@@ -72,7 +73,7 @@ class NetworkConfiguration:
 
 
 class TtStem:
-    """Planes of pixels to pixels of channels, and the first convolution. The picture stays where it is."""
+    """Planes of pixels to pixels of channels, and the first convolution. The image stays where it is."""
 
     def __init__(self, configuration: StemConfiguration, device: Any, name: str) -> None:
         self.picture = TtPicture(configuration.picture, device, "picture")
@@ -103,7 +104,7 @@ class TtInvertedResidual:
 
 
 class InvertedResidualNetwork(PictureModel):
-    """Pictures as (1, batch, 3, H * W) on a chip; logits as (1, 1, batch, classes)."""
+    """Images as (1, batch, 3, H * W) on a chip; logits as (1, 1, batch, classes)."""
 
     outputs: ClassVar[tuple[str, ...]] = ("logits",)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers made from torch's modules and a table of settings by their names.
 
     layers = LayerFactory(reference, device, batch_size, LAYERS)
@@ -81,9 +82,9 @@ WORD = 8
 """Values of bfloat16 in 16 bytes."""
 BFLOAT16 = 2
 PIXEL_CHANNELS = 8
-"""Of a picture's pixel, zeros counted."""
+"""Of an image's pixel, zeros counted."""
 MOST_WAITING = 128 * 1024
-"""Bytes on a core that a waiting picture may take, the zeros counted."""
+"""Bytes on a core that a waiting image may take, the zeros counted."""
 
 
 class LayerFactory:
@@ -119,7 +120,7 @@ class LayerFactory:
             settings.setdefault("memory_config", _in_height_shards(self._even_cores(pixels // TILE), pixels, channels))
 
     def _even_cores(self, parts: int) -> Any:
-        """The most cores that so many parts can be dealt out to evenly."""
+        """The most cores that so many parts can be distributed to evenly."""
         grid = self.device.compute_with_storage_grid_size()
         most = max(count for count in range(1, grid.x * grid.y + 1) if parts % count == 0)
         return ttnn.num_cores_to_corerangeset(most, ttnn.CoreCoord(grid.x, grid.y), True)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run of a model on the virtual card, and what is worth knowing of it: PCC, L1, steps, time."""
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def measure(
     shipped: bool = False,
     reference: nn.Module | None = None,
 ) -> Measurement:
-    """Run a model once, with seeded weights (or the shipped ones, or those of `reference`) on seeded pictures."""
+    """Run a model once, with seeded weights (or the shipped ones, or those of `reference`) on seeded images."""
     entry = model_entry(name)
     size = resolution or entry.resolution
     if reference is None:
@@ -140,7 +141,19 @@ def l1_peak(commands: Iterable[Any], card: Any) -> tuple[int, int]:
     return total - min((use.free for use in l1_use(commands, card)), default=total), total
 
 
-HEADINGS = ("model", "card", "precision", "input", "seed", "PCC", "gate", "L1 peak a core", "steps", "device", "engine")
+HEADINGS = (
+    "model",
+    "card",
+    "precision",
+    "input",
+    "seed",
+    "PCC",
+    "gate",
+    "L1 peak per core",
+    "steps",
+    "device",
+    "engine",
+)
 
 
 def measurement_table(measurements: Iterable[Measurement]) -> list[str]:

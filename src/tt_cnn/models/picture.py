@@ -1,8 +1,9 @@
-"""The first step of a model: pictures in planes become pixels with their channels side by side, on the card.
+# SPDX-License-Identifier: Apache-2.0
+"""The first step of a model: images in planes become pixels with their channels side by side, on the card.
 
 There are two ways. `hwc`: TT-NN's `convert_to_hwc`, of planes that are cut into strips of pixels. `pad`: planes of
-zeros are put below the picture's, and a permutation puts the channels last. Which is quicker depends on the picture and
-the card; the host gives the picture in the form that the way takes.
+zeros are put below the image's, and a permutation puts the channels last. Which is quicker depends on the image and
+the card; the host gives the image in the form that the way takes.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class PictureConfiguration(Configuration):
     batch_size: int
     form: str
     cores: Any
-    """Those that the picture waits on, each with as much of it; a CoreRangeSet."""
+    """Those that the image waits on, each with as much of it; a CoreRangeSet."""
     padded_channels: int = 8
     """Channels of a pixel with form `pad`, zeros counted; `convert_to_hwc` makes 8."""
     waits_padded: bool = False
-    """Whether the picture waits, with form `pad`, in shards that have room for the planes of zeros: nothing has to be
+    """Whether the image waits, with form `pad`, in shards that have room for the planes of zeros: nothing has to be
     moved for them then, but the shards take more of L1."""
     memory_config: Any = None
     """Where the pixels are put; None: where the conversion leaves them. Interleaved, they have no channels of zeros."""
@@ -44,7 +45,7 @@ class PictureConfiguration(Configuration):
         *wholes("input_height", "input_width", "batch_size", "padded_channels"),
         Rule("form", lambda c: c.form in FORMS, " or ".join(map(repr, FORMS))),
         instance("cores", ttnn.CoreRangeSet),
-        Rule("padded_channels", lambda c: c.padded_channels >= PICTURE_CHANNELS, "at least the picture's"),
+        Rule("padded_channels", lambda c: c.padded_channels >= PICTURE_CHANNELS, "at least the image's"),
         *flags("waits_padded", "reallocate"),
         instance("memory_config", None, ttnn.MemoryConfig),
     )
@@ -55,21 +56,21 @@ class PictureConfiguration(Configuration):
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Of a chip's pictures on the card."""
+        """Of a chip's images on the card."""
         if self.form == "hwc":
             return 1, self.batch_size, PICTURE_CHANNELS, self.input_height * self.input_width
         return self.batch_size, PICTURE_CHANNELS, self.input_height, self.input_width
 
 
 class TtPicture(Layer):
-    """The picture stays with its owner."""
+    """The image stays with its owner."""
 
     configuration: PictureConfiguration
     configured_by = PictureConfiguration
 
     @property
     def l1_memory_config(self) -> Any:
-        """Where the picture waits for the model."""
+        """Where the image waits for the model."""
         config = self.configuration
         if config.form == "pad":
             return self._lines(config.padded_channels if config.waits_padded else PICTURE_CHANNELS)
@@ -87,7 +88,7 @@ class TtPicture(Layer):
         )
 
     def to_host(self, images: torch.Tensor, mesh_mapper: Any = None) -> Any:
-        """(N, 3, H, W) as the host tensor that the form takes; on a mesh the chips' pictures one after the other."""
+        """(N, 3, H, W) as the host tensor that the form takes; on a mesh the chips' images one after the other."""
         planes = images.reshape(-1, *self.configuration.shape[1:])
         return ttnn.from_torch(planes, dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT, mesh_mapper=mesh_mapper)
 
@@ -117,7 +118,7 @@ class TtPicture(Layer):
         return turned
 
     def _lines(self, planes: int) -> Any:
-        """Lines of so many planes dealt out to the cores."""
+        """Lines of so many planes distributed to the cores."""
         config = self.configuration
         lines = _div_up(config.batch_size * planes * config.input_height, config.cores.num_cores())
         return self._in_l1(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, [lines, config.input_width])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model behind each of the five executors, by name."""
 
 from __future__ import annotations

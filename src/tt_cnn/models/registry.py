@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The models: one folder each, found by looking, made by name with the same arguments everywhere.
 
 A folder is a package with `MODELS`, the entries it brings. A user's own entry comes in with `register`.
@@ -52,7 +53,7 @@ class ModelEntry:
     batch_sizes: tuple[int, ...] = (1,)
     mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    """The reference takes (picture - mean) / std, the picture's values between 0 and 1."""
+    """The reference takes (image - mean) / std, the image's values between 0 and 1."""
     l1_small_size: int = 32768
     """What `open_device` must be given for it."""
     shipped: ShippedWeights | None = None
@@ -64,7 +65,7 @@ class ModelEntry:
     own_weights: bool = False
     """Whether `reference()` comes with its weights; else seeded ones are put into it where no others are given."""
     input_shape: tuple[int, ...] | None = None
-    """Of one batch, where the model takes something else than pictures of three channels."""
+    """Of one batch, where the model takes something else than images of three channels."""
     more_inputs: tuple[tuple[int, ...], ...] = ()
     """The shapes of further inputs, of models that have several; a pipeline takes one alone."""
 
@@ -73,7 +74,7 @@ class ModelEntry:
         return self.resolutions[0]
 
     def example_input(self, *, batch_size: int = 1, resolution: Resolution | None = None, seed: int = 0) -> Any:
-        """Seeded pictures, (batch, 3, height, width), as the reference takes them; noise where it takes no pictures,
+        """Seeded images, (batch, 3, height, width), as the reference takes them; noise where it takes no images,
         and a tuple where it takes several inputs."""
         if self.input_shape is not None:
             generator = torch.Generator().manual_seed(seed)
@@ -83,7 +84,7 @@ class ModelEntry:
         return self.normalize(natural_images(batch_size, resolution or self.resolution, seed))
 
     def normalize(self, images: torch.Tensor) -> torch.Tensor:
-        """NCHW pictures between 0 and 1 as the reference takes them."""
+        """NCHW images between 0 and 1 as the reference takes them."""
         mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (self.mean, self.std))
         return (images - mean) / std
 
@@ -102,7 +103,7 @@ def register(entry: ModelEntry, *, replace: bool = False) -> None:
 
 @contextmanager
 def registered(entry: ModelEntry) -> Iterator[ModelEntry]:
-    """Known by its name for a while, in the place of a former one of that name."""
+    """Known by its name for a while, in place of a former one of that name."""
     _discover()  # else a shipped model of that name would come later, and find it taken
     former = _ENTRIES.get(entry.name)
     _ENTRIES[entry.name] = entry
@@ -134,7 +135,7 @@ def create_reference(
     """The PyTorch model in eval mode, with the weights that the package ships, a checkpoint's, or else seeded ones.
 
     `weights` is a file with the reference's names or the public checkpoint's (safetensors, PyTorch, darknet).
-    Seeded weights (seed 0 when none is given) come with batch-norm statistics measured on pictures, so that
+    Seeded weights (seed 0 when none is given) come with batch-norm statistics measured on images, so that
     activations have the sizes that they have in a trained model.
     """
     entry = model_entry(name)

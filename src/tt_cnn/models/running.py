@@ -1,4 +1,5 @@
-"""A model on a card behind a pipeline, from its entry: opened, fed with pictures, closed."""
+# SPDX-License-Identifier: Apache-2.0
+"""A model on a card behind a pipeline, from its entry: opened, fed with images, closed."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def card_name(device: Any) -> str:
 
 @dataclass
 class RunningModel:
-    """Pictures in, outputs out, with the time that they took."""
+    """Images in, outputs out, with the time that they took."""
 
     model: TtModel
     pipeline: Pipeline
@@ -73,7 +74,7 @@ class RunningModel:
     pictures: int = 0
 
     def run(self, images: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
-        """Outputs for each picture (1, 3, height, width). The last batch is filled up with its last picture."""
+        """Outputs for each image (1, 3, height, width). The last batch is filled up with its last image."""
         size = self.model.batch_size * self.model.chips
         batches = [torch.cat(list(images[start : start + size])) for start in range(0, len(images), size)]
         inputs = [self.model.to_host_input(_filled(batch, size)) for batch in batches]

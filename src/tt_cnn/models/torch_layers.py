@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Torch's functional layers as modules, for `LayerFactory`: generated code names them where the model's own code calls
 `F.conv2d(x, weight)` and its like."""
 

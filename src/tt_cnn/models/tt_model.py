@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every model on the card is: a callable on tensors, with all that a pipeline needs to feed it."""
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class TtModel(ABC):
 
     @abstractmethod
     def to_host_input(self, images: torch.Tensor) -> Any:
-        """A host tensor, as the pipeline's `enqueue` takes it, from NCHW pictures as the reference takes them."""
+        """A host tensor, as the pipeline's `enqueue` takes it, from NCHW images as the reference takes them."""
 
     @abstractmethod
     def to_torch(self, outputs: Any) -> tuple[torch.Tensor, ...]:
@@ -66,7 +67,7 @@ class TtModel(ABC):
 
     @property
     def input_mapper(self) -> Any:
-        """The images dealt out over the chips of a mesh; None on one chip."""
+        """The images distributed over the chips of a mesh; None on one chip."""
         return ttnn.ShardTensorToMesh(self.device, dim=0) if self.chips > 1 else None
 
     @property
@@ -75,7 +76,7 @@ class TtModel(ABC):
         return ttnn.ConcatMeshToTensor(self.device, dim=0) if self.chips > 1 else None
 
     def place(self, images: torch.Tensor) -> Any:
-        """The pictures on the card, ready for a call without a pipeline."""
+        """The images on the card, ready for a call without a pipeline."""
         return self.place_host_input(self.to_host_input(images))
 
     def place_host_input(self, host: Any) -> Any:

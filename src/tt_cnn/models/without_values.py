@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models built for planning: their weights have shapes, and whatever values their memory happens to hold."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How near a model's outputs are to the reference's under an assignment: a run on a card that computes.
 
 The card is opened once and the model built once. An assignment configures only the layers whose settings differ from
@@ -47,7 +48,7 @@ def pcc(expected: torch.Tensor, found: torch.Tensor) -> float:
 def named_outputs(entry: ModelEntry, names: Sequence[str], values: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
     """The outputs by name; a detector's boxes and scores apart also where the model gives them in one tensor.
 
-    Boxes in pixels are hundreds of times larger than scores: in one PCC nobody would see that the scores are wrong.
+    Boxes in pixels are hundreds of times larger than scores: one PCC would not show that the scores are wrong.
     """
     found = dict(zip(names, values, strict=True))
     if entry.task != "detection" or len(found) != 1:
@@ -103,7 +104,7 @@ class ModelOnCard:
         return self.model.batch_size * self.model.chips
 
     def example(self, seed: int) -> torch.Tensor:
-        """Pictures that the entry generates, as many as one run takes."""
+        """Images that the entry generates, as many as one run takes."""
         return self.entry.example_input(batch_size=self.images_per_run, resolution=self.model.resolution, seed=seed)
 
     def expected(self, images: torch.Tensor) -> dict[str, torch.Tensor]:

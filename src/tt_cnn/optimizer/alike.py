@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers that are alike: same kind, same settings, so that what is good for one is good for all of them."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The settings of somebody who brings a model up and tunes nothing: what an optimised model is compared with.
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a model that was brought up and not tuned: what an optimised model is compared with.
 
 Every layer has the builder's defaults: `AutoShardedStrategyConfiguration`, bfloat16 weights and activations, and the
 compute configuration of `init_device_compute_kernel_config` (LoFi, no float32 sums, no packer accumulation; a
@@ -57,7 +58,7 @@ IN_DRAM: LayerSettings = {"output_memory_config": ttnn.DRAM_MEMORY_CONFIG}
 
 
 def naive_assignment(configurations: Mapping[str, Configuration]) -> Assignment:
-    """The settings for the layers of a model, in the place of its own."""
+    """The settings for the layers of a model, in place of its own."""
     return Assignment({name: _naive(configuration) for name, configuration in configurations.items()})
 
 
@@ -126,7 +127,7 @@ def _remedy(
 
 
 def _chooses_memory(configuration: Configuration) -> bool:
-    """An output in the place of its input is where that was."""
+    """An output in place of its input is where that was."""
     return hasattr(configuration, "memory_config") and not getattr(configuration, "in_place", False)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The user's own inputs for the guard: a folder of images, or a file of tensors.
 
 Half of them are what choices are made on, the others are kept apart for the verification.
@@ -51,7 +52,7 @@ def batches(images: Sequence[torch.Tensor], size: int) -> list[torch.Tensor]:
 
 
 def read_calibration(path: Path, entry: ModelEntry, resolution: Resolution) -> Calibration:
-    """Pictures are prepared as for an evaluation; tensors are taken as they are: NCHW, normalised as the reference's.
+    """Images are prepared as for an evaluation; tensors are taken as they are: NCHW, normalised as the reference's.
 
     Nothing in a file is run.
     """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one convolution can be set to, by topic: few settings of each, the likely ones first.
 
 Every topic changes settings of its own and leaves all others as they are, so that steps can put topics together. What

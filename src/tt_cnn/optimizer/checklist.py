@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checklists of the optimisation guides, ticked by what was done and found, and by nothing else.
 
 An item is ticked where the result has it: kept by the search, or so before. What was tried and brought nothing, was not

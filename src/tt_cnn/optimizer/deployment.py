@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a model is run: what no layer's configuration says."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from tt_cnn.builder.overrides import Assignment
 
 FIRST_EXECUTOR = "trace+2cq"
-"""The one that models are profiled behind where nobody says another."""
+"""The one that models are profiled behind by default."""
 
 
 @dataclass(frozen=True)

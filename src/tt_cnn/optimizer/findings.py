@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings of a whole model, each planned with all its layers, and what they save together.
 
-A profile's own findings (`tt_cnn.reports.findings`) plan one call in the place of another. Here their settings are
+A profile's own findings (`tt_cnn.reports.findings`) plan one call in place of another. Here their settings are
 given to the layers, so that what neighbours do then is counted too; rules about several layers come with them.
 """
 

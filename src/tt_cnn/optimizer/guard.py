@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether an assignment's values are good enough.
 
 An assignment is accepted when, for each calibration input and each output apart, the PCC against PyTorch in float32 is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a search tried: every attempt with its prediction, its PCC, and why it was kept or taken back."""
 
 from __future__ import annotations

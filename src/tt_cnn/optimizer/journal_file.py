@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`journal.json`: all attempts of a search, written whole while it runs, read again to go on with it."""
 
 from __future__ import annotations
@@ -157,10 +158,10 @@ def read_journal(where: Path) -> StoredJournal:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
-            f"{path} is damaged or was written only in part: it is not JSON ({error}). Start the search anew."
+            f"{path} is damaged or was written only in part: it is not JSON ({error}). Start the search again."
         ) from error
     if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise ValueError(f"{path} is no journal of tt-cnn optimize: it does not say that its kind is {KIND!r}")
+        raise ValueError(f"{path} is not a journal of tt-cnn optimize: its kind is not {KIND!r}")
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}")
     try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a search judges values: with which weights, on which inputs, and how good they must be."""
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PCC_BESIDE_A_METRIC = 0.9
 
 @dataclass(frozen=True)
 class Part:
-    """Every other picture of a data set."""
+    """Every other image of a data set."""
 
     data: DataSet
     first: int
@@ -49,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True)
 class MetricData:
-    """Pictures for the task's figure: half to choose by, the others to verify."""
+    """Images for the task's figure: half to choose by, the others to verify."""
 
     data: DataSet
     source: str
@@ -58,7 +59,7 @@ class MetricData:
 
     def __post_init__(self) -> None:
         if len(self.data) < 2:
-            raise ValueError(f"--data has {len(self.data)} picture; there must be 2, one to choose by, one to verify")
+            raise ValueError(f"--data has {len(self.data)} image; there must be 2, one to choose by, one to verify")
 
     @property
     def chosen(self) -> Part:
@@ -181,9 +182,9 @@ def judging_of(
     resolution: Resolution,
     **options: Any,
 ) -> Judging:
-    """From what the command was given; all of it is read here, so that a mistake is told before anything is made.
+    """From what the command was given; all of it is read here, so that a mistake is reported before anything is made.
 
-    `data` may be left out with shipped weights: they were trained on pictures that are generated. `options` are other
+    `data` may be left out with shipped weights: they were trained on images that are generated. `options` are other
     fields of `Judging`.
     """
     whose = weights or SEEDED
@@ -195,7 +196,7 @@ def judging_of(
     if min_metric is not None and not 1 < min_metric <= 100:
         raise ValueError(f"--min-metric is {min_metric:g}; it is in points, and must be more than 1 and at most 100")
     if min_metric is not None and data is None and whose != SHIPPED:
-        raise ValueError("--min-metric needs pictures to measure it on; --data says which")
+        raise ValueError("--min-metric needs images to measure it on; --data says which")
     reference = None if whose == SEEDED else reference_with(entry, whose)[0]
     return Judging(
         entry,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What single layers lose by their precision, each alone on the input that it has in a run of the model.
 
 One run notes the input of every layer. Afterwards a layer is given this input again, with other settings and nothing
@@ -86,7 +87,9 @@ def noise_of(model: ModelOnCard, name: str, call: LayerCall, settings: LayerSett
     if call.exact is None:
         call.exact = torch_rows(own, to_one_torch(call.given).float())
     if call.exact is None:
-        raise ValueError(f"layer {name!r} is no convolution and no linear layer; its precision cannot be measured")
+        raise ValueError(
+            f"layer {name!r} is neither a convolution nor a linear layer; its precision cannot be measured"
+        )
     model.forget_programs()
     try:
         layer.configure(with_settings(own, settings, name))

@@ -1,4 +1,5 @@
-"""Kernels measured on a card: the same search with the real TT-NN in the place of plans.
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels measured on a card: the same search with the real TT-NN in place of plans.
 
 This has NOT been run on a card: none was there when it was written. What it calls is documented by TT-NN: the device
 profiler gives the kernels' durations through `ttnn.ReadDeviceProfiler` and `ttnn.get_latest_programs_perf_data`, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The task's own figure as a guard: mAP, IoU or top-1 on a data set, beside the PCC."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tt_cnn.optimizer.search import Verdict
 
 
 class TaskMetric:
-    """The main figure of a model's task on the first pictures of a data set, in points (0 to 100)."""
+    """The main figure of a model's task on the first images of a data set, in points (0 to 100)."""
 
     def __init__(self, model: ModelOnCard, data: DataSet, count: int) -> None:
         self.model = model
@@ -29,7 +30,7 @@ class TaskMetric:
         self.classes = classes_of(model.entry, model.reference, model.model.resolution)
         samples = [data[index] for index in range(min(count, len(data)))]
         if not samples:
-            raise ValueError("the data set has no pictures; a metric needs at least one")
+            raise ValueError("the data set has no images; a metric needs at least one")
         self.prepared = [prepare(model.entry, picture, model.model.resolution) for picture, _ in samples]
         self.targets = self._known_targets([target for _, target in samples])
         self._known: dict[Assignment, float] = {}
@@ -53,7 +54,7 @@ class TaskMetric:
         return self._figure([reference_outputs(self.model.reference, image) for image, _ in self.prepared])
 
     def _known_targets(self, targets: Sequence[Any]) -> list[Any]:
-        """Where nobody knows what is on the pictures, PyTorch's answers are the truth."""
+        """Where the images have no annotations, PyTorch's answers are the truth."""
         if all(target is not None for target in targets):
             return list(targets)
         answers = (
@@ -90,19 +91,19 @@ class MetricGuard:
         self.metric = metric
         self.min_metric = min_metric
         self.unseen = unseen
-        """The figure on pictures that no choice is made on; None where there are no such pictures."""
+        """The figure on images that no choice is made on; None where there are no such images."""
 
     def accepts(self, assignment: Assignment) -> Verdict:
         return self._judged(self.guard.accepts(assignment), self.metric, assignment)
 
     def verify(self, assignment: Assignment) -> Verdict:
-        """On inputs and pictures that no choice was made on, with the PCC guard's allowance for chance."""
+        """On inputs and images that no choice was made on, with the PCC guard's allowance for chance."""
         return self._judged(self.guard.verify(assignment), self.unseen, assignment, CHANCE)
 
     def _judged(
         self, verdict: Verdict, metric: TaskMetric | None, assignment: Assignment, chance: float = 0.0
     ) -> Verdict:
-        """What the PCC refuses needs no pictures."""
+        """What the PCC refuses needs no images."""
         if not verdict.accepted or metric is None:
             return verdict
         start, figure = metric.of(self.guard.start), metric.of(assignment)

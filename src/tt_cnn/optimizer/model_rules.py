@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules about several layers of a model: each proposes settings, and the whole model is planned with them."""
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Proposal:
 
 
 def proposals(profile: Profile) -> Iterator[list[Proposal]]:
-    """Lists of ways to choose from: the best of each is told."""
+    """Lists of ways to choose from: the best of each is reported."""
     yield from _stages(profile)
     yield _out_of_dram(profile)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be changed about the precision of a layer: dials, each from fine to coarse, and turns of them."""
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def changes_of(moves: Iterable[Move]) -> dict[str, dict[str, Any]]:
     return changes
 
 
-def told(moves: Iterable[Move], at_most: int = 3) -> str:
+def describe_moves(moves: Iterable[Move], at_most: int = 3) -> str:
     """`fidelity LoFi in 12 layers, weights bfloat4_b in encoder1.conv1`."""
     by_turn: dict[str, list[str]] = {}
     for move in moves:

@@ -1,4 +1,5 @@
-"""One model planned in several ways: other batches, other numbers of chips, built anew."""
+# SPDX-License-Identifier: Apache-2.0
+"""One model planned in several ways: other batches, other numbers of chips, rebuilt."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ class Networks:
 
     @property
     def chip_counts(self) -> tuple[int, ...]:
-        """How many chips the images can be dealt out over."""
+        """How many chips the images can be distributed over."""
         return (1, self.chips) if self.chips > 1 else (1,)
 
     def network(self, batch_size: int = 1, chips: int | None = None) -> PlannedNetwork:

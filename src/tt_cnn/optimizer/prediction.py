@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model whose layers can be configured again and again, and what the card is predicted to take for each way.
 
 Everything is planned and nothing computed: a prediction takes milliseconds. Where `TT_CNN_RUNTIME=ttnn` has a card, the
@@ -95,7 +96,7 @@ class PlannedNetwork:
         self._host_input, self._input_config = planned.host_input(), self.model.l1_input_memory_config
 
     def predict(self, assignment: Assignment) -> Prediction | Refusal:
-        """The kernels of one input with these settings in the place of the model's own."""
+        """The kernels of one input with these settings in place of the model's own."""
         if assignment not in self._known:
             self.predictions += 1
             self._known[assignment] = self._configure(assignment) or self._run()

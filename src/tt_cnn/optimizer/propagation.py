@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What noise at the output of each layer does to the outputs of the model: gradients of the reference, all at once.
 
 A change d of a layer's output changes an output of the model by J d to first order, J being the Jacobian of the rest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings as Python, in the way of the bring-up guide's `tt/config.py`: what a person would write by hand."""
 
 from __future__ import annotations

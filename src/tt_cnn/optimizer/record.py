@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tuning record: what searches found, kept in the user's cache, so that later ones start from it.
 
-One JSON object a line, appended under a lock, read line by line. Lines that are damaged or of another version are
+One JSON object per line, appended under a lock, read line by line. Lines that are damaged or of another version are
 passed over; a cache that takes no files only means that nothing is remembered. The least time of each key counts.
 """
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 FILE = "tuning.jsonl"
 SCHEMA = 1
 LARGEST = 8 << 20
-"""Bytes; a longer file is written anew with the best of each key."""
+"""Bytes; a longer file is written again with the best of each key."""
 
 
 @dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Making a refused candidate fit: the layer that the card refuses is given settings that take less of L1.
 
 A move of a whole stage is often refused for the sake of one layer, whose blocks were as large as its old shards

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`report.html` of a search: the path, the attempts, the checklist and the changes, before the result's own profile."""
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _attempts(result: OptimizationResult) -> str:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     said = (
         f"{counted(len(attempts), 'attempt')} ({counts or 'none'}) in {result.seconds:.1f} s, "
-        f"{result.planned_per_second:.0f} candidates a second; {ENDS[result.end]}. "
+        f"{result.planned_per_second:.0f} candidates per second; {ENDS[result.end]}. "
         f"{_sentence(result.verification.said)}"
     )
     faults = "".join(

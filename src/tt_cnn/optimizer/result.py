@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was asked of a search, and what came out."""
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class Verification:
-    """The result built anew with its settings and planned again."""
+    """The result rebuilt with its settings and planned again."""
 
     holds: bool
     said: str
@@ -102,7 +103,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class MeasuredMetric:
-    """The task's figure on pictures that no choice was made on, in points (0 to 100)."""
+    """The task's figure on images that no choice was made on, in points (0 to 100)."""
 
     name: str
     reference: float
@@ -160,7 +161,7 @@ class OptimizationResult:
 
     @property
     def kept(self) -> list[Attempt]:
-        """What is in the result: kept, and not given up when it was built anew."""
+        """What is in the result: kept, and not given up when it was rebuilt."""
         kept = self.journal.kept
         return kept[: len(kept) - self.verification.given_up]
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of a result: `config.json`, `config.py`, `diff.txt`. None of them is written over another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a search in rounds, until nothing gets better or the budget is spent."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The driver: a model is optimised by all steps, within a budget, and what comes out is built anew and compared."""
+# SPDX-License-Identifier: Apache-2.0
+"""The driver: a model is optimised by all steps, within a budget, and what comes out is rebuilt and compared."""
 
 from __future__ import annotations
 
@@ -35,10 +36,10 @@ GOALS: tuple[Goal, ...] = ("latency", "throughput", "memory")
 
 
 class NoGuard:
-    """Where nobody compares values: only candidates that keep all of them are accepted."""
+    """Where values are not compared: only candidates that keep all of them are accepted."""
 
     def accepts(self, assignment: Assignment) -> Verdict:
-        return Verdict(False, {}, "it changes values, and nobody compares them")
+        return Verdict(False, {}, "it changes values, and they are not compared")
 
 
 def optimize(
@@ -222,7 +223,7 @@ class _Run:
         if abs(value - last.value) > max(self.networks.tolerance, 1e-6) * max(1.0, last.value):
             raise ValueError(
                 f"the best of {resume.path} is predicted to take {value:.1f} now, where the journal has "
-                f"{last.value:.1f}: another version wrote it. Start anew with its config.json or without it."
+                f"{last.value:.1f}: another version wrote it. Start again with its config.json or without it."
             )
         search.predictor, search.prediction, search.deployment = predictor, predicted, last.deployment
         search.best = Best(last.assignment, value, predicted.device_ns)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A search: the best assignment so far, attempts to better it, and when to stop.
 
 Steps propose candidates; the search predicts each, keeps it where the goal gets better and the guard allows it, and
@@ -43,7 +44,7 @@ class Candidate:
     changes: Mapping[str, LayerSettings]
     words: str
     lossless: bool = True
-    """Whether all values stay the same, so that nobody has to compare them."""
+    """Whether all values stay the same, so that they need not be compared."""
 
 
 class Guard(Protocol):
@@ -120,7 +121,7 @@ class Search:
     budget: Budget = field(default_factory=Budget)
     journal: Journal = field(default_factory=Journal)
     guard: Guard | None = None
-    """None where all values are accepted: nobody measures them."""
+    """None where all values are accepted: they are not measured."""
     only: tuple[str, ...] = ("*",)
     freeze: tuple[str, ...] = ()
     """Wildcards of the layers that may change, and of those that may not."""

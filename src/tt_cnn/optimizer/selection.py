@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which moves to make together: the most time for the PCC that may be lost.
 
 Losses are taken to add up, which they do while they are small: the noises of different layers are independent, so their

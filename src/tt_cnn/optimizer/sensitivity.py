@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """By how much the PCC of each output falls when one layer is turned coarser, for all layers without a run for each.
 
 The noise that a move adds to its layer is measured (`layer_noise`), what it does to the outputs is the reference's

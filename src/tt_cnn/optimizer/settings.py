@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readings of settings: all that are in force, those that differ from the model's own, those that change values."""
 
 from __future__ import annotations

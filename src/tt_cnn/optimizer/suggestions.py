@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Candidates that are known before any step proposes: of earlier searches, or of a file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The result on inputs that no choice was made on; what is under the guard there is taken back."""
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.overrides import Assignment, with_settings
 from tt_cnn.optimizer.accuracy import PRECISION_SETTINGS
 from tt_cnn.optimizer.guard import PccGuard
-from tt_cnn.optimizer.moves import DIALS, Move, changes_of, told
+from tt_cnn.optimizer.moves import DIALS, Move, changes_of, describe_moves
 from tt_cnn.optimizer.search import Candidate, Search, Verdict
 
 STEP = "verification"
@@ -31,7 +32,7 @@ def verify(search: Search, guard: PccGuard) -> Verdict:
     count = 1
     while moves:
         taken = moves[:count]
-        candidate = Candidate(changes_of(taken), f"back to {told(taken)}", lossless=False)
+        candidate = Candidate(changes_of(taken), f"back to {describe_moves(taken)}", lossless=False)
         attempt = search.take_back(STEP, candidate, reason, guard.verify)
         if attempt.outcome == "kept":
             return Verdict(True, attempt.pcc or {})

@@ -1,4 +1,5 @@
-"""The end of a search: the result is built anew with all its settings, as from its file, and must be what was seen."""
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a search: the result is rebuilt with all its settings, as from its file, and must be what was seen."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class FinalGuard(Protocol):
 def verified(
     path: list[State], networks: NetworkSource, goal: Goal, guard: Guard | None
 ) -> tuple[Standing, Verification, Mapping[str, float] | None]:
-    """The last state of the path that holds when it is built anew; the start holds, or there is nothing to return."""
+    """The last state of the path that holds when it is rebuilt; the start holds, or there is nothing to return."""
     doubts: list[str] = []
     for state in reversed(path):
         own = networks.network(state.deployment.batch_size, state.deployment.chips).configurations
@@ -39,22 +40,22 @@ def verified(
             standing = Standing(state.assignment, state.deployment, rebuilt.prediction, rebuilt.input_ns)
             return standing, _verification(doubts, state is path[-1]), pcc
         doubts.append(doubt)
-    raise ValueError(f"the configuration to start from cannot be built anew: {doubts[-1]}")
+    raise ValueError(f"the configuration to start from cannot be rebuilt: {doubts[-1]}")
 
 
 def _doubt(state: State, rebuilt: Rebuilt | Refusal, tolerance: float, goal: Goal) -> str:
     """Why a state is not what the search saw; empty where it is."""
     if isinstance(rebuilt, Refusal):
         where = f"{rebuilt.layer}: " if rebuilt.layer else ""
-        return f"built anew it is refused: {where}{rebuilt.reason}"
+        return f"rebuilt it is refused: {where}{rebuilt.reason}"
     value = goal_value(goal, rebuilt.prediction)
     if abs(value - state.value) > tolerance * max(abs(state.value), 1.0):
-        return f"built anew it takes {value:.1f}, where the search saw {state.value:.1f}"
+        return f"rebuilt it takes {value:.1f}, where the search saw {state.value:.1f}"
     return ""
 
 
 def _verification(doubts: list[str], is_last: bool) -> Verification:
     if is_last:
-        return Verification(True, "built anew it takes what the search saw")
+        return Verification(True, "rebuilt it takes what the search saw")
     said = f"the result did not hold ({doubts[0]}): {len(doubts)} kept attempts are taken back"
     return Verification(False, said, given_up=len(doubts))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The path from the baseline to the result as a waterfall: what each kept change brought."""
 
 from __future__ import annotations

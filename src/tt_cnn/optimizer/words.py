@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings as a person would say them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models end to end: inputs from the host, through the card, outputs back, on one or two command queues.
 
 `create_pipeline_from_config` picks one of five executors; `Pipeline` drives it. docs/pipeline.md says which when.

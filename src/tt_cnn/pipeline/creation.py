@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a configuration to a pipeline with the executor that it asks for."""
 
 from __future__ import annotations

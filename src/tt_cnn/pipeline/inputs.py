@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pipeline takes: host tensors like the one that it was compiled with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the tensors that a pipeline keeps in DRAM lie."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outputs of a model: one tensor, or lists and tuples of them, nested."""
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def schema_of(outputs: Any, name: str = "the model's output") -> Any:
 
 
 def as_specs(schema: Any) -> Any:
-    """A schema as an executor of somebody's own gives it: (shape, dtype, layout) for each output."""
+    """A schema as a user's own executor gives it: (shape, dtype, layout) for each output."""
     if isinstance(schema, (list, tuple)) and len(schema) == 3 and isinstance(schema[1], ttnn.DataType):
         return OutputSpec(*schema)
     return type(schema)(as_specs(one) for one in schema)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Driving an executor: batches, streams, outputs, the end, from any thread."""
 
 from __future__ import annotations
@@ -321,7 +322,7 @@ class Pipeline:
         if error is None:
             self.cleanup()
         else:
-            with suppress(Exception):  # what left the block is the news, not what it leads to here
+            with suppress(Exception):  # the block's own exception is reported, not what follows from it here
                 self.cleanup()
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pipeline has done so far, in numbers."""
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class StatsBook:
         self._left()
 
     def were_dropped(self, inputs: int) -> None:
-        """Inputs whose outputs nobody waits for."""
+        """Inputs whose outputs are not waited for."""
         if inputs:
             self._left(inputs)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time in transfer, in compute, and in both at once: measured on the virtual card, estimated on a real one or a GPU."""
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class EstimatedWork:
 
 
 class UnknownWork:
-    """An executor of somebody's own has no verbs that could be timed one by one."""
+    """A user's own executor has no verbs that could be timed one by one."""
 
     def work(self, inputs: int, wall: float) -> Work:
         return Work(0.0, 0.0, 0.0)

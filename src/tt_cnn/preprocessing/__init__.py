@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a torch model to the parameters and arguments of its TT-NN counterpart (`ttnn.model_preprocessing`)."""
 
 from tt_cnn.preprocessing.batch_norm import find_conv_batch_norm_pairs, fold_batch_norm2d_into_conv2d

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.model_preprocessing` with the names, signatures and defaults of TT-NN, for code that was written for it.
 
 Ours (`tt_cnn.preprocessing`) does more: it folds batch norms where nothing else is asked for, and reshapes biases of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding batch norms into the convolutions before them, and finding the pairs that can be folded."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converted parameters on disk, in safetensors: tensors and a description in JSON, nothing that could run.
 
 A file's name carries the key: model, weights and options. A file that is truncated, damaged or not ours is no answer,
-and is written anew.
+and is written again.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def load(path: Path, key: str, mesh_mapper: Any = None) -> ParameterDict | Param
         if not isinstance(decoded, (ParameterDict, ParameterList)):
             raise ValueError(f"it holds a {type(decoded).__name__}")
     except Exception as error:  # whatever a malformed file leads to
-        log.warning("%s is not used and will be written anew: %s", path, error)
+        log.warning("%s is not used and will be written again: %s", path, error)
         return None
     return decoded
 
@@ -128,7 +129,7 @@ def _on_the_host(tensor: Any) -> tuple[torch.Tensor, bool]:
     parts = [ttnn.to_torch(part) for part in ttnn.get_device_tensors(tensor)]
     first, *others = parts
     if not all(torch.equal(first, other) for other in others):
-        raise NotCacheable("a tensor is dealt out over the mesh")
+        raise NotCacheable("a tensor is distributed over the mesh")
     return first, bool(others)
 
 

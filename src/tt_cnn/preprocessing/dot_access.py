@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dictionaries whose entries can also be reached as attributes (`ttnn.dot_access`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What parameters are made from, as a digest: a model, the functions that convert it, and all that those refer to.
 
 Objects are followed to the end: attributes, items, tensors, closures, the globals that functions read, the functions
@@ -124,7 +125,7 @@ class _Reader:
                 return
         yield from self._object(where, value)
 
-    # --- kinds of values: what is told at once, and what is to be read next -----------------------------------------
+    # --- kinds of values: what is known at once, and what is to be read next ------------------------------------------
 
     def _tensor(self, where: str, value: torch.Tensor) -> Iterator[Child]:
         data: Any

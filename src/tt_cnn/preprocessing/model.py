@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`preprocess_model_parameters`: the parameters of a torch model as TT-NN takes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a layer of the reference model was called with: the arguments from which its TT-NN counterpart is made.
 
 `infer_ttnn_module_args` runs the model once and notes the input of each layer. TT-NN's own also draws the model with

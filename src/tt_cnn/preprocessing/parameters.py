@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree of converted parameters: `p["encoder1"][0]["weight"]` and `p.encoder1[0].weight` are the same tensor."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What code refers to, and which code is that of packages: for the fingerprint of functions."""
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def is_installed_module(module: ModuleType) -> bool:
 
 @functools.cache
 def is_installed(file: str) -> bool:
-    """Whether code is that of a package, of Python or ours, and not of somebody's project."""
+    """Whether code is that of a package, of Python or ours, and not of a user's project."""
     if file.startswith("<"):
         return file.startswith("<frozen ")
     path = Path(file).resolve()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single parameters from torch to TT-NN, each in the shape and layout that its op takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which modules a torch model calls, and what with: a tree of calls (`ttnn.torch_tracer`, as far as arguments need it).
 
 Modules are named as TT-NN's tracer names them. The first call of a module that has no name yet gives it the empty one,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walking a torch model and converting each module's parameters, the user's own preprocessor first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeping Python's garbage collector out of short work that makes many objects which stay."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells of CSV files: what a spreadsheet would run as a formula stays text, numbers stay numbers."""
 
 from __future__ import annotations

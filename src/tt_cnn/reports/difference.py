@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two profiles side by side: what got faster or slower, what moved to other memory or cores, what changed precision."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from difflib import SequenceMatcher
 from tt_cnn.reports.records import Profile, Row, TensorRecord
 
 NOTICEABLE = 0.02
-"""A change of a step's time that is told: predictions are not better than that."""
+"""A change of a step's time that is reported: predictions are not better than that."""
 _NOTICEABLE_NS = 50.0
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings that give several layers the same advice for the same reason, put into one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A profile's figures as plain data: what `tt-cnn profile --json` prints and `tt-cnn memory --json` shares with it."""
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """What would make a model faster, in plain words, ranked by the time that it would save.
 
-Every finding was checked before it is told: the advice was planned on the card's memory as it is at that step, and its
-time predicted by the same cost model; of transfers in small pages only the transfer itself is. What does not fit, or
-saves too little, is not told. Findings about one layer are ways to choose from, their savings do not add up.
+Every finding was checked before it is reported: the advice was planned on the card's memory as it is at that step, and
+its time predicted by the same cost model; of transfers in small pages only the transfer itself is. What does not fit,
+or saves too little, is not reported. Findings about one layer are ways to choose from, their savings do not add up.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ KINDS: dict[str, str] = {
     "fidelity": "More math passes than needed",
     "block height": "Small activation blocks",
     "double buffering": "No double buffering",
-    "matmul program": "Matmuls that could be dealt out better",
+    "matmul program": "Matmuls that could be distributed better",
     "activation": "Activations of their own",
     "average": "Averages of whole images",
     "DRAM": "Tensors in DRAM that fit into L1",
@@ -44,7 +45,7 @@ KINDS: dict[str, str] = {
 
 
 def find(profile: Profile, least_ns: float | None = None) -> list[Finding]:
-    """All findings, the one that saves most first. `least_ns`: what a finding must save to be told.
+    """All findings, the one that saves most first. `least_ns`: what a finding must save to be reported.
 
     A profile that was read from a file has those that were found when it was made.
     """

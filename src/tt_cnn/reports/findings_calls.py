@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about single calls: each is another form of the call that its op proposes, and that takes less time."""
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def _double_buffers(better: Better) -> tuple[str, str, str]:
 
 
 def _core_grid(better: Better) -> tuple[str, str, str]:
-    """The library's choice of a program for the whole grid, in the place of the program that runs."""
+    """The library's choice of a program for the whole grid, in place of the program that runs."""
     row, words, cores = better.call.working, better.alternative.words, better.planned.cores
     on = f"runs on {row.cores} of {row.available_cores} cores"
     if _on_few_cores(better.call) and cores > row.cores:

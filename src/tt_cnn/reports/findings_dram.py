@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The finding about a program that keeps its tensors in DRAM where L1 has room for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`findings.json`: what a profile found, each change as data, for people and for `tt-cnn optimize --apply`."""
 
 from __future__ import annotations

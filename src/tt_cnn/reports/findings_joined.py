@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about calls that could be one: an activation after an op that can apply it, an average of whole images."""
 
 from __future__ import annotations

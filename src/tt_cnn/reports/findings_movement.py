@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about data that moves without need: between shardings, to DRAM and back, tiles to rows, to the host.
 
 Where a move is left out, the calls that stay are planned with what they would be given instead.
@@ -61,7 +62,7 @@ class _Looker(Neighbours):
                 "DRAM round trip",
                 self.made_by(self.makers.get(source.buffer), out),
                 f"goes to DRAM and comes back {back.index - out.index} steps later",
-                f"keep its {needs / 1024:.0f} KB a core in L1, where every step between has room for them,",
+                f"keep its {needs / 1024:.0f} KB per core in L1, where every step between has room for them,",
                 self._saving((out, back), instead),
                 (out.index, back.index),
                 {"leave out": (out.call_name, back.call_name)},

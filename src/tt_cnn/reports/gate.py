@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits that a change must keep: judged, and written for a pull request or a test report."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model's calls and the tensors between them, drawn as SVG: by Graphviz where it is installed, else in layers."""
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Graph:
 
 
 def graph_of(profile: Profile) -> Graph:
-    """A node a call; an edge where a call reads a buffer that another wrote last."""
+    """A node per call; an edge where a call reads a buffer that another wrote last."""
     nodes: list[Node] = []
     edges: dict[Edge, None] = {}
     written_by: dict[int, int] = {}

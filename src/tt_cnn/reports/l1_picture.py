@@ -1,4 +1,5 @@
-"""The L1 of a core, a line a dispatched step: circular buffers from the left, tensors from the right, free between."""
+# SPDX-License-Identifier: Apache-2.0
+"""L1 per core, one line per dispatched step: circular buffers from the left, tensors from the right."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a model fits into a card's L1, how tightly, and what it must be given when the device is opened."""
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def report_figures(report: MemoryReport) -> dict[str, Any]:
 
 
 def timeline_text(report: MemoryReport) -> list[str]:
-    """A line a step: circular buffers from the left, tensors from the right."""
+    """A line per step: circular buffers from the left, tensors from the right."""
     return draw(_uses(report.profile), _card(report))
 
 

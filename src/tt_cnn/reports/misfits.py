@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All calls of a model that do not fit, not only the first: planning goes on as if each of them had fitted."""
 
 from __future__ import annotations

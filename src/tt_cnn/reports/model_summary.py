@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model in words: its card, a table of its calls with arguments and sizes, and which TT-NN ops it needs."""
 
 from __future__ import annotations

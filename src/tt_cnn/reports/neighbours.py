@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who makes the tensors of a profile, and who reads them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The performance sheet that tt-metal's profiler writes (ops_perf_results_*.csv), for tt-perf-report and spreadsheets.
 
 Columns are those of tt-metal's `tools/tracy/process_ops_logs.py`, in its order. What only a real run can tell (cycles

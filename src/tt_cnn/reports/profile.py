@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles of models and of recorded commands: what users import. `records.py` says what a profile is."""
 
 from tt_cnn.reports.profiling import profile_commands, profile_model

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A profile as a folder: every report of it, under the names that the tools of the ecosystem look for."""
 
 from __future__ import annotations

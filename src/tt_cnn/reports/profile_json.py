@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles as JSON files: `profile.json` in a profile's folder, with a schema version, checked when read."""
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ PROFILE_KIND = "tt-cnn profile"
 
 def save_profile(profile: Profile, path: Path) -> Path:
     """With its findings: what is read back has no calls that could be planned again."""
-    told = replace(profile, findings=tuple(find(profile)))
-    data = {"kind": PROFILE_KIND, "schema": SCHEMA, "profile": told}
+    complete = replace(profile, findings=tuple(find(profile)))
+    data = {"kind": PROFILE_KIND, "schema": SCHEMA, "profile": complete}
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=as_plain)
     path.write_text(text + "\n", encoding="utf-8")
     return path
@@ -43,13 +44,13 @@ def load_profile(where: Path) -> Profile:
     """From a profile's folder, or from its profile.json. A file of another kind or version is a ValueError."""
     path = where / FILE if where.is_dir() else where
     if not path.is_file():
-        raise ValueError(f"{where} is no profile: there is no {path}; `tt-cnn profile MODEL -o DIR` makes one")
+        raise ValueError(f"{where} is not a profile: there is no {path}; `tt-cnn profile MODEL -o DIR` makes one")
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is no profile: it is not JSON ({error})") from error
+        raise ValueError(f"{path} is not a profile: it is not JSON ({error})") from error
     if not isinstance(data, dict) or data.get("kind") != PROFILE_KIND:
-        raise ValueError(f"{path} is no profile: it does not say that its kind is {PROFILE_KIND!r}")
+        raise ValueError(f"{path} is not a profile: its kind is not {PROFILE_KIND!r}")
     if data.get("schema") != SCHEMA:
         raise ValueError(
             f"{path} has schema {data.get('schema')!r}; this version of tt-cnn reads {SCHEMA}. Make the profile again."

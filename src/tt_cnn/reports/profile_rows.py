@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From recorded commands to a profile's rows and to the lifetimes of the buffers that they use."""
 
 from __future__ import annotations
@@ -226,10 +227,10 @@ class Lifetimes:
         self._records: list[BufferRecord] = []
         self._by_serial: dict[int, int] = {}
         self._slots: dict[int, int] = {}
-        """Records of the present call's buffers, by the numbers of its plan."""
+        """Records of the current call's buffers, by the numbers of its plan."""
         self._command: Command | None = None
         self._outputs: dict[_Key, int] = {}
-        """Serials of what the present call leaves behind."""
+        """Serials of what the current call leaves behind."""
 
     def begin(self, command: Command, plan: Plan, live: Mapping[int, LiveBuffer], row: int) -> None:
         """Catch up with what happened since the last call, and find the call's inputs."""
@@ -290,11 +291,11 @@ class Lifetimes:
 
     @property
     def slots(self) -> dict[int, int]:
-        """Records of the present call's buffers, by the numbers of its plan."""
+        """Records of the current call's buffers, by the numbers of its plan."""
         return dict(self._slots)
 
     def free_memory(self) -> FreeMemory:
-        """L1 before the present call, as the allocator tells it."""
+        """L1 before the current call, as the allocator tells it."""
         region = self._memory.regions[BufferType.L1]
         here = [self._records[i] for i in (*self._by_serial.values(), *self._slots.values())]
         used = {b.address: b.bank_bytes for b in here if b.buffer_type == BufferType.L1.name and b.bank_bytes}

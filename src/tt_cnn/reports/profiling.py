@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning a model behind its executors, and putting what was recorded together into a profile."""
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _INPUTS = {False: 3, True: 4}
 """Inputs that go through an executor, without and with a trace; the last that another follows is where it runs evenly.
 A traced one needs no planning for them."""
 _TRACED = "trace"
-"""The executor whose trace is the model and nothing else: what its size is told of, whatever the executor."""
+"""The executor whose trace is the model and nothing else: its trace size is reported, whatever the executor."""
 _SHOWN_INPUTS = 2
 """Inputs on the timeline."""
 
@@ -78,7 +79,7 @@ def planned_model(
     chips: int | None = None,
     reference: nn.Module | None = None,
 ) -> Iterator[PlannedModel]:
-    """The model with weights that nobody looks at: what happens to be in their memory.
+    """The model with weights that are not used: what happens to be in their memory.
 
     On all chips of a card, or as many as `chips` says. `reference` is the model to plan where it is not the entry's
     default one: shipped weights may be of a narrower network.
@@ -245,7 +246,7 @@ def _executed(planned: PlannedModel, name: str, notes: list[Recorded]) -> Execut
 
 
 def _with_replays(notes: list[Recorded], captured: list[Recorded]) -> list[Recorded]:
-    """The commands of a trace in the place of its replay."""
+    """The commands of a trace in place of its replay."""
     stream: list[Recorded] = []
     for note in notes:
         replays = note.command.trace_id is not None and note.command.plan is None

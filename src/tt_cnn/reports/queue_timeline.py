@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When each step and transfer of several inputs would happen, on each queue."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands as they were enqueued, each with the memory that was in use then; `PlanningCard` records them quickly."""
 
 from __future__ import annotations

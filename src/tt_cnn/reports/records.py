@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model does on a card, as one structure: every report is a reading of it. `profile.py` makes it.
 
 A row keeps its step and a profile its calls as they were made, so that findings can plan them again. Those fields are
@@ -227,7 +228,7 @@ class Finding:
     caution: str = ""
     """What the advice may cost."""
     lossless: bool = True
-    """Whether all values stay the same, so that nobody has to compare them."""
+    """Whether all values stay the same, so that they need not be compared."""
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The advice as settings of the builder's layers, by their names, as `tt_cnn.builder.overrides.Assignment` writes
     them; empty where the model's own code would have to change."""
@@ -360,9 +361,9 @@ class Profile:
     chips: int = 1
     """Each with the same model and a batch of its own. Rows are one chip's."""
     findings: tuple[Finding, ...] | None = field(default=None, compare=False)
-    """What `findings.find` found; None where nobody looked. Files have them, as they lack the calls."""
+    """What `findings.find` found; None where it was not called. Files have them, as they lack the calls."""
     together: Together | None = field(default=None, compare=False)
-    """What the findings save together; None where nobody planned it."""
+    """What the findings save together; None where it was not planned."""
     configurations: Mapping[str, Configuration] = field(
         default_factory=dict, compare=False, repr=False, metadata=IN_MEMORY
     )

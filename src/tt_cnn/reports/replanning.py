@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of a profile planned again with something changed, so that advice is checked before it is given."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All calls of a profile planned again one after the other, each on what those before it leave.
 
 A finding about the whole program is judged so, also where no layers could be given other settings: tensors that lie

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Showing a profile's folder: a small web server for the report, and ttnn-visualizer on its database.
 
 Both listen on the loopback address alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several models or cards side by side: a row for each profile, as a table in Markdown or as data."""
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def compared(name: str, profile: Profile) -> Compared:
 
 
 def markdown(rows: Sequence[Compared]) -> str:
-    """A table; a row that failed says why in the place of its figures."""
+    """A table; a row that failed says why in place of its figures."""
     lines = [
         f"| {' | '.join(HEADINGS)} |",
         "|---|---|---|---|" + "---:|" * (len(HEADINGS) - 4),

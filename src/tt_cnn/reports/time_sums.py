@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predicted time summed over steps: by op type, by layer, and by block of layers."""
 
 from __future__ import annotations

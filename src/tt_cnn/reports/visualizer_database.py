@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The database that `ttnn-visualizer` opens (db.sqlite, schema 3.3 of tt-metal's graph reports), and its companions.
 
 An operation is a TT-NN call; the device operations inside it, with their circular buffers, are its captured graph.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checking TT-NN models against torch: comparisons, random inputs, whole layers, device performance.
 
 Names are looked up when they are asked for, so that the pytest plugin can choose the TT-NN in use first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations that TT-NN fuses into a layer, as torch computes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a card computes: on the virtual card what the cost model predicts, on a real one the wall time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random inputs of a model, as torch has them and as TT-NN takes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`compare_layers`: where in a model the values start to differ from torch's.
 
 The torch model is run with a hook on every module. The TT model is any of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One layer from its configuration, against torch: made, given a random input, compared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`models.common.lightweightmodule`: a module of TT-NN's models, which is called as torch's are and holds nothing."""
 
 from __future__ import annotations

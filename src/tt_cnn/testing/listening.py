@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The outputs of a TT model's layers while it runs.
 
 A layer is found by its path (`encoder1.0` is `model.encoder1[0]`), or else by its own `name`, wherever it is kept.

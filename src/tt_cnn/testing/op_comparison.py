@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What comparison mode (`ttnn.CONFIG.enable_comparison_mode`) found, op by op."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparing tensors: Pearson correlation, closeness, units in the last place (`tests.ttnn.utils_for_testing`)."""
 
 from __future__ import annotations

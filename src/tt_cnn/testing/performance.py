@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device-performance tests, declared: which model, how fast it should be, how far off it may be."""
 
 from __future__ import annotations

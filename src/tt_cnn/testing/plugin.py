@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pytest plugin with the fixtures that TT-NN's users know: `pytest -p tt_cnn.testing.plugin`.
 
 --ttnn-runtime virtual|ttnn|auto   which TT-NN is in use

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch computes for the layer that a configuration describes, in float32 and with the unrounded weights."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commonly used part of TT-NN's `models.common.utility_functions`."""
 
 from __future__ import annotations
@@ -253,5 +254,5 @@ def _nothing(reason: str) -> Callable[[], None]:
 
 enable_persistent_kernel_cache = _nothing("There are no kernels to keep; TT-NN has no such switch any more.")
 disable_persistent_kernel_cache = _nothing("There are no kernels to keep; TT-NN has no such switch any more.")
-enable_memory_reports = _nothing("Memory is looked at with `tt-cnn`, not with files that each run leaves behind.")
-disable_memory_reports = _nothing("Memory is looked at with `tt-cnn`, not with files that each run leaves behind.")
+enable_memory_reports = _nothing("Memory is inspected with `tt-cnn`, not with files that each run leaves behind.")
+disable_memory_reports = _nothing("Memory is inspected with `tt-cnn`, not with files that each run leaves behind.")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of TT-NN's `tests.ttnn.utils_for_testing`."""
 
 from tt_cnn.testing.pcc import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Architectures in plain PyTorch, one file per family: `list_architectures()`, then `create_architecture(name)`."""
 
 from tt_cnn.zoo.registry import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BiSeNet: one path for details and one for context, joined at an eighth of the height and width.
 
 Without the second heads that only training uses.

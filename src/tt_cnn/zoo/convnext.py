@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ConvNeXt: 7x7 depthwise convolutions, layer norms, GELU. Modules are named as the authors' code names them."""
 
 from __future__ import annotations

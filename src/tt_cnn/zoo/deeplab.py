@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DeepLabV3: dilated convolutions at several rates side by side upon a backbone. Named as torchvision's."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class ASPPConv(nn.Sequential):
 
 
 class ASPPPooling(nn.Sequential):
-    """The mean of the picture, at every pixel."""
+    """The mean of the image, at every pixel."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DenseNet: every layer reads what all layers of its block before it gave. Modules are named as torchvision's."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Depth from one picture: FastDepth (depthwise decoder, skips added) and the small MiDaS (refined in four steps)."""
+# SPDX-License-Identifier: Apache-2.0
+"""Depth from one image: FastDepth (depthwise decoder, skips added) and the small MiDaS (refined in four steps)."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deep layer aggregation: trees of residual blocks whose roots read all their children. Named as the authors' code."""
 
 from __future__ import annotations

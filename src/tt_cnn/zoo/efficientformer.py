@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EfficientFormer: pooling instead of attention in four dimensions, one block of attention at the end."""
 
 from __future__ import annotations

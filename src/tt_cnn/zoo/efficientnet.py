@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EfficientNet: inverted residuals that are squeezed and excited, SiLU throughout. Named as torchvision's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detectors upon a feature pyramid: RetinaNet, and FCOS, whose heads have group norms. Named as torchvision's.
 
 Outputs are what torchvision's heads give before boxes are decoded: all positions of all levels in one dimension.

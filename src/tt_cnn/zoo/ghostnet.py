@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GhostNet: half of the channels from a convolution, the other half from cheap ones on these. Named as the authors'."""
 
 from __future__ import annotations

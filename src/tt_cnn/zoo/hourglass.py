@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stacked hourglasses: down to four pixels and up again, twice; norms come before convolutions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HRNet: branches of several resolutions side by side, which exchange what they have found. Named as the authors'."""
 
 from __future__ import annotations

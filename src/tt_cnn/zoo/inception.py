@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inception: branches of several kernels side by side, concatenated. Named as torchvision's, without the second heads
 that only training uses.
 """

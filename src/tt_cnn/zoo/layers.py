@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers that several families share."""
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class ConvNormActivation(nn.Sequential):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels weighed by what the whole picture has of them (Hu, Shen, Albanie, Sun, Wu 2017)."""
+    """Channels weighed by what the whole image has of them (Hu, Shen, Albanie, Sun, Wu 2017)."""
 
     def __init__(
         self,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MnasNet: inverted residuals that a search has chosen. Modules are named as torchvision's."""
 
 from __future__ import annotations

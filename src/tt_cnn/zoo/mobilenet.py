@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MobileNet: depthwise convolutions between 1x1 ones. The second and third version are named as torchvision's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MobileViT: MobileNetV2's blocks, and transformers over unfolded patches between convolutions."""
 
 from __future__ import annotations

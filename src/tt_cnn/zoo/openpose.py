@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lightweight OpenPose: maps of joints and of the fields between them, refined once. Named as the authors' code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joints as maps: the simple baseline, three transposed convolutions upon a ResNet. Named as the authors' code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PSPNet: means over a pyramid of regions beside the map of a dilated ResNet. Named as mmsegmentation's heads."""
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class PyramidPooling(nn.Module):
 
 
 class PSPNet(nn.Module):
-    """Both heads at the size of the picture."""
+    """Both heads at the size of the image."""
 
     def __init__(self, classes: int = 19) -> None:
         super().__init__()

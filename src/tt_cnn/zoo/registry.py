@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Architectures by name: what is published of them, and how they are made.
 
 A family is a module of this package, found by looking; each of its architectures is a function without arguments under
@@ -23,7 +24,7 @@ Factory = Callable[[], nn.Module]
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FEW_PIXELS = 240 * 240
-"""Up to here statistics are measured on four pictures, beyond on two."""
+"""Up to here statistics are measured on four images, beyond on two."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,14 @@ class Architecture:
     gmacs: float | None
     """Published multiply-adds at the default input, in billions."""
     unit_range: bool = False
-    """Whether it takes pictures between 0 and 1 as they are; else these are normalised as ImageNet's."""
+    """Whether it takes images between 0 and 1 as they are; else these are normalised as ImageNet's."""
     residuals: tuple[str, ...] = ()
     """Patterns of names: the modules, or bare parameters, that end residual branches (see `seeding`)."""
     norm_shift: float = NORM_SHIFT
     """Mean of the norms' shifts in seeded weights (see `seeding`)."""
 
     def example_input(self, *, batch_size: int = 1, seed: int = 0) -> torch.Tensor:
-        """Seeded pictures, (batch, channels, height, width), as the architecture takes them."""
+        """Seeded images, (batch, channels, height, width), as the architecture takes them."""
         channels, height, width = self.input_shape
         pictures = natural_images(batch_size, (height, width), seed)[:, :channels]
         if self.unit_range:
@@ -125,7 +126,7 @@ def architecture(name: str) -> Architecture:
 
 
 def create_architecture(name: str, seed: int = 0) -> nn.Module:
-    """The PyTorch model in eval mode, with seeded weights and statistics measured on pictures.
+    """The PyTorch model in eval mode, with seeded weights and statistics measured on images.
 
     Activations have the sizes that they have in a trained model, and outputs depend on inputs.
     """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RegNet: stages whose widths follow a line, bottlenecks with grouped convolutions. Named as torchvision's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RepVGG: trained with a 3x3, a 1x1 and an identity branch, run as one 3x3 convolution. Named as the authors' code."""
 
 from __future__ import annotations

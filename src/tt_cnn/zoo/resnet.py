@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet and its wider relatives: a stem, four stages of residual blocks, a classifier.
 
 Modules are named as torchvision names them. The stride of a bottleneck is in its 3x3 convolution.
@@ -85,7 +86,7 @@ def shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
 
 
 class ResNet(nn.Module):
-    """Pictures (N, 3, H, W) to logits (N, classes). `dilate` turns the strides of the last stages into dilations."""
+    """Images (N, 3, H, W) to logits (N, classes). `dilate` turns the strides of the last stages into dilations."""
 
     def __init__(
         self,

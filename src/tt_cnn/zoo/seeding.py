@@ -1,8 +1,9 @@
-"""Seeded weights for any architecture: drawn, then brought to the sizes of a trained model's with pictures.
+# SPDX-License-Identifier: Apache-2.0
+"""Seeded weights for any architecture: drawn, then brought to the sizes of a trained model's with images.
 
 The shipped models have `tt_cnn.models.initialization`, which relies on batch norms. Here also nets without any norm,
 with layer norms and with attention are to be alive: every convolution and linear layer is scaled so that what it gives
-on pictures has a standard deviation of 1, which is what a batch norm behind it would see to (Mishkin and Matas 2015).
+on images has a standard deviation of 1, which is what a batch norm after it would see to (Mishkin and Matas 2015).
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from torch import nn
 from tt_cnn.models.initialization import RESIDUAL_SCALE
 
 LEAST_POSITIONS = 8
-"""In a picture. Means over a whole picture hardly differ between pictures of a random net, and to give the differences
+"""In an image. Means over a whole image hardly differ between images of a random net, and to give the differences
 a deviation of 1 would make errors as large: with fewer positions, all that is given is scaled to a square of 1 in the
-mean, and of what pictures have in common at most half is taken off."""
+mean, and of what images have in common at most half is taken off."""
 
 NORM_SHIFT = 0.5
 """Mean of the shifts of batch norms, and of the biases of convolutions. With 0, activations cut off half of the values,
-and random layers then make errors grow: pictures unlike those of the statistics end in logits of a thousand in
-EfficientNet-B4, bfloat16 in a PCC of 0.72. With 0.5 it is 0.998. The more, the less do outputs tell pictures apart."""
+and random layers then make errors grow: images unlike those of the statistics end in logits of a thousand in
+EfficientNet-B4, bfloat16 in a PCC of 0.72. With 0.5 it is 0.998. The more, the less do outputs tell images apart."""
 
 Weighted = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d, nn.Linear)
 
@@ -114,7 +115,7 @@ def _calibrate(model: nn.Module, pictures: torch.Tensor, weak: set[str], shift: 
 
 
 def _measure_vectors(norm: Any, inputs: Any) -> None:
-    """A hook for batch norms behind means over whole pictures, which get their statistics by the same rule."""
+    """A hook for batch norms behind means over whole images, which get their statistics by the same rule."""
     x = inputs[0]
     if x.shape[2] * x.shape[3] < LEAST_POSITIONS:
         norm.eval()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SegFormer: a pyramid of transformers with shortened keys, a decoder of linear layers. Named as the authors' code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ShuffleNet V2: half of the channels pass by, and halves are mixed by a shuffle. Named as torchvision's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SqueezeNet: fire modules, no norms, a convolution as the classifier. Modules are named as torchvision's."""
 
 from __future__ import annotations

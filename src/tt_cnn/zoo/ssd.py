@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SSD300: six maps of a VGG-16 and of convolutions behind it, the first scaled by its norm. Named as torchvision's."""
 
 from __future__ import annotations

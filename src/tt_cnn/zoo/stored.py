@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the architectures do on cards, as `benchmarks/zoo.py --write` stored it in `results.json`."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Pictures made larger: FSRCNN (transposed convolution), ESPCN, SRResNet and EDSR (pixel shuffle)."""
+# SPDX-License-Identifier: Apache-2.0
+"""Images made larger: FSRCNN (transposed convolution), ESPCN, SRResNet and EDSR (pixel shuffle)."""
 
 from __future__ import annotations
 
@@ -100,7 +101,7 @@ class ResBlock(nn.Module):
 
 
 class EDSR(nn.Module):
-    """The mean of the training pictures is taken off and put back."""
+    """The mean of the training images is taken off and put back."""
 
     def __init__(self, blocks: int, features: int, scale: int, residual_scale: float = 1.0) -> None:
         super().__init__()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Swin: attention inside windows, which are shifted in every other block. Modules are named as the authors' code."""
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def relative_positions(size: int) -> torch.Tensor:
 
 
 def shifted_mask(resolution: int, size: int, shift: int) -> torch.Tensor:
-    """-100 between positions that the shift has brought into one window from opposite sides of the picture."""
+    """-100 between positions that the shift has brought into one window from opposite sides of the image."""
     regions = torch.zeros(1, resolution, resolution, 1)
     parts = (slice(0, -size), slice(-size, -shift), slice(-shift, None))
     for number, (rows, columns) in enumerate((rows, columns) for rows in parts for columns in parts):
@@ -150,7 +151,7 @@ class PatchEmbed(nn.Module):
 
 
 class SwinTransformer(nn.Module):
-    """Masks of the shifted windows are made for pictures of 224 pixels."""
+    """Masks of the shifted windows are made for images of 224 pixels."""
 
     def __init__(
         self, dim: int, depths: tuple[int, ...], heads: tuple[int, ...], resolution: int = 224, classes: int = 1000

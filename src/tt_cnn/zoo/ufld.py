@@ -1,4 +1,5 @@
-"""Ultra fast lane detection: for each lane and each row, which cell of the row; one linear layer over the picture."""
+# SPDX-License-Identifier: Apache-2.0
+"""Ultra fast lane detection: for each lane and each row, which cell of the row; one linear layer over the image."""
 
 from __future__ import annotations
 

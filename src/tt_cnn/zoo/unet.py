@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """U-Net: down four times and up again, each step up reads what the step down of its size gave. With batch norms and
 padded convolutions, as it is used today.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VGG with batch norm: 3x3 convolutions and maxima, then three linear layers. Modules are named as torchvision's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vision transformers: patches as words. Attention is written in the three ways that people write it: by hand (DeiT,
 named as timm's), with PyTorch's function (the small ViT, the same names), with PyTorch's module (ViT-B, torchvision's).
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLO11: smaller blocks inside the C2f, attention behind the pyramid of maxima, a light branch of classes.
 
 After its published description.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv10: no suppression of double boxes, inverted blocks with large kernels, attention on half of the channels.
 
 After the paper, with the head that inference uses.

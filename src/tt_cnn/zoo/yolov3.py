@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv3 and its tiny form: Darknet's convolutions with leaky ReLU, three or two scales of anchors.
 
 Outputs are the maps of the heads, (N, anchors * (5 + classes), H / stride, W / stride).

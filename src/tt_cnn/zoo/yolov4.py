@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv4-tiny: half of the channels through the convolutions, maxima between the stages, leaky ReLU.
 
 Outputs are the maps of the heads, (N, anchors * (5 + classes), H / stride, W / stride).

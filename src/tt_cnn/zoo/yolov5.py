@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv5: cross-stage partial blocks, a fast pyramid of maxima, a neck up and down. After its published description.
 
 Outputs are the maps of the heads, (N, anchors, H / stride, W / stride, 5 + classes).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv6: blocks of RepVGG as deployed, a neck with transposed convolutions, a head with decoupled branches.
 
 After the paper's description of its second release; classes and boxes of all positions are concatenated.

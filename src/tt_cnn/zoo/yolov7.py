@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv7-tiny: layers aggregated over paths of several lengths (ELAN), leaky ReLU. After the paper.
 
 Outputs are the maps of the heads, (N, anchors * (5 + classes), H / stride, W / stride).

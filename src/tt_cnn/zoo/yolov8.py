@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv8: blocks that keep every step (C2f), a head whose distances are distributions, boxes decoded in the model.
 
 After its published description. Two outputs: boxes (N, 4, positions), centre and size in pixels, and scores.

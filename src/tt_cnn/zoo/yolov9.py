@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv9: GELAN, layers aggregated over partial blocks; its second branch is for training and not here.
 
 After the paper, in the form for inference: the two kernels of a reparameterised convolution are one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YuNet: faces with 76 thousand parameters, 1x1 convolutions before depthwise ones. Named as the authors' code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the real library did in `recorded_program`, and the same program on the virtual card."""
 
 from __future__ import annotations

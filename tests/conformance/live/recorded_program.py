@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program whose graphs on the real library are in `tests/golden/data/live_graph.json.gz`.
 
 Recorded on a mocked n150 with `python -m tests.conformance.live.recorded_program FILE` under the real library.

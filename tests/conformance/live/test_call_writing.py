@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls written as data: read back, they are the same calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recordings of the real library beside changed copies of themselves: each difference is found where it is."""
 
 from __future__ import annotations

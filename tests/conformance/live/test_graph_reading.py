@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps read from a graph that the real library captured, and the virtual card beside them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The profiler's sheet as a corpus of times: cells in tt-metal's form, joined with recorded steps."""
 
 from __future__ import annotations

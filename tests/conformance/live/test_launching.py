@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong before there is anything to compare: each is an error of its own kind that says what to do."""
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def test_this_interpreter_has_no_real_library() -> None:
 
 
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(WrongInterpreter, match="is no program that can be run"):
+    with pytest.raises(WrongInterpreter, match="is not an executable"):
         real_interpreter(tmp_path / "python")
 
 

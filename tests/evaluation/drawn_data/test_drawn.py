@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The drawn data sets: the same everywhere, different from one another, and as they say."""
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def test_a_picture_depends_on_seed_split_and_index_alone(cls: type) -> None:
 def test_arguments_are_checked(cls: type) -> None:
     dataset = cls("val", count=2)
     assert len(dataset) == 2 and len(cls("train")) > len(cls("val"))
-    with pytest.raises(IndexError, match="index is 2; there are 2 pictures"):
+    with pytest.raises(IndexError, match="index is 2; there are 2 images"):
         dataset[2]
     with pytest.raises(IndexError):
         dataset[-1]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public ImageNet weights: they load, they see cats, and the card sees what PyTorch sees."""
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def test_every_parameter_has_a_public_name() -> None:
 
 
 def test_other_names_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"'_blocks.0._se_reduce.weight' is no parameter"):
+    with pytest.raises(ValueError, match=r"'_blocks.0._se_reduce.weight' is not a parameter"):
         from_public({"_blocks.0._se_reduce.weight": torch.zeros(1)})
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every module of the model beside the reference's, in one run, with trained weights."""
 
 from __future__ import annotations

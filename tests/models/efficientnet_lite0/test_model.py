@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole model: its gates, and what is special about the reference."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stem: planes to pixels, and the first convolution."""
 
 from __future__ import annotations

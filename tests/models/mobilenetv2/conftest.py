@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference and a card with the model on it, shared by the tests of a file."""
 
 from __future__ import annotations

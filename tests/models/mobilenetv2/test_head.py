@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The head: the last convolution, the average over the image, the classifier."""
 
 from __future__ import annotations

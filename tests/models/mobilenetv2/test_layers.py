@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules of the model beside the reference's, in one run."""
 
 from __future__ import annotations

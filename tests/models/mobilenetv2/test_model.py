@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole model: its gates and its names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of a run: the device's predicted throughput, and a pipeline from host to host on this machine."""
 
 from __future__ import annotations

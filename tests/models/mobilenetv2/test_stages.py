@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each stage: blocks of inverted residuals, from what the reference has before them."""
 
 from __future__ import annotations

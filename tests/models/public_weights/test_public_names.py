@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints with public names fit the references: each name here is written as its maker's model has it."""
 
 from __future__ import annotations

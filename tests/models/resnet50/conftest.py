@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference, the values between its modules, and a card on which they are compared."""
 
 from __future__ import annotations

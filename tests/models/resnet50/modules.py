@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One module of the model on the card, given the reference's values."""
 
 from __future__ import annotations

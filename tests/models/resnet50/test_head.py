@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The head: the average over each picture and the classifier."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second stage of bottlenecks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole model: its gates, its places in L1, its names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every distinct layer of the model, alone, with random inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stem: patches, the convolution on them, the max pool."""
 
 from __future__ import annotations

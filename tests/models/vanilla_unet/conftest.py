@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference with the values between its modules, and the same values as the card's layers hand them on."""
 
 from __future__ import annotations

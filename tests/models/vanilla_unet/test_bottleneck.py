@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bottleneck alone, on what the reference's gets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each decoder alone, on what the reference's gets: the smaller picture, and the encoder's in DRAM."""
 
 from __future__ import annotations

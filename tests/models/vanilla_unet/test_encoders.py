@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each encoder alone, on what the reference's gets: its skip in DRAM, and the pooled output."""
 
 from __future__ import annotations

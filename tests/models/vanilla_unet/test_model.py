@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole model: its gate, the shipped weights, and the steps that the real library takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every op of the model with its configuration, against torch. The ones on large pictures are `long`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """References and the values between their modules, made once in a session, and models on the card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules of YOLOv4 on the card, each given the reference's values of what comes before it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boxes and confidences from maps, on the card, are those of the reference."""
 
 from __future__ import annotations

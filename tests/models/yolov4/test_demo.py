@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo runs, and the card agrees with PyTorch in it."""
 
 from __future__ import annotations

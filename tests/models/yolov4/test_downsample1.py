@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first downsampling: the picture to 64 channels at half its size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second downsampling: two residual blocks, height sharded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The third downsampling: eight residual blocks, height sharded."""
 
 from __future__ import annotations

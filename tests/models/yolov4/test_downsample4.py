@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fourth downsampling: eight residual blocks, block sharded."""
 
 from __future__ import annotations

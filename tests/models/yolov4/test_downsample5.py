@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fifth downsampling: four residual blocks, block sharded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The head: down twice; the predictions of three strides come out."""
 
 from __future__ import annotations

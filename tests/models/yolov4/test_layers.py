@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the modules are made of: activations fused or not, joining in the shards or not, twice the size, and more."""
 
 from __future__ import annotations

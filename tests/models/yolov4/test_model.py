@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole model: its gates, other widths and numbers of classes, the shipped weights, public checkpoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The neck: pyramid pooling, and up twice; three maps come out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every distinct convolution and pool of the model with its configuration, against torch; the full width is `long`."""
 
 from __future__ import annotations

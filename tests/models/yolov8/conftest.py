@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference of the scale s with the values between its modules, and such values as the card's layers take them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each part of the backbone alone, on what the reference's gets."""
 
 from __future__ import annotations

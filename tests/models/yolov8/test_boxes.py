@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoding: the reference's against a box worked out by hand, the card's against the reference's, in pixels."""
 
 from __future__ import annotations

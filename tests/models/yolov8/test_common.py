@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights on their way to the card: folded, filled up, split; the convolutions compute what they did."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The head alone, on the neck's maps: six branches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole model: the scale s computed, the scale x planned on both cards, one stage of it computed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The neck alone, on the reference's maps, and what it is made of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every op of the models with its configuration, against torch. Large maps, and the scale x, are `long`."""
 
 from __future__ import annotations

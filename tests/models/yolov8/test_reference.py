@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The architecture: sizes as published, and the public checkpoint's names."""
 
 from __future__ import annotations

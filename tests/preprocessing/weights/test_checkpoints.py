@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints of all kinds, and those that are refused."""
 
 from __future__ import annotations

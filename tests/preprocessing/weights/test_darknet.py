@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Darknet's files, written here number by number."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files from a server on this machine: whole, in parts, broken off, missing, wrong."""
 
 from __future__ import annotations
@@ -285,7 +286,7 @@ def test_a_missing_file(server: Server, destination: Path, quiet: Console) -> No
 
 
 def test_only_the_web(destination: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no address of the web"):
+    with pytest.raises(ValueError, match="not a web address"):
         fetch(f"file://{tmp_path}", destination)
 
 

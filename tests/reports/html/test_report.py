@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page stands alone, says the profile's numbers, and lets no name of a layer become markup."""
 
 from __future__ import annotations

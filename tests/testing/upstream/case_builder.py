@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers and configurations, as tests of TT-CNN use them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executors made and driven by hand, in every form that TT-CNN takes."""
 
 import inspect

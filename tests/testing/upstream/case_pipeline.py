@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pipelines and executors, as tests of TT-CNN use them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers, as tests of TT-CNN and of its models use them."""
 
 import pytest

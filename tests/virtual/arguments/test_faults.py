@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What breaks inside tt-cnn is told as its own fault, with a script, and never as a mistake of the caller's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be known when a call is made is refused then: with TT-NN's words, and with the card as it was.
 
 The texts were asked of TT-NN 0.81.1 on a mocked card. Where it ends the process, ours is an error that says so.

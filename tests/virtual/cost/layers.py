@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single calls planned on a card that does not compute, for their steps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever the real library was recorded with has a time on the card: no op is left out, none breaks."""
 
 from __future__ import annotations

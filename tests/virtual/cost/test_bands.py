@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bands around predicted times: from errors on published ones, and of many steps together."""
 
 from __future__ import annotations

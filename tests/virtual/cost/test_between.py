@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gaps and transfers by the measured figures."""
 
 from __future__ import annotations

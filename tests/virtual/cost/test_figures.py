@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data files are whole, and every figure says where it comes from."""
 
 from __future__ import annotations

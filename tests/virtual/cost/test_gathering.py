@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs between row shards, row by row: where each row comes from, and what that takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PM columns against upstream's formulas, worked out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predicted kernel durations behave as the hardware does, and every step of whole networks has one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times of ops that go over their tiles in loops of their own, beside what upstream measured of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readers, compute kernels and writers in a row, beside published times of single calls (microseconds)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timelines of both queues, against small cases worked out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages and sticks that are moved and waited for once, beside published times of single calls (microseconds)."""
 
 from __future__ import annotations

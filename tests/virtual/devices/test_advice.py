@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors that help: TT-NN's sentence first, then the step, the holders of L1, and changes that really fit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boards differ in the cores that are left to ops: the grid can be chosen when a card is opened."""
 
 from __future__ import annotations

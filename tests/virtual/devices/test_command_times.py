@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times of commands: told by the device, summed and overlapped by `CommandTimes`."""
 
 from __future__ import annotations

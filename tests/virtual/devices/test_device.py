@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening and closing cards, what they say of themselves, and what they refuse."""
 
 from __future__ import annotations

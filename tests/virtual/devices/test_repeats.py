@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls on the same tensors again: one command, as long as it would be planned and placed the same."""
 
 from __future__ import annotations

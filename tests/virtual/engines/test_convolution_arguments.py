@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the convolution's kernel is given, without a GPU: its names against the kernel's signature, and its numbers by a
 walk through memory as the kernel does it, against torch's convolution."""
 

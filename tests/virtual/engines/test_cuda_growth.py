@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which graphs leave room in float16 for inputs that are larger than the first ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The launches for the GPU, run by torch on the CPU: its steps, its memory and its expressions against torch itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays with `device` numerics: what the kernels give beside what the commands give one by one in torch."""
 
 from __future__ import annotations

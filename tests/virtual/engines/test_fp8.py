@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions of e4m3 numbers: the launches for the GPU, run by torch on the CPU, and the guard over it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Guarded 8-bit replays: near enough to float32, told layer by layer, and never assumed."""
 
 from __future__ import annotations

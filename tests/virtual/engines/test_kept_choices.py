@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choices that were kept: what is malformed is measured again, not raised."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels' library: compiled once, checked before it is loaded, made anew when it is not what it should be."""
 
 from __future__ import annotations

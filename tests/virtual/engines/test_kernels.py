@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels against torch: windows of all kinds, what is taken into a step, and memory that is used again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled primitives outside of traces: bit for bit what the torch functions that define them give."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled replays of traces: the same outputs as the commands give one by one, on whichever engine."""
 
 from __future__ import annotations

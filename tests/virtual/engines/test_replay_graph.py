@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs say what the torch program says, whatever became of its layout operations on the way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels' roundings against the torch functions that define them, bit for bit, and sums rounded in between."""
 
 from __future__ import annotations

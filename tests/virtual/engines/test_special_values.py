@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NaN, infinities, denormals and the largest numbers: every engine has them where torch has them."""
 
 from __future__ import annotations

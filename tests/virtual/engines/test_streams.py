@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Engines whose jobs only launch work: queues run them at once, and marks say when they are done."""
 
 from __future__ import annotations

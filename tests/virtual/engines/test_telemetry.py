@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenVINO and ONNX Runtime report to nobody: a replay on them writes nothing to the home folder, looks up no name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """8 bits are fitted to samples: inputs unlike those run in float, are counted and told, and none is computed wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Without a C++ compiler everything runs, slowly, and says so once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a Python program where it can be seen which names it looks up: `python watched.py PROGRAM`.
 
 The process moves into a network of its own, in which nothing can be reached and a name server on the loopback address

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that fail on their queue: whoever reads what they should have written gets the error, and nobody else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls whose graphs were captured on the real library, written for both: `ttnn` is that, or the virtual card's.
 
 Each function makes its inputs, yields, and makes the calls that are captured; what it returns stays alive until the

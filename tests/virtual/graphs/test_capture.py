@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graph capture, node by node against captures of the real library (n150, program cache off)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs of many calls beside those of the real library (n150), in both run modes, without and with a program cache."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hazards: silent on every correct program, and loud as soon as one ordering event is taken out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The allocator: the card's addresses, and lists that stay whole whatever comes and goes."""
 
 from __future__ import annotations

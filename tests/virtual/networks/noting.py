@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A card that plans and allocates without computing, and TT-NN with every call's result written down."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of vanilla UNet at 480x640 is the real library's: every output, and L1 and L1_SMALL after every step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of YOLOv4 at 320x320 is the real library's: every op and output as often as the table says.
 
 The table counts distinct pairs of op and output (with a convolution's parameters); the arithmetic of box decoding is

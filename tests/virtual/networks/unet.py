@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vanilla UNet at 480x640 as a TT-NN program: everything height sharded on 64 cores, skips parked in DRAM.
 
 Weights of zeros do: a plan does not see values. Block heights and what is deallocated when are those with which the

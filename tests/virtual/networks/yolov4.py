@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv4 at 320x320 or 640x640 as a TT-NN program, as tt-metal's demo of November 2025 runs it: backbone, neck, head
 and box decoding. RELU stands in for hard Mish and leaky RELU, which TT-NN 0.81.1 does not join to matmuls.
 

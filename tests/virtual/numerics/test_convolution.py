@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions against values recorded from the real kernels: every way of sharding, register and format.
 
 The recordings are cut to 16 output channels and the first rows of the image, on which nothing else depends.

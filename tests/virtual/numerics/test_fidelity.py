@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Math fidelity: which bits each phase multiplies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host conversions, bit for bit against what the real library made of the same tensors."""
 
 from __future__ import annotations

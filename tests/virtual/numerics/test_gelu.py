@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GELU at infinity, also where torch's own has NaN there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matrix unit's adder, and matrix products against values recorded from the real kernels."""
 
 from __future__ import annotations

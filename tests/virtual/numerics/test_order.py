@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vector unit's order of numbers: -0 before +0 and NaN last, in every place of a tensor."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packer's rules, each with an input that tells it from its neighbours."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise ops against values recorded from the real kernels: equal in every element."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rounding to block formats where most blocks are zeros, as in prepared weights of depthwise convolutions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversions on the card from and to integers (those between float formats are in test_recorded)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vector unit: its arithmetic bit by bit, and every kernel against the function it stands for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that ignore parameters, each in a way of its own: what the check of `test_parameters_count` has to find."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded calls of conv2d: a case says what is convolved, how, and where its input is.
 
 case = {"batch_size": ..., "kernel_size": [h, w], ..., fields of Conv2dConfig by name,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening cards and comparing images, for the tests of ops on images."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded calls of pools, upsampling, transposed convolutions and their neighbours as calls of the virtual card.
 
 A case names the op, its input tensors and its arguments. Arguments that JSON has no word for are written as

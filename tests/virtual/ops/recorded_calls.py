@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded calls of ops as data: a case names the op, its input tensors and its arguments.
 
 `library` is the TT-NN that a case's call is made on: the virtual card here, the real library where it was recorded.

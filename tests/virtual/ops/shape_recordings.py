@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded calls of data-movement ops as calls of the virtual card.
 
 A case names the op, its inputs (shape, dtype, layout, memory) and its arguments; a memory has a kind, and for shards

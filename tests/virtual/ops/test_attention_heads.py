@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heads taken apart and scores of attention made probabilities: values beside PyTorch."""
 
 from __future__ import annotations

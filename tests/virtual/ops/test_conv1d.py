@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """conv1d against torch, and against what the real library returned on a mocked n150."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Conv2dConfig` and the slice configurations: fields, defaults, printed form, what they refuse."""
 
 from __future__ import annotations

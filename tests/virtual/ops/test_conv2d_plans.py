@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """conv2d is planned as TT-NN 0.81.1 plans it: every recorded call, every field.
 
 The recordings were made with the real library on mocked cards (n150, p150), beside the corpora: odd sizes and options

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a convolution's program says of itself: its kind, its buffers, who sends to whom, and how it reads."""
 
 from __future__ import annotations

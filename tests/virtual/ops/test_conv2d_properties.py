@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """conv2d against torch over shapes, kernels, strides, paddings, groups, layouts and dtypes."""
 
 from __future__ import annotations

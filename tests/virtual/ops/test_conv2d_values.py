@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of conv2d compared with torch, and weights that were prepared ahead, earlier or on the way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What transposed convolutions compute: against torch, with weights on the host, prepared ahead and prepared before."""
 
 from __future__ import annotations

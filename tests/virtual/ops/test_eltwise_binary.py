@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binary ops against torch in float32: broadcasting, scalars, activations, in-place forms, operators, refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded element-wise calls of the real library, replayed: every field of every call agrees.
 
 A case names the op, its input tensors and its arguments; `{"tensor": i}`, `{"dtype": ...}`, `{"memory": ...}` and

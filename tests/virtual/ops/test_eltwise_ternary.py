@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of ops of three operands, of gated units, of scaled sums and of quotients rounded down, beside PyTorch."""
 
 from __future__ import annotations

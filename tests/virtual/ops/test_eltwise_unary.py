@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every unary op against torch in float32, over shapes, layouts, shardings and dtypes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts of images and attention heads: what they compute, against torch, and what they refuse."""
 
 from __future__ import annotations

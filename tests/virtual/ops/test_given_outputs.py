@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors given for results hold the results, and other parameters that were ignored change what they should."""
 
 from __future__ import annotations

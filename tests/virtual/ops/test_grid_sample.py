@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """grid_sample: values beside PyTorch, and grids that the real library prepared."""
 
 from __future__ import annotations

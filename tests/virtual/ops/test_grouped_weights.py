@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prepared weights of grouped convolutions: those of the full convolution that does the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """where, gather, scatter, sort and embedding do what torch's do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host forms: to_layout, to_dtype, padding methods, creation, and the file of as_tensor. Answers of TT-NN 0.81.1."""
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def test_a_damaged_file_is_written_anew(tmp_path: Path, damage: str, caplog: pyt
     whole = path.read_bytes()
     path.write_bytes(DAMAGES[damage](whole))
     assert torch.equal(ttnn.as_tensor(X, cache_file_name=name).to_torch(), first.to_torch())
-    assert path.read_bytes() == whole and "will be written anew" in caplog.text
+    assert path.read_bytes() == whole and "will be written again" in caplog.text
 
 
 def test_where_no_file_can_be_written_there_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays recordings of TT-NN 0.81.1: calls of the layout ops, several in a row on one card, with frees between.
 
 A step makes a tensor, frees one, or calls an op; of each the library's answer is known: spec and address, message,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts, memories and dtypes keep values, give back what they take, and make what their specs say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A product with a matrix in the banks of DRAM: values beside PyTorch, time."""
 
 from __future__ import annotations

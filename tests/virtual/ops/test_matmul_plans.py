@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matmul and linear are planned as TT-NN 0.81.1 plans them: every recorded call, every field.
 
 The recordings were made with the real library on mocked cards (n150, p150): shapes of vision networks, dtypes,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of matmul steps: every factory has a type, and a 1x1 convolution plans what `ttnn.linear` plans."""
 
 from __future__ import annotations

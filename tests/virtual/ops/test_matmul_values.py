@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What matmul and linear compute: against recorded kernels, against torch, batched, turned, biased, activated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights with fewer input channels than the call has are filled up with zeros, as TT-NN does, whatever the numerics.
 
 Demos pad the channels of an image for its shards and leave the weights of the first layer as they are.

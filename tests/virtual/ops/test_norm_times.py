@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predicted times of norms, softmax, reductions and attention beside published ones (profiler dumps of tt-metal)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax and norms: against recorded kernels and against torch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every parameter of every op, and of every function of `ttnn`, is read: others would be accepted and ignored.
 
 A parameter has to be loaded by the function that takes it (a `del`, or being bound, is not enough), or be asked for by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools, upsampling, transposed convolutions and head ops are planned as TT-NN 0.81.1 plans them, field by field.
 
 The recordings were made with the real library on mocked cards (n150 and p150): random sizes, windows, paddings,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What pools compute: against torch, over all windows; indices, errors, and what stays in memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions, normalizations and indexing ops against recorded plans of TT-NN 0.81.1.
 
 Not all rules of these ops are known: a table says how many of the recorded calls agree in each field, and less is a

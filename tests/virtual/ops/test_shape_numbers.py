@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data-movement ops against torch: any shape, layout, dtype and sharding; memory is given back whatever happens."""
 
 from __future__ import annotations

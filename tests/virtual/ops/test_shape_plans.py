@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data-movement ops are planned as TT-NN 0.81.1 plans them: every recorded call, field by field.
 
 The recordings were made with the real library on mocked cards (n150 and p150), as the corpora of `golden` are: random

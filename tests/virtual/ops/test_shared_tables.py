@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which convolutions share sliding-window tables in L1_SMALL: as the real library did, with its program cache on.
 
 Recorded on a mocked n150: a 3x3 convolution of 40x40 pixels and 32 channels, height sharded, takes 192 bytes a core for

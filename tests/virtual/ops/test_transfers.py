@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Between host and card: shapes of calls, checks in TT-NN's order, and blocking."""
 
 from __future__ import annotations

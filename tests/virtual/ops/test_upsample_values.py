@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What upsampling computes: against torch, for whole and broken factors, and in shards."""
 
 from __future__ import annotations

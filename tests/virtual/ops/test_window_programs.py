@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of halos, pools and upsampling: what they decided, and their buffers by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans and placements that come again: the same as if nothing had been kept."""
 
 from __future__ import annotations

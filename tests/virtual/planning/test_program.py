@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every program has a time, and is a value: frozen, typed, hashable. One without a time cannot be written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command queues: in order on each, in parallel between them, and errors that come to the one who waits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in files: those of the real library are read, ours hold the same bytes, damaged ones are refused."""
 
 from __future__ import annotations

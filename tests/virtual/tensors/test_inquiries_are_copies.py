@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tensor or a card tells about itself can be changed without changing it, as in TT-NN 0.81.1."""
 
 from __future__ import annotations

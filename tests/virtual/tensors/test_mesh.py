@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several chips: mappers, composers, and ops that run on all of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mappers and composers made from placements: tensors over the chips of a mesh and back."""
 
 from __future__ import annotations

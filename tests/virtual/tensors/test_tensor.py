@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lifetimes of tensors: who owns memory, when it goes back, and what is said about tensors that are gone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The child of a fork: the parent's card is refused there, and a card of its own works."""
 
 from __future__ import annotations

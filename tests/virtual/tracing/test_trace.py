@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces: what may be captured, what a replay does, and where the trace lives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory that traces stand on: a replay reads and writes addresses, whoever holds them by then."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs of tensors that come and go between captures and replays, beside a memory of bytes.
 
 The memory knows addresses only, as a card does: who wrote each byte last, under which spec. Where it knows a value, the

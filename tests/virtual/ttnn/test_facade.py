@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The module that users see as `ttnn`: its names, its submodules, and how it speaks of names it does not have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The value types against the real library: each expectation here is an answer of TT-NN 0.81.1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lowered statements as a tree of module calls: what becomes a class, what a list, what a line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classes of the model's code: one for each kind of module, lists and loops where the model has stages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt/config.py`: the table of settings by layer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments of layers as Python: modules and parameters by their paths, constants, functions on the host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The smaller files of the folder: the entry, the reference, what is shared, the tests, the demo."""
 
 from __future__ import annotations

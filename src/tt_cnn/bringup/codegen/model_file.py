@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tt/model.py`: the classes of the model's modules, and the model itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which layer gives which torch value: the table that the generated tests compare by."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks of one torch class that differ in layers that some of them lack: a shortcut's convolution, a squeeze-excite.
 
 Such a layer takes one tensor and gives one; a block without it goes on with what the layer would have been given. All

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `.pt2` archive: a zip with the graph as JSON and each tensor as its bytes.
 
 `torch.export.load` is not used: it unpickles sample inputs and whatever else the archive says is pickled, evaluates

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a file says of a model: calls of torch's ops in order, each in the module call that it was made in.
 
 It is stored as JSON beside the weights, so that a folder needs neither the file nor the package that reads it.

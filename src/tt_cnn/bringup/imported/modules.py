@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A torch module made of the ops of a file: a tree of modules as the source had it, which run the ops in their place.
 
 A module is called as often as it was in the source; what it does then may differ from call to call (shapes are written

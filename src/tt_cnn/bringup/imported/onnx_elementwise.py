@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise ops, softmax and reductions of ONNX as torch's."""
 
 from __future__ import annotations

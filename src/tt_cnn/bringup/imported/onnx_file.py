@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ONNX file, loaded and checked by ONNX's own package: its checker, its inliner and its shape inference."""
 
 from __future__ import annotations

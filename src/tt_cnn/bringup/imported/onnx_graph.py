@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX nodes as calls of torch's ops.
 
 What depends on constants alone is computed by ONNX's reference; the shapes of all else are torch's own, on tensors

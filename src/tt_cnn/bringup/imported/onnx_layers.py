@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions, products, norms and pools of ONNX as torch's."""
 
 from __future__ import annotations

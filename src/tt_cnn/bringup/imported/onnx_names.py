@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which module of the source an ONNX node was made in, as far as the file knows.
 
 torch's newer exporter writes the modules and their classes beside each node; the older one names nodes

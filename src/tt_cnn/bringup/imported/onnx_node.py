@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One ONNX node as the rule for its op sees it, and the table of rules."""
 
 from __future__ import annotations

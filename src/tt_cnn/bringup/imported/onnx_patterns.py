@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What exporters take apart and torch has an op for, drawn together again: linear layers and activations."""
 
 from __future__ import annotations

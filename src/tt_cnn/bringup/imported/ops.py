@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which ops a file may call: functions of torch on tensors, and sums of sizes. Nothing else is looked up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An exported program (`torch.export.save`) as a graph."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model file as the source of a bring-up, and the reference that is made from what the folder keeps of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's own modules for calls that do nothing else than one of them does."""
 
 from __future__ import annotations

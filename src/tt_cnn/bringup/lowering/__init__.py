@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the torch graph to statements on layers."""
 
 from tt_cnn.bringup.lowering import choices, elementwise, fallback, images, joins, matrices, movement, registered

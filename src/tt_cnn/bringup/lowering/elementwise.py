@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for element-wise ops: activations, sums, products, and what else TT-NN has under the same name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the card has no op for runs in torch on the host, and what that costs is said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for layers of images: convolutions, pools, upsampling, norms of channels."""
 
 from __future__ import annotations

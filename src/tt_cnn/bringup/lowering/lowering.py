@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From torch ops to layers: the state of one lowering, and the table of rules that the other files fill."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for matmuls and what stands around them: linear layers, attention, softmax, norms of tokens."""
 
 from __future__ import annotations

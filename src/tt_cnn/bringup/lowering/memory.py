@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who gives memory back, and in which layout pools leave their output: decided when the whole program is known."""
 
 from __future__ import annotations

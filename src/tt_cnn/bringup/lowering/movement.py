@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for what moves values and computes nothing: views, permutations, parts, copies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lowered model: statements on values, each in the module call that it came from, before they become code."""
 
 from __future__ import annotations

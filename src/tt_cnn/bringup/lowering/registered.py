@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rule for modules that the user lowers."""
 
 from __future__ import annotations

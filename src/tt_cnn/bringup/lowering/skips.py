@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placements of tensors that wait: a skip connection can be put into DRAM between those who read it early and late.
 
 Each such tensor gets a placement, which does nothing until its settings name a memory. Fitting and the optimiser set

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program run on the real TT-NN and on the virtual card, and what both did compared step by step.
 
 `launching.record` runs it under an interpreter, in a process of its own; there `recorder` watches the card and writes a

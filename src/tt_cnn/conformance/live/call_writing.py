@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calls that a program makes, written as data: the inverse of `conformance.written_calls`.
 
 They are read on the virtual card, where every call goes through one place; the real library is asked the same calls,

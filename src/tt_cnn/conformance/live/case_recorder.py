@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks the real library calls that are written as data, each on a clean card: `python -m ... CASES.json RESULTS.jsonl`.
 
 Runs under the interpreter of the real library; cases and results are those of a corpus (`conformance.written_calls`).

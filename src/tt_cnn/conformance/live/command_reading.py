@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a program on the virtual card, read from its commands and from what its allocator is told."""
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class CommandReading:
         self.device.memory_listeners.append(self._memory)
 
     def finish(self) -> None:
-        """Stop listening. Taking the lock gives back the memory of tensors that nobody holds any more."""
+        """Stop listening. Taking the lock gives back the memory of tensors that nothing holds any more."""
         with self.device.lock:
             self.device.listeners.remove(self._command)
             self.device.memory_listeners.remove(self._memory)

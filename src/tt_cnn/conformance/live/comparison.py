@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two recordings of a program compared step by step, field by field.
 
 Steps are matched by their names first, so that one step that only one side has does not make all that follow differ.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps in a graph that the real library captured (`ttnn.graph`, TT-NN 0.81.1).
 
 A device operation is a function with a program factory. What is allocated inside it before its program is enqueued
@@ -219,7 +220,7 @@ def with_dry_run(
 
 
 def call_graphs(graph: Sequence[Node]) -> Iterator[list[Node]]:
-    """The nodes of each outermost function that dispatched something, numbered anew as a graph of its own."""
+    """The nodes of each outermost function that dispatched something, renumbered as a graph of its own."""
     part: list[Node] = []
     depth = 0
     for node in graph:

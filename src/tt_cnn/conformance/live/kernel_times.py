@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernel times of a card as rows of a corpus of times, from the sheet that tt-metal's profiler writes.
 
 `python -m tt_cnn.conformance.live.kernel_times ops_perf_results.csv steps.json.gz times.jsonl.gz`

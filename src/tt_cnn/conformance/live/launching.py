@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running the recorder under an interpreter, in a process of its own, and what can go wrong with that."""
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def real_interpreter(named: Path | None) -> str:
     """The interpreter with the real TT-NN: the one that was named, or this one."""
     if named is not None:
         if not named.is_file() or not os.access(named, os.X_OK):
-            raise WrongInterpreter(f"--python is {named}, which is no program that can be run")
+            raise WrongInterpreter(f"--python is {named}, which is not an executable")
         return str(named)
     found = importlib.util.find_spec("ttnn")
     if found is None:
@@ -146,10 +147,10 @@ def _start(python: str, module: str, arguments: Sequence[str], folder: Path, lib
     return done.stdout
 
 
-def _failure(told: Mapping[str, str], python: str) -> Exception:
+def _failure(failure: Mapping[str, str], python: str) -> Exception:
     kinds = {NO_LIBRARY: NoRealLibrary, NO_CARD: ProgramFailed, ENDED: ProgramFailed, NOT_FOUND: ProgramNotFound}
-    where = f"{python}: " if told["why"] == NO_LIBRARY else ""
-    return kinds[told["why"]](f"{where}{told['message']}")
+    where = f"{python}: " if failure["why"] == NO_LIBRARY else ""
+    return kinds[failure["why"]](f"{where}{failure['message']}")
 
 
 def _last_line(log: str) -> str:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program on the real library for its profiler: `python -m tracy -p -r -m tt_cnn.conformance.live.profiled ...`.
 
 It takes the same arguments as `tt-cnn conformance --live` gives a program: PROGRAM [--resolution HxW] [--batch N]

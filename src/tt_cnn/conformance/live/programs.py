@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a live run can run: a model of the registry, an entry or a function of a module, a script."""
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ProgramOptions:
     passes: int = 2
     """The first prepares weights; the second is as all that follow."""
     values: bool = False
-    """Weights and pictures that give values worth comparing, instead of any."""
+    """Weights and images that give values worth comparing, instead of any."""
     config: str | None = None
     """A file with settings of layers (`create_tt(..., config=)`)."""
 
@@ -127,7 +128,7 @@ def _registered(name: str) -> ModelEntry:
 def _model(entry: ModelEntry, options: ProgramOptions) -> Program:
     """Without a trace and on one queue: traces cannot be captured on a mocked card, and hide the steps in them.
 
-    An entry of somebody's own may have the name of a model of the package; it is taken while the program runs.
+    A user's own entry may have the name of a model of the package; it is taken while the program runs.
     """
     from tt_cnn.models.registry import create_reference, create_tt, registered
     from tt_cnn.models.running import opened_card

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program under the TT-NN in use and writes down what the card did: `python -m ... REQUEST.json`.
 
 It is started by `launching.record` in a process of its own, under the interpreter of the real library or under ours.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a card did while a program ran: its steps in order, in the terms of the recorded corpora."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 Ranges = list[list[list[int]]]
 Memory = list[int]
-"""[type (0 DRAM, 1 L1, 3 L1_SMALL), address, bytes a bank]."""
+"""[type (0 DRAM, 1 L1, 3 L1_SMALL), address, bytes per bank]."""
 
 FINISHED, RAISED = "ok", "error"
 
@@ -40,7 +41,7 @@ class LiveStep:
     frees: list[Memory] = field(default_factory=list)
     """Given back between this program and the next."""
     own: list[list[Any]] = field(default_factory=list)
-    """Of the real library: allocated by the operation itself, as [type, address, bytes a bank, cores, layout]."""
+    """Of the real library: allocated by the operation itself, as [type, address, bytes per bank, cores, layout]."""
     cached: bool = False
     """The program was in the program cache: the real library does not tell its circular buffers then."""
 
@@ -52,7 +53,7 @@ class LiveCall:
     name: str
     steps: int = 0
     peak: dict[str, int] | None = None
-    """Bytes a core in a dry run; None: not known."""
+    """Bytes per core in a dry run; None: not known."""
 
 
 @dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program on the real library, then on the virtual card that is like the real one, and both compared."""
 
 from __future__ import annotations

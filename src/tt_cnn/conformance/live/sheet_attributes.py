@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The attributes of a device operation as the profiler prints them: C++ structures, with semicolons for commas.
 
 Versions of TT-NN print structures with the names of their fields, `Conv2dBlockConfig(act_block_h_ntiles=2;...)`, or

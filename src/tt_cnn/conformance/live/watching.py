@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watching the cards that a program opens, under the real library and on the virtual card."""
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ def watched(ttnn: ModuleType, packages: tuple[str, ...], watcher: Watcher) -> It
         original = getattr(ttnn, name, None)
         if original is None:
             continue
-        told = _telling(original, watcher, name in OPENING)
+        reported = _telling(original, watcher, name in OPENING)
         for module in [m for n, m in sys.modules.items() if n.split(".")[0] in packages and m is not None]:
             if vars(module).get(name) is original:
                 replaced.append((module, name, original))
-                setattr(module, name, told)
+                setattr(module, name, reported)
     try:
         yield
     finally:
@@ -139,7 +140,7 @@ def peak_of_graph(ttnn: ModuleType, graph: list[Node]) -> dict[str, int]:
 
 def message_of(error: BaseException) -> str:
     """The sentence of a refusal: the real library wraps it into its check, its place and a backtrace."""
-    told = getattr(error, "message", None)
-    text = told if isinstance(told, str) else str(error)
+    reported = getattr(error, "message", None)
+    text = reported if isinstance(reported, str) else str(error)
     wrapped = re.search(r"TT_(?:FATAL|THROW) @ [^\n]*\ninfo:\n(.*?)(?:\nbacktrace|\Z)", text, re.DOTALL)
     return (wrapped[1] if wrapped else text).strip()

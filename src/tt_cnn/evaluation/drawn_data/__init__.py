@@ -1,4 +1,5 @@
-"""Data sets that the project draws itself: the same pictures on every machine, from a seed and an index."""
+# SPDX-License-Identifier: Apache-2.0
+"""Data sets that the project draws itself: the same images on every machine, from a seed and an index."""
 
 from tt_cnn.evaluation.drawn_data.detection import DetectionShapes
 from tt_cnn.evaluation.drawn_data.drawn import DrawnPictures, Split

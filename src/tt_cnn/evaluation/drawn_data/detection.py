@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Discs, squares, triangles and stars, of any colour and texture, on cluttered ground and partly behind each other."""
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LEAST_CONTRAST = 0.13
 
 
 class DetectionShapes(DrawnPictures[Boxes]):
-    """(picture, boxes of the four shapes); other shapes lie about that are none of them."""
+    """(image, boxes of the four shapes); other shapes lie about that are none of them."""
 
     class_names: ClassVar[tuple[str, ...]] = ("disc", "square", "triangle", "star")
     default_size: ClassVar[tuple[int, int]] = (320, 320)
@@ -79,7 +80,7 @@ class _Scene:
     def __init__(self, random: np.random.Generator, size: tuple[int, int]) -> None:
         self.random, self.size = random, size
         self.unit = min(size) / 320
-        """Lengths below are for pictures of 320 pixels."""
+        """Lengths below are for images of 320 pixels."""
         self.planes = _ground(random, size, self.unit)
         self.owner = np.full(size, -1, np.int32)
         self.areas: list[int] = []

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the drawn data sets share: splits, sizes, indices, and folders of files."""
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from tt_cnn.evaluation.drawn_data.targets import Picture
 Split = Literal["train", "val"]
 
 FIRST_INDEX = {"train": 0, "val": 1 << 30}
-"""Pictures have one numbering; the splits are ranges of it that never meet."""
+"""Images have one numbering; the splits are ranges of it that never meet."""
 
 Target = TypeVar("Target")
 
 
 class DrawnPictures(ABC, Generic[Target]):
-    """A sequence of (picture, target), each drawn when asked for, from the seed and its index alone."""
+    """A sequence of (image, target), each drawn when asked for, from the seed and its index alone."""
 
     class_names: ClassVar[tuple[str, ...]]
     default_size: ClassVar[tuple[int, int]]
@@ -31,7 +32,7 @@ class DrawnPictures(ABC, Generic[Target]):
     def __init__(
         self, split: Split = "val", size: tuple[int, int] | None = None, count: int | None = None, seed: int = 0
     ) -> None:
-        """`size` is (height, width); `count` how many pictures of the split there are."""
+        """`size` is (height, width); `count` how many images of the split there are."""
         if split not in get_args(Split):
             raise ValueError(f"split is {split!r}; it must be {' or '.join(map(repr, get_args(Split)))}")
         self.split = split
@@ -47,9 +48,9 @@ class DrawnPictures(ABC, Generic[Target]):
         return self.count
 
     def __getitem__(self, index: int) -> tuple[Picture, Target]:
-        """(uint8 RGB picture (height, width, 3), its target)."""
+        """(uint8 RGB image (height, width, 3), its target)."""
         if not 0 <= index < self.count:
-            raise IndexError(f"index is {index}; there are {self.count} pictures")
+            raise IndexError(f"index is {index}; there are {self.count} images")
         return self.draw(np.random.default_rng([self.seed, self.stream, FIRST_INDEX[self.split] + index]))
 
     def __iter__(self) -> Iterator[tuple[Picture, Target]]:
@@ -57,8 +58,8 @@ class DrawnPictures(ABC, Generic[Target]):
 
     @abstractmethod
     def draw(self, random: np.random.Generator) -> tuple[Picture, Target]:
-        """One picture and its target; `random` is the only source of chance."""
+        """One image and its target; `random` is the only source of chance."""
 
     @abstractmethod
     def write(self, folder: Path | str) -> None:
-        """All pictures and targets as files in a new or empty folder."""
+        """All images and targets as files in a new or empty folder."""

@@ -1,4 +1,5 @@
-"""Pictures as PNG files."""
+# SPDX-License-Identifier: Apache-2.0
+"""Images as PNG files."""
 
 from __future__ import annotations
 
@@ -20,5 +21,5 @@ def new_folder(folder: Path | str) -> Path:
 
 
 def write_png(path: Path, picture: NDArray[np.uint8]) -> None:
-    """A colour picture (height, width, 3) or a grey one (height, width)."""
-    require("PIL.Image", "writing pictures").fromarray(picture).save(path)
+    """A colour image (height, width, 3) or a grey one (height, width)."""
+    require("PIL.Image", "writing images").fromarray(picture).save(path)

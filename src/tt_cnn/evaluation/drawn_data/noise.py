@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Textures from seeded noise.
 
 Everything is drawn in single precision with additions, multiplications and square roots, which all machines round
-alike, so that a picture is the same everywhere.
+alike, so that an image is the same everywhere.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def shading(random: np.random.Generator, size: tuple[int, int], slope: float, vi
 
 
 def to_picture(planes: Plane) -> NDArray[np.uint8]:
-    """(3, height, width) between 0 and 1 as a picture."""
+    """(3, height, width) between 0 and 1 as an image."""
     levels = np.clip(planes, 0, 1) * np.float32(255) + np.float32(0.5)
     return np.ascontiguousarray(levels.astype(np.uint8).transpose(1, 2, 0))
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outlines as fields: how many pixels inside a shape each point lies, negative outside."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a picture that a shape can reach, clipped to the picture."""
+    """The part of an image that a shape can reach, clipped to the image."""
 
     top: int
     bottom: int

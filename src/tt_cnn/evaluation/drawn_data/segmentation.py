@@ -1,4 +1,5 @@
-"""Pictures like micrographs: granular cells to find, among stains, bubbles and fibres that are none."""
+# SPDX-License-Identifier: Apache-2.0
+"""Images like micrographs: granular cells to find, among stains, bubbles and fibres that are none."""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ STAINS = (
 """What the tissue and what a cell lets through of red, green and blue light."""
 
 DARK_FIELD = 0.15
-"""The part of the pictures that are seen in dark field: inverted."""
+"""The part of the images that are seen in dark field: inverted."""
 WITHOUT_CELLS = 0.04
 
 
 class SegmentationShapes(DrawnPictures[Mask]):
-    """(picture, mask): the mask is 1 on cells, (height, width) uint8."""
+    """(image, mask): the mask is 1 on cells, (height, width) uint8."""
 
     class_names: ClassVar[tuple[str, ...]] = ("cell",)
     default_size: ClassVar[tuple[int, int]] = (480, 640)
@@ -74,7 +75,7 @@ class _Slide:
     def __init__(self, random: np.random.Generator, size: tuple[int, int]) -> None:
         self.random, self.size = random, size
         self.unit = min(size) / 480
-        """Lengths below are for pictures 480 pixels high."""
+        """Lengths below are for images 480 pixels high."""
         tissue, cell = (np.array(each, np.float32) for each in STAINS[random.integers(len(STAINS))])
         tissue = np.clip(tissue + uniform(random, -0.07, 0.07, 3), 0, 1)
         self.cell = np.clip(cell + uniform(random, -0.10, 0.10, 3), 0.1, 0.9)
@@ -130,7 +131,7 @@ class _Slide:
         part += cover(depth, 3) * uniform(random, 0.0, 0.1)
 
     def add_fibre(self) -> None:
-        """A bent thread across the picture; it hides no cell."""
+        """A bent thread across the image; it hides no cell."""
         random = self.random
         width = self.size[1]
         (x, y), heading = self._anywhere(), float(uniform(random, 0, 2 * math.pi))

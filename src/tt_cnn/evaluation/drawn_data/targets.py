@@ -1,4 +1,5 @@
-"""What a picture's drawing gives beside the picture."""
+# SPDX-License-Identifier: Apache-2.0
+"""What an image's drawing gives beside the image."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ Mask: TypeAlias = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Boxes:
-    """The objects of a picture, as COCO has them."""
+    """The objects of an image, as COCO has them."""
 
     xywh: NDArray[np.float32]
-    """(objects, 4): left, top, width, height in pixels, inside the picture."""
+    """(objects, 4): left, top, width, height in pixels, inside the image."""
     labels: NDArray[np.int64]
     """(objects,): indices into the data set's `class_names`."""
 

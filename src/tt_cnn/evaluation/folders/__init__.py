@@ -1,4 +1,5 @@
-"""Data sets in folders: pictures with COCO's annotations, with masks, or in a folder for each class."""
+# SPDX-License-Identifier: Apache-2.0
+"""Data sets in folders: images with COCO's annotations, with masks, or in a folder for each class."""
 
 from tt_cnn.evaluation.folders.class_folder import ClassFolder
 from tt_cnn.evaluation.folders.coco_folder import CocoBoxes, CocoFolder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classification data: a folder for each class."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class ClassFolder:
             if is_picture(path)
         ]
         if not self.files:
-            raise ValueError(f"{folder}: there is no picture in its folders")
+            raise ValueError(f"{folder}: there is no image in its folders")
 
     def __len__(self) -> int:
         return len(self.files)
@@ -50,6 +51,6 @@ def _numbered(folders: list[Path], names: tuple[str, ...], folder: Path) -> list
         return list(enumerate(folders))
     unknown = [path.name for path, number in zip(folders, numbers, strict=True) if number is None]
     raise ValueError(
-        f"{folder}: {', '.join(unknown[:3])} is none of the model's {len(names)} classes; name the folders as the "
+        f"{folder}: {', '.join(unknown[:3])} is not one of the model's {len(names)} classes; name the folders as the "
         "classes are called, or by their numbers"
     )

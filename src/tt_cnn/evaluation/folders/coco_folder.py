@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detection data in COCO's format."""
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class CocoBoxes(Boxes):
 
 
 class CocoFolder:
-    """Pictures and `annotations.json`, or COCO's own layout (`annotations/instances_val2017.json`, `val2017/*.jpg`).
+    """Images and `annotations.json`, or COCO's own layout (`annotations/instances_val2017.json`, `val2017/*.jpg`).
 
     `names` are the classes of the model; categories are matched with them by name, or by their order where there
     are as many.
@@ -42,7 +43,7 @@ class CocoFolder:
             for annotation in content["annotations"]:
                 self.annotations[annotation["image_id"]].append(annotation)
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.file}: these are no annotations in COCO's format ({error!r})") from error
+            raise ValueError(f"{self.file}: not annotations in COCO's format ({error!r})") from error
         self.class_names = names
         self.class_of = _classes(categories, names, self.file)
 
@@ -86,7 +87,7 @@ def annotations_file(folder: Path) -> Path:
         raise ValueError(f"{folder}: there are several annotations ({listed}); keep one, or name it annotations.json")
     raise FileNotFoundError(
         f"{folder}: there is no annotations.json in it (nor annotations/instances_*.json); a detector is evaluated on "
-        "pictures with annotations in COCO's format"
+        "images with annotations in COCO's format"
     )
 
 

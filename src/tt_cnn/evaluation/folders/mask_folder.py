@@ -1,4 +1,5 @@
-"""Segmentation data: a mask for each picture."""
+# SPDX-License-Identifier: Apache-2.0
+"""Segmentation data: a mask for each image."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class MaskFolder:
         self.pairs = _in_two_folders(folder) if (folder / "masks").is_dir() else _side_by_side(folder)
         if not self.pairs:
             raise ValueError(
-                f"{folder}: there are no pictures with masks in it; a segmenter is evaluated on images/NAME.png with "
+                f"{folder}: there are no images with masks in it; a segmenter is evaluated on images/NAME.png with "
                 f"masks/NAME.png, or on NAME.tif beside NAME{MARK}.tif"
             )
 
@@ -37,7 +38,7 @@ class MaskFolder:
         picture_file, mask_file = self.pairs[index]
         picture, mask = read_picture(picture_file), read_mask(mask_file)
         if picture.shape[:2] != mask.shape:
-            raise ValueError(f"{mask_file} is {mask.shape}; its picture is {picture.shape[:2]} (height, width)")
+            raise ValueError(f"{mask_file} is {mask.shape}; its image is {picture.shape[:2]} (height, width)")
         return picture, mask
 
 

@@ -1,4 +1,5 @@
-"""Pictures of which nobody says what is on them: there the card is compared with the reference."""
+# SPDX-License-Identifier: Apache-2.0
+"""Images without annotations: there the card is compared with the reference."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ PHOTOGRAPHS = (
     *("astronaut.png", "camera.png", "chelsea.png", "coffee.png", "coins.png"),
     *("motorcycle_left.png", "motorcycle_right.png", "rocket.jpg"),
 )
-"""Photographs of things, among the pictures that scikit-image carries in its package. The textures, scans, skies and
-medical pictures beside them show nothing that ImageNet has a class for: there a classifier guesses.
+"""Photographs of things, among the images that scikit-image carries in its package. The textures, scans, skies and
+medical images beside them show nothing that ImageNet has a class for: there a classifier guesses.
 """
 
 
 class PicturesAlone:
-    """(picture, None) of files, or of a folder's pictures."""
+    """(image, None) of files, or of a folder's images."""
 
     def __init__(self, files: list[Path], names: tuple[str, ...] = ()) -> None:
         self.files = files

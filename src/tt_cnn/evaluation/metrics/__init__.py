@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures over a data set: mAP, IoU and Dice, top-1 and top-5. All in points, 0 to 100."""
 
 from tt_cnn.evaluation.metrics.mean_average_precision import MeanAveragePrecision

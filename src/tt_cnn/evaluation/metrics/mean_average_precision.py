@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mean average precision as COCO defines it, counted by pycocotools."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FIGURES = {"mAP": 0, "mAP50": 1, "mAP75": 2}
 
 
 class MeanAveragePrecision:
-    """Detections of all pictures against the true boxes; targets may have `crowd` and `areas`, as COCO's have."""
+    """Detections of all images against the true boxes; targets may have `crowd` and `areas`, as COCO's have."""
 
     def __init__(self, classes: int) -> None:
         self.coco = require("pycocotools.coco", "mean average precision")

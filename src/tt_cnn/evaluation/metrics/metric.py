@@ -1,4 +1,5 @@
-"""What every figure over a data set is: fed with one picture after the other, asked at the end."""
+# SPDX-License-Identifier: Apache-2.0
+"""What every figure over a data set is: fed with one image after the other, asked at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any, Protocol
 
 class Metric(Protocol):
     def add(self, prediction: Any, target: Any) -> None:
-        """One picture: what was predicted, and what is there."""
+        """One image: what was predicted, and what is there."""
 
     def results(self) -> dict[str, float]:
         """Figures by name, in points (0 to 100)."""

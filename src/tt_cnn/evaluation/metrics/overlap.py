@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How well masks cover what they should."""
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ import torch
 
 
 class Overlap:
-    """Intersection over union and Dice's coefficient of masks, over the pixels of all pictures together.
+    """Intersection over union and Dice's coefficient of masks, over the pixels of all images together.
 
-    So large objects count more than small ones, and a picture without any counts only what is wrongly found in it.
+    So large objects count more than small ones, and an image without any counts only what is wrongly found in it.
     """
 
     def __init__(self) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often the right class is first, or among the first five."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EfficientNet-Lite0: classification with inverted residuals, with public ImageNet weights."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MobileNetV2: classification with inverted residuals."""
 
 from __future__ import annotations

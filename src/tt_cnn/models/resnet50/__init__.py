@@ -1,4 +1,5 @@
-"""ResNet50: which of 1000 classes a picture shows."""
+# SPDX-License-Identifier: Apache-2.0
+"""ResNet50: which of 1000 classes an image shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Vanilla UNet: a mask for every picture of 480x640."""
+# SPDX-License-Identifier: Apache-2.0
+"""Vanilla UNet: a mask for every image of 480x640."""
 
 from pathlib import Path
 

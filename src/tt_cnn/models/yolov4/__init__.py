@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv4: detection at 320x320 and 640x640."""
 
 from pathlib import Path

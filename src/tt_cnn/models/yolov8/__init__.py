@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv8: detection at 640x640, in the scales x and s."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calls of one recorded pass: tensors by their memory, who makes them, who reads them, when they go.
 
 Only what was dispatched is recorded. A view (`reshape` of shards) has no call of its own: whoever reads it names the

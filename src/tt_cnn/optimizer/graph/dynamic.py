@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cheapest way through all calls: dynamic programming over the tensors that are alive between two calls.
 
 Of two ways that leave the same tensors in the same memories behind, only the cheaper one is followed, unless the other

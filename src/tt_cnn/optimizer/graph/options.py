@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a layer's call can become: its candidates as attributes of the call."""
 
 from __future__ import annotations

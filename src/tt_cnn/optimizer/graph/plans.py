@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans by what is asked for, made once: a search asks for the same thing again and again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A search over the graph of a model's calls as the model is configured at present."""
 
 from __future__ import annotations

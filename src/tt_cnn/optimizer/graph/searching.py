@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Proposals of the graph, tried on the whole model: all of one, and where it is not what was predicted, its parts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A way through the first calls of a graph: where each tensor is, what is free, and what it took."""
 
 from __future__ import annotations

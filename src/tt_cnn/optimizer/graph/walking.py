@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One call after another, planned again on whatever its inputs have become.
 
 A model's code may look at its tensors and call something else then: what is known of that (shards that are collected

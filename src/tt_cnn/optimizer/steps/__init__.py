@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of the search, one file each; importing this package registers them."""
 
 from tt_cnn.optimizer.steps import (

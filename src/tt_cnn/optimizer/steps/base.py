@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a step of the search is, and the register of all steps."""
 
 from __future__ import annotations

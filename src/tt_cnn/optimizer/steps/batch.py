@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The batch size, where the goal is images per second."""
 
 from __future__ import annotations

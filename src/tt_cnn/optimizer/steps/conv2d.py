@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions one by one: rows of an activation block, double buffers, when memory is given back.
 
 None of it changes a value. Layers that are alike are changed together first, then each by itself: what does not fit
@@ -18,7 +19,7 @@ from tt_cnn.optimizer.steps.base import OptimizationStep, register_step
 from tt_cnn.optimizer.words import described
 
 LEAST_SHARE = 1e-3
-"""Of the goal that a layer must take to be looked at by itself."""
+"""Of the goal that a layer must take to be searched by itself."""
 
 Topic = Callable[[ConvolutionConfiguration, object], list[LayerSettings]]
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several chips: whether dealing out images over all of them pays, transfers included."""
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class DevicesStep(OptimizationStep):
     """One chip and all chips of the card, by images per second end to end. A card with one chip has no choice."""
 
     name = "devices"
-    may_change = "how many chips of the card the images are dealt out over"
+    may_change = "how many chips of the card the images are distributed over"
     when: ClassVar[Literal["first", "rounds", "last"]] = "last"
 
     def run(self, search: Search) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The step that tries what the rules of all advice propose for the model as it is now."""
 
 from __future__ import annotations

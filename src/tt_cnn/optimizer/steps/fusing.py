@@ -1,4 +1,5 @@
-"""Sums and their activations as one op, and sums in the place of a summand."""
+# SPDX-License-Identifier: Apache-2.0
+"""Sums and their activations as one op, and sums in place of a summand."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tt_cnn.optimizer.words import described
 @register_step
 class FusingStep(OptimizationStep):
     name = "fusing"
-    may_change = "residual sums: activation fused or apart, result in the place of a summand or its own"
+    may_change = "residual sums: activation fused or apart, result in place of a summand or its own"
 
     def run(self, search: Search) -> None:
         sums = search.layers(AddConfiguration)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The form in which images come to the card: planes through `convert_to_hwc`, or padded channels and a permutation."""
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _forms(configuration: PictureConfiguration, grid: tuple[int, int]) -> Iterat
 
 
 def _cores(configuration: PictureConfiguration, form: str, grid: tuple[int, int]) -> list[Any]:
-    """The most cores that the image can be dealt out to evenly, with whole tiles of pixels and without; and the
+    """The most cores that the image can be distributed to evenly, with whole tiles of pixels and without; and the
     present ones."""
     height, width = configuration.input_height, configuration.input_width
     lines = configuration.batch_size * height * width if form == "hwc" else configuration.batch_size * 3 * height

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear layers: the cores that share a product, and the memory of its output.
 
 Without a grid TT-NN takes as many cores as divide the output's tiles evenly, often few; on a grid of one's choice it

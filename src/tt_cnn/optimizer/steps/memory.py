@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where tensors between layers lie: skips and stage inputs, joins of branches, pooled images.
 
 Everything out of DRAM at once is tried first, as a whole-network move; then each place by itself.

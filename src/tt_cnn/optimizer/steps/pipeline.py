@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trace and command queues: the executor behind which inputs follow each other quickest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Precision under the guard: fidelity, dtypes of weights, outputs and inputs, and the format of sums, all together.
 
 They share one budget, the PCC that may be lost. One dial after the other would spend it on the first, so all moves of
@@ -15,7 +16,7 @@ from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.optimizer.guard import MeasuringGuard
 from tt_cnn.optimizer.journal import Attempt, Outcome
-from tt_cnn.optimizer.moves import DIALS, Dial, Move, changes_of, moves_of, told
+from tt_cnn.optimizer.moves import DIALS, Dial, Move, changes_of, describe_moves, moves_of
 from tt_cnn.optimizer.prediction import Prediction, Refusal
 from tt_cnn.optimizer.search import Candidate, Search
 from tt_cnn.optimizer.selection import Option, select, total_loss
@@ -31,14 +32,14 @@ CHANCE = 0.05
 """Share of 1 - PCC by which it goes up and down when roundings change that do not matter; aimed at is so much less.
 (Seen of YOLOv4 and YOLOv8s: up to 0.001 of 0.018 and 0.033.)"""
 LEAST_MOVE = 1e-4
-"""Share of the device time that a move must gain to be looked at."""
+"""Share of the device time that a move must gain to be tried."""
 LEAST_CHOICE = 2e-3
 """Share of the device time that a selection must gain to be tried: a run takes seconds."""
 
 
 @register_step
 class PrecisionStep(OptimizationStep):
-    """Does nothing without a guard that measures: nobody would know what is lost."""
+    """Does nothing without a guard that measures: the loss would not be known."""
 
     name = "precision"
     may_change = ", ".join(dial.setting for dial in DIALS)
@@ -122,7 +123,7 @@ class _Choice:
         promises = gain > LEAST_CHOICE * self.search.prediction.device_ns
         if key in self.tried or len(self.tried) >= TRIES or not promises:
             return None
-        words = told(option.move for option in chosen)
+        words = describe_moves(option.move for option in chosen)
         left = kept_fine(chosen, self.options)
         words = f"{words}; not in {', '.join(left)}" if left else words
         attempt = self.search.attempt(self.step, Candidate(self._changes(chosen), words, lossless=False))

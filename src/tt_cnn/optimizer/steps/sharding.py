@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts, cores and blocks of all convolutions together: moves between neighbours, skips and concats count too."""
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _stages(search: Search) -> Iterator[Candidate]:
             first = {n: {"sharding_strategy": make(reshard_if_not_optimal=n == convolutions[0])} for n in convolutions}
             every = {n: {"sharding_strategy": make(reshard_if_not_optimal=True)} for n in convolutions}
             yield Candidate(first, words)
-            yield Candidate(every, f"{words}, dealt out where needed")
+            yield Candidate(every, f"{words}, distributed where needed")
             if places:
                 plain: dict[str, LayerSettings] = {n: {"sharding_strategy": make()} for n in convolutions}
                 plain |= {name: {"memory_config": None} for name in places}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Five schedules over the same verbs."""
 
 from tt_cnn.pipeline.executors.base import Executor

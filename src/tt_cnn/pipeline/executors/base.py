@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verbs that all executors share, what they keep on the card, and how they give it back.
 
 write    host tensor to the persistent input in DRAM
@@ -66,7 +67,7 @@ class Executor(ABC):
         self._forget()
 
     def __new__(cls, *_: Any, **__: Any) -> Executor:
-        """Marks are there also where somebody's `__init__` does not call ours."""
+        """Marks are there also where a user's `__init__` does not call ours."""
         executor = super().__new__(cls)
         executor.marks = {}
         return executor

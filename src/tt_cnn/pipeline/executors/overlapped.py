@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two queues, no trace: the next input is written while the model runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two queues and a trace, all transfers on their own queue: writes and reads both go on while the trace replays."""
 
 from __future__ import annotations

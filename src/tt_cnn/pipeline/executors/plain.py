@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One queue, no trace: every input is written to L1, the model is called, its outputs are read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long the verbs of an executor take alone, one after the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One queue and a trace: the host only writes, replays and reads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two queues and a trace: the next input is written while the trace replays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public weights: fetched or given, checked, kept in a cache folder, and loaded without running anything in them."""
 
 from tt_cnn.preprocessing.weights.cache_folder import cache_folder, keep

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The folder where weights are kept."""
 
 from __future__ import annotations

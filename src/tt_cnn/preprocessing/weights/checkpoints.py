@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints as names and tensors. Nothing in a file is run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SHA-256 of files, whole or by its first digits."""
 
 from __future__ import annotations

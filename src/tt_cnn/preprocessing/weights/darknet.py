@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Darknet's weights file: a header, then the numbers of every convolution, one after the other, without names.
 
     int32 major, minor, revision
-    the number of pictures seen: uint64 from version 0.2 on, uint32 before
+    the number of images seen: uint64 from version 0.2 on, uint32 before
     of each convolution, in single precision:
       with batch norm: shift, scale, mean, variance (outputs each), weights (outputs, inputs, height, width)
       without:         bias (outputs), weights
@@ -98,7 +99,7 @@ def _header_length(data: bytes, path: Path) -> int:
         raise ValueError(f"{path} is too short to be a weights file of darknet: {len(data)} bytes")
     major, minor, _ = _VERSIONS.unpack_from(data)
     if not (0 <= major < 1000 and 0 <= minor < 1000):
-        raise ValueError(f"{path} is no weights file of darknet: its version would be {major}.{minor}")
+        raise ValueError(f"{path} is not a weights file of darknet: its version would be {major}.{minor}")
     return _VERSIONS.size + (8 if major * 10 + minor >= 2 else 4)
 
 

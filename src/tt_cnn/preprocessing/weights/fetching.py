@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files from the web: with a progress bar, taken up again where they broke off, checked, and never half there."""
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def fetch(url: str, destination: Path, sha256: str = "", *, console: Console | N
     the server says by an ETag or a date that the file is still the same, or where `sha256` will tell.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError(f"{url!r} is no address of the web; it must begin with https:// or http://")
+        raise ValueError(f"{url!r} is not a web address; it must begin with https:// or http://")
     if destination.exists():
         return _check_address(url, destination, sha256)
     destination.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +88,7 @@ def check_present(path: Path, sha256: str) -> str:
     try:
         return verify(path, sha256)
     except WrongChecksum as error:
-        raise WrongChecksum(f"{path} is there already, but {error}; move it away to fetch it anew") from error
+        raise WrongChecksum(f"{path} is there already, but {error}; move it away to fetch it again") from error
 
 
 def _check_address(url: str, path: Path, sha256: str) -> str:
@@ -133,7 +134,7 @@ def _transfer(url: str, part: Part, will_tell: bool, show: Any) -> None:
         if error.code == _NOT_SATISFIABLE and have:
             if _total(error.headers.get("Content-Range")) != have or _is_another(known, error.headers):
                 part.begin_again()
-                raise _BrokenOff(f"{url}: what was kept is no part of the file") from error
+                raise _BrokenOff(f"{url}: what was kept is not a part of the file") from error
             return
         raise OSError(f"{url}: the server answers {error.code} ({error.reason})") from error
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:

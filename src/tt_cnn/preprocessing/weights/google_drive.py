@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of Google Drive, which asks questions before large ones; gdown knows the answers."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from tt_cnn.preprocessing.weights.fetching import HostUnreachable, check_present
 
 
 def fetch_from_google_drive(file_id: str, destination: Path, sha256: str = "") -> str:
-    """As `fetch`, with gdown's progress. It cannot tell whether a file has changed, so it always begins anew."""
+    """As `fetch`, with gdown's progress. It cannot tell whether a file has changed, so it always begins again."""
     if destination.exists():
         return check_present(destination, sha256)
     try:

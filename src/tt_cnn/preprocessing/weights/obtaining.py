@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a model's name, or a file, or an address, to a checked file in the cache folder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights that come in a package: looked up, never imported."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What has come of a file: kept for one address and one state of the file there, and held by one process at a time."""
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def part_of(address: str, destination: Path) -> Iterator[Part]:
 
 
 def _locked(path: Path) -> int | None:
-    """The open file, locked; None where somebody else has locked it."""
+    """The open file, locked; None where another process has locked it."""
     while fcntl is not None:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the public checkpoints of the models are, and which checksums of them are known."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PCC by layer, where it was measured."""
 
 from __future__ import annotations

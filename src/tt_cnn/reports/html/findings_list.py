@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings by kind, the kind and the finding that save most first, and what they save together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph of a model: drag and wheel move and scale it, the box finds ops, a click tells about one.
 "use strict";
 (() => {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A core's L1 over the steps: circular buffers from below, tensors from above; and what the page tells of each step."""
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def l1_timeline(profile: Profile) -> str:
     for row in rows:
         parts.append(_column(row, pitch * row.index, pitch, size, bottom, row is tightest))
     parts += step_numbers(len(rows), pitch, bottom)
-    drawn = plot(width, bottom + _BOTTOM, parts, "L1 of a core at every step", id="l1-picture")
+    drawn = plot(width, bottom + _BOTTOM, parts, "L1 per core at every step", id="l1-picture")
     first = tightest.index if tightest is not None else 0
     slider = tag(
         "div",
@@ -100,13 +101,13 @@ def _table(profile: Profile) -> str:
             )
             for row in profile.rows
         ],
-        "L1 of a core at every step",
+        "L1 per core at every step",
         numeric_from=3,
     )
 
 
 def _details_without_script(profile: Profile) -> str:
-    return tag("p", "Choose a step to see what stands in a core's L1.") if profile.rows else ""
+    return tag("p", "Choose a step to see what a core's L1 holds.") if profile.rows else ""
 
 
 def step_data(profile: Profile) -> list[dict[str, Any]]:

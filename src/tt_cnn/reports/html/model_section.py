@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model in words and as a graph: what it is, which ops of TT-NN it calls, and every call of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page: its sections, its style and its script, all in one file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timeline of both command queues, a few inputs long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The roofline: how fast steps multiply beside how often they use what they fetch from DRAM."""
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from tt_cnn.reports.html.svg import as_table, label, line, picture, short, table
 from tt_cnn.reports.html.time_charts import key
 from tt_cnn.reports.records import Profile, Row
 from tt_cnn.virtual.cost.figures import figures_of
-from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
+from tt_cnn.virtual.cost.tensix import FLOP_PER_CYCLE, PHASES
 from tt_cnn.virtual.types.enums import MathFidelity
 
 _LEFT, _RIGHT, _TOP, _PLOT_W, _PLOT_H, _BOTTOM = 64.0, 40.0, 14.0, 700.0, 280.0, 40.0
@@ -20,7 +21,7 @@ _LEFT, _RIGHT, _TOP, _PLOT_W, _PLOT_H, _BOTTOM = 64.0, 40.0, 14.0, 700.0, 280.0,
 def peak_tflops(profile: Profile, fidelity: str) -> float:
     """All cores at one fidelity."""
     card = profile.card_data
-    return card.cores * FLOP_A_CYCLE * card.clock_ghz / 1e3 / PHASES[MathFidelity[fidelity]]
+    return card.cores * FLOP_PER_CYCLE * card.clock_ghz / 1e3 / PHASES[MathFidelity[fidelity]]
 
 
 def dram_gb_per_s(profile: Profile) -> float:
@@ -28,7 +29,7 @@ def dram_gb_per_s(profile: Profile) -> float:
 
 
 def intensity(row: Row) -> float:
-    """Floating point operations a byte from DRAM; without any such byte, a byte counts."""
+    """Floating point operations per byte from DRAM; without any such byte, a byte counts."""
     return 2 * row.macs / max(1, row.dram_bytes)
 
 
@@ -123,6 +124,6 @@ def _axes(
     for power in range(low_y, high_y + 1):
         at = y(10.0**power)
         parts += [line(_LEFT, at, _LEFT + _PLOT_W, at), label(_LEFT - 6, at + 4, short(10.0**power), "end")]
-    parts.append(label(_LEFT + _PLOT_W / 2, bottom + 33, "FLOP a byte from DRAM", "middle"))
+    parts.append(label(_LEFT + _PLOT_W / 2, bottom + 33, "FLOP per byte from DRAM", "middle"))
     parts.append(label(_LEFT + 4, _TOP + 10, "TFLOP/s"))
     return parts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 "use strict";
 (() => {
   const steps = JSON.parse(document.getElementById("data").textContent);
@@ -45,12 +46,12 @@
     element("p", `Tensors ${kb(step.tensors)} from above, circular buffers ${kb(step.buffers)} from below: ` +
       `${kb(step.free)} of headroom.`, details);
     if (step.held.length) {
-      table("Tensors in L1, from above", ["tensor", "a core", "address", "made by"],
+      table("Tensors in L1, from above", ["tensor", "per core", "address", "made by"],
         step.held.map(([what, bytes, address, by]) => [what, kb(bytes), address, by]));
     }
     if (step.cbs.length) {
       const named = step.cbs.some(([, , name]) => name);
-      table("Circular buffers of its own, from below", [...(named ? ["buffer"] : []), "a core", "address"],
+      table("Circular buffers of its own, from below", [...(named ? ["buffer"] : []), "per core", "address"],
         step.cbs.map(([address, bytes, name]) => [...(named ? [name] : []), kb(bytes), address]));
     }
     if (scroll) {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small pieces of SVG and HTML. All text that comes from a model goes through `text`."""
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], caption: st
 
 
 def as_table(summary: str, content: str) -> str:
-    """A chart's numbers, folded away until somebody asks."""
+    """A chart's numbers, folded away at first."""
     return tag("details", tag("summary", text(summary)) + content)
 
 

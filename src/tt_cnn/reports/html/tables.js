@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 "use strict";
 (() => {
   const LONG = 10; // rows from which a table can be filtered

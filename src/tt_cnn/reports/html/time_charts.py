@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the time goes: by op type, block and layer, and step by step with cores and utilisation."""
 
 from __future__ import annotations

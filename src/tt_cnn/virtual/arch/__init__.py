@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cards, and machines of several, as data: one file each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the virtual card needs to know of a real one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wormhole Galaxy: 32 chips behind the PCIe links of four."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wormhole n150: one chip, 8x8 cores for ops. Figures read from TT-NN 0.81.1 with `get_memory_view`."""
 
 from tt_cnn.virtual.arch.card import Card

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wormhole n300: two chips, 8x8 cores each with ethernet dispatch, its default; 8x7 with dispatch on worker cores."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blackhole p100: as p150, with 7 DRAM banks of 4 GB and 11x10 cores for ops. Derived from p150's figures."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blackhole p150: one chip, 11x10 cores for ops. Figures read from TT-NN 0.81.1 with `get_memory_view`."""
 
 from tt_cnn.virtual.arch.card import Card

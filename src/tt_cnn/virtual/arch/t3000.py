@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """T3000 (LoudBox, QuietBox): four n300 in one machine."""
 
 from dataclasses import replace

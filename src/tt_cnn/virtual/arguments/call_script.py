@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A call as a script that makes it again: tensors by their specs and without their values, the rest as it was given."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of tt-cnn itself, told apart from refusals and from errors of the caller's own code.
 
 A refusal is raised on purpose: by a `raise` statement of this package, as one of the kinds that TT-NN raises. Whatever

@@ -1,4 +1,5 @@
-"""Parameters of TT-NN that change nothing are told, those that the virtual card does not follow are refused."""
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of TT-NN that change nothing are reported, those that the virtual card does not follow are refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """The border of the virtual card: arguments of wrong types are a TypeError there, as TT-NN's bindings say it.
 
 The bindings of the real library compare every argument with the types of its parameter before anything runs. So do
 these: with the parameter's annotation, or with the type that a parameter of its name has everywhere. What breaks behind
-the border is our own fault (`faults`) and never told as one of the caller's.
+the border is our own fault (`faults`) and never reported as one of the caller's.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _sequence_of(one: Check | None) -> Check:
 
 @functools.cache
 def checks_of(function: Callable[..., Any]) -> dict[str, Check]:
-    """How to check the arguments of parameters whose types can be told."""
+    """How to check the arguments of parameters whose types are known."""
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

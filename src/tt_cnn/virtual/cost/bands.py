@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far predicted times may be off: bands from the errors measured on published kernel times.
 
 `figures/bands.json` has for each op and card family the 10th and 90th percentile of published over predicted times. It

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What passes between kernels: gaps from step to step, and transfers between host and card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The five pipeline executors as schedules: seconds an input when many follow each other."""
 
 from __future__ import annotations

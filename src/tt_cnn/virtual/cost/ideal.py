@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`PM IDEAL`, `PM COMPUTE`, `PM BANDWIDTH`: upstream's performance models, by its rules and with its peculiarities.
 
 Rules of ttnn/core/operation.cpp and of the ops' `create_op_performance_model`. Ops without a model of their own get one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upstream's `common_tm_bw_model`: ideal cycles of steps that move data, from measured rates by transaction size.
 
 The rules of data_movement/common/common.cpp, in its order, with what it computes and then does not use left out.

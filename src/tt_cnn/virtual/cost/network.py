@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network on chip: a transaction takes a processor's time to issue or the link's time to carry, the longer one."""
 
 from __future__ import annotations

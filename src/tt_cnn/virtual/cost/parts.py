@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a step's cost consists of."""
 
 from __future__ import annotations

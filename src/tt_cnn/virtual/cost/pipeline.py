@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reader, compute kernel and writer of a core, which hand each other blocks through circular buffers.
 
 The first block passes through all three; from then on they work at the same time and the slowest sets the pace, or what
@@ -55,7 +56,7 @@ class Block:
 
 
 class Share(NamedTuple):
-    """How blocks are dealt to cores."""
+    """How blocks are distributed to cores."""
 
     blocks: float
     """Of the busiest core."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that pass over rows of tiles several times: norms, softmax, reductions.
 
 Their compute kernels make one pass after the other over tiles that stay in L1: a product or sum with another tile, or a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When what is enqueued happens: each queue in order, both side by side, events between them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages that a core reads or writes one after the other and waits for once, while all other cores do the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The three threads of a Tensix core: unpack, math (matrix and vector unit), pack. They overlap; the slowest counts."""
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from typing import NamedTuple
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
 
-FLOP_A_CYCLE = 4096
+FLOP_PER_CYCLE = 4096
 """Of a core's matrix engine at the lowest fidelity, by upstream's performance model."""
 PHASES = {MathFidelity.LoFi: 1, MathFidelity.HiFi2: 2, MathFidelity.HiFi3: 3, MathFidelity.HiFi4: 4}
 
@@ -56,7 +57,7 @@ VECTOR_INSTRUCTIONS: dict[str, tuple[int, int]] = {
 (ckernel_sfpu_*.h), loads of constants and waits for results included; exact exp, gelu, erf, rsqrt and softplus, and
 silu, by published times (op-times): 1.98 us a bfloat16 tile of exp on Wormhole, 1.65 of silu."""
 _FLOAT32_INSTRUCTIONS = {"exp": 98}
-"""Of kernels that have another way to be exact in float32; exp by published times, 3.4 us a tile on Wormhole."""
+"""Of kernels that have another way to be exact in float32; exp by published times, 3.4 us per tile on Wormhole."""
 _UNKNOWN_INSTRUCTIONS = 20
 
 

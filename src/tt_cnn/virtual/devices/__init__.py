@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cards: opening, closing, and what an open one has."""

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an error says after TT-NN's own sentence: which step, who holds the memory, and changes that would fit.
 
 Every change that is named was planned and placed on a copy of the card's memory as the call found it. That is done when
-the error is read: a search over configurations catches thousands of errors that nobody reads.
+the error is read: a search over configurations catches thousands of errors that are never read.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def explain(
         try:
             elsewhere = _larger_l1_small(now) if l1_small else _without_another(now)
             fitting = [*elsewhere, *now.fitting] if l1_small else [*now.fitting, *elsewhere]
-        except Exception as fault:  # the refusal must be told all the same, and the fault with it
+        except Exception as fault:  # the refusal must be reported all the same, and the fault with it
             return [line, f"  a fault of tt-cnn, please report it: {type(fault).__name__} of a change: {fault}"]
         told = [_needs(one, now.memory.card) for one in fitting]
         held = [] if l1_small else _holders(now.held)
@@ -144,10 +145,10 @@ def _named(one: LiveBuffer) -> str:
 
 def _holders(held: list[LiveBuffer]) -> list[str]:
     """The largest tensors in L1."""
-    entries = [f"{_named(one)}, {one.place.bank_bytes} B a core" for one in held[:_MOST_HOLDERS]]
+    entries = [f"{_named(one)}, {one.place.bank_bytes} B per core" for one in held[:_MOST_HOLDERS]]
     rest = held[_MOST_HOLDERS:]
     if rest:
-        entries.append(f"{len(rest)} smaller tensors, {sum(one.place.bank_bytes for one in rest)} B a core")
+        entries.append(f"{len(rest)} smaller tensors, {sum(one.place.bank_bytes for one in rest)} B per core")
     return entries
 
 
@@ -178,7 +179,7 @@ def _larger_l1_small(now: _Situation) -> Iterator[_Fitting]:
 
 def _needs(one: _Fitting, card: Card) -> str:
     room = card.l1_size - card.l1_base
-    return f"{one.words:<50} needs {one.peak / 1024:5.0f} KB of {room / 1024:.0f} KB a core"
+    return f"{one.words:<50} needs {one.peak / 1024:5.0f} KB of {room / 1024:.0f} KB per core"
 
 
 def _peak_l1(placement: Placement, memory: Memory) -> int:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long the commands of a device take: transfers, computation, and how much of both goes on at the same time."""
 
 from __future__ import annotations

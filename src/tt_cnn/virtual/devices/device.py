@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A card that is open: its memory, its queues, its traces, its program cache."""
 
 from __future__ import annotations
@@ -503,7 +504,7 @@ def device_of(tensor: Tensor, op: str, freed: str = "Tensor is not allocated") -
 
 
 def values_on(device: MeshDevice, values: list[torch.Tensor]) -> list[torch.Tensor]:
-    """One tensor a chip: a tensor that was never distributed goes to every chip."""
+    """One tensor per chip: a tensor that was never distributed goes to every chip."""
     if len(values) == device.chips:
         return values
     if len(values) == 1:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening and closing cards, with TT-NN's functions and a few arguments of our own.
 
 `card`, `numerics`, `engine`, `hazards` and `precision` are ours; without them the environment decides (`TT_CNN_CARD`,
@@ -25,7 +26,7 @@ from tt_cnn.virtual.types.geometry import CoreCoord, MeshShape
 _DEFAULTS = {"card": "n150", "numerics": "device", "engine": "cpu", "hazards": "warn", "precision": "float32"}
 _CHOICES = ("numerics", "engine", "hazards", "precision")
 _open: WeakValueDictionary[int, MeshDevice] = WeakValueDictionary()
-"""Devices by chip; one that nobody holds any more is as good as closed."""
+"""Devices by chip; one that nothing holds any more is as good as closed."""
 _default: list[MeshDevice | None] = [None]
 recorded_devices: list[MeshDevice] = []
 """Devices whose commands a report records; they need not have been opened by a user."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A card that computes nothing: what a program would do to memory and queues, quickly."""
 
 from __future__ import annotations

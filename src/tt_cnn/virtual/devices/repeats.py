@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that are made again and again on the same tensors, as pipelines stage their inputs: one command serves for all.
 
 A call that only writes into tensors it was given takes no memory of its own. As long as memory is as it was, planning

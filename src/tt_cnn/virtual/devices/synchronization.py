@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues, events and traces as TT-NN's functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What computes the numbers: torch on the CPU or on CUDA."""
 
 from tt_cnn.virtual.engines.creation import create_engine

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine of the CPU that compiles traces."""
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class CompilingEngine(Engine):
         if host is None:
             return
         if numerics not in _COMPILED[host]:
-            told = " or ".join(f"numerics={one!r}" for one in _COMPILED[host])
-            raise ValueError(f"engine={host!r} has no {numerics!r} numerics; use it with {told}")
+            choices = " or ".join(f"numerics={one!r}" for one in _COMPILED[host])
+            raise ValueError(f"engine={host!r} has no {numerics!r} numerics; use it with {choices}")
         if host not in installed():
             raise RuntimeError(f"engine={host!r} was asked for, but it is not there; {_MISSING[host]}")
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Engines by the names that users give."""
 
 from __future__ import annotations

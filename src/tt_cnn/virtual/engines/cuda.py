@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine of a GPU."""
 
 from __future__ import annotations

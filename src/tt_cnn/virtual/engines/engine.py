@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine of a card: where values live, how queues map to the host's own streams, and which numerics hold."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In how many bits compiled replays compute."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams of a GPU: those of the queue that a thread works for, and values that must outlive it."""
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Streams:
 
 
 def _names(stream: torch.cuda.Stream) -> tuple[int, int, int]:
-    """As `set_stream` takes them; the stream itself makes them anew every time."""
+    """As `set_stream` takes them; the stream itself makes them again every time."""
     return stream.stream_id, stream.device_index, stream.device_type
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an engine sees of a trace: commands, and the cells that they read and write."""
 
 from __future__ import annotations

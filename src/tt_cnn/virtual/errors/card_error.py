@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of the card: TT-NN's sentence first, to the letter, then what to do about it."""
 
 from __future__ import annotations

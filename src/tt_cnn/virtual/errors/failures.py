@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that fail on their queue.
 
 A queue goes on after a failure. What the failed command should have written holds the failure instead of values: a
@@ -15,7 +16,7 @@ from tt_cnn.virtual.errors.card_error import CardError
 
 
 class Failure(Exception):
-    """Stands in the place of values that a failed command did not write. Raised within queues; users get its error."""
+    """Stands in place of values that a failed command did not write. Raised within queues; users get its error."""
 
     def __init__(self, command: object, error: BaseException) -> None:
         super().__init__(command, error)

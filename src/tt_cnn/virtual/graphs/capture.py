@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graph capture: what was called, planned and allocated, as the nodes of `ttnn.graph` in TT-NN 0.81.1.
 
 Everything is read from calls, from commands (`planning/happenings.py`) and from what the allocator is told; there is
@@ -134,7 +135,7 @@ class Capture:
             nodes.begin(_READ, [f"Tensor({cell.spec.shape})", "blocking"])
             nodes.input(device, cell.spec, cell.place)
             nodes.host_output(nodes.end(), cell.spec)
-        elif command.name == "ttnn.copy_host_to_device_tensor":  # other writes were told when they took their memory
+        elif command.name == "ttnn.copy_host_to_device_tensor":  # others were reported when they took their memory
             (cell,) = command.writes
             nodes.begin(_WRITE, [f"Tensor({cell.spec.shape})"] * 2 + ["queue"])
             nodes.host_input(cell.spec)

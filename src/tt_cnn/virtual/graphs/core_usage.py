@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one core holds while calls run, counted as `ttnn.graph` of TT-NN 0.81.1 counts it."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ far, the next allocation makes a peak near 2**64. tt-mlir repairs such peaks (TT
 
 @dataclass
 class PeakMemoryUsagePerCore:
-    """Bytes a core, each kind at its own peak and all of them together at theirs."""
+    """Bytes per core, each kind at its own peak and all of them together at theirs."""
 
     peak_cb: int = 0
     peak_l1: int = 0
@@ -31,7 +32,7 @@ class PeakMemoryUsagePerCore:
 class CoreUsage:
     """Tensors by the bytes that they take in a bank, L1_SMALL's among them, and buffers of programs.
 
-    Buffers that borrow a tensor's memory are not to be told: they would count twice. Which cores something stands on
+    Buffers that borrow a tensor's memory are left out: they would count twice. Which cores something stands on
     does not matter. Buffers of a program stay until the next program clears them.
     """
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of a graph as `ttnn.graph` of TT-NN 0.81.1 makes them: their order, nesting and connections."""
 
 from __future__ import annotations
@@ -238,7 +239,7 @@ def form_of(spec: Spec) -> Form:
 
 
 def form_of_table(table: AllocateConfig) -> Form:
-    """Of a tensor in DRAM, or of one row a core."""
+    """Of a tensor in DRAM, or of one row per core."""
     if table.spec is not None:
         return form_of(table.spec)
     row = table.row_bytes or table.bank_bytes

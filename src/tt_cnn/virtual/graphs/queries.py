@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a captured graph tells: calls, outputs, peaks. The rules are those of TT-NN 0.81.1, found by asking it."""
 
 from __future__ import annotations

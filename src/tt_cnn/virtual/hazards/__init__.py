@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two queues on the same memory: what a real card would only now and then get right."""

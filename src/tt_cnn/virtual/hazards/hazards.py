@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two queues that touch the same memory without an event between them: on a real card the result depends on luck.
 
 Every queue has a clock that ticks with each command. An event carries the clocks of its queue; waiting for it merges
@@ -197,7 +198,7 @@ class HazardChecker:
             warnings.warn(text, HazardWarning, stacklevel=6)
 
     def refuse(self, text: str) -> NoReturn:
-        """A read of values that nobody knows: in every mode an error, since any number would be a wrong one."""
+        """A read of unknown values: in every mode an error, since any number would be a wrong one."""
         if self.mode == "warn":
             self._note(text)
         raise HazardError(text)

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of freed tensors that the C library keeps, in a heap for every thread: given back when a card is closed.
 
-Without it a process that opens card after card, as tests do, holds gigabytes that nobody uses.
+Without it a process that opens card after card, as tests do, holds gigabytes that are not used.
 """
 
 from __future__ import annotations

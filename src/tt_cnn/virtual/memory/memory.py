@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The card's memory: lock-step banks, first fit by address, and the errors when something does not fit.
 
 All banks of a kind share one address space: a buffer takes the same range in every bank, even where its shards use
@@ -41,7 +42,7 @@ class Region:
         self._free: list[tuple[int, int]] = [(base, base + size)] if size else []
         self._used: dict[int, int] = {}
         self.allocated = 0
-        """Bytes a bank."""
+        """Bytes per bank."""
 
     def allocate(self, bank_bytes: int) -> int | None:
         """The address of a new block, or None. Blocks are at least one alignment unit long."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shard grids that a card does not have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `ttnn.get_memory_view` tells of one memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The card's numbers: formats, the packer, the matrix unit's fidelity and the vector unit's functions, in torch.
 
 Pure functions of float32 tensors (on any device) that hold what a tile or a register holds. They know nothing of

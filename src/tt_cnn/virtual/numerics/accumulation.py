@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of float32 numbers that the host adds up in an order of its own, where the card's order is not followed.
 
 The order that torch takes hangs on how its operands lie in memory. These take them as they lie row by row, so that a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Float32 tensors seen as the 32-bit patterns that the card's registers hold."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole element-wise ops on values: which unit runs them, with which register, and how the result is packed.
 
 * A register holds float32 when the input is FLOAT32 (unary) or the output is (binary), else bfloat16.

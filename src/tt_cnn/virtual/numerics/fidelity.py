@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Math fidelity: which bits of its operands the matrix unit multiplies.
 
 The multiplier takes 5 significant bits of source A and 7 of source B at a time. `MathFidelity` says how many of the

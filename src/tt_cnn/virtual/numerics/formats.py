@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host conversions: what `from_torch` makes of float32 values before they go to the card.
 
 Rules as measured on TT-NN 0.81.1 (corpus `numerics.npz`, bit for bit):

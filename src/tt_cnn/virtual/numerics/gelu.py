@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GELU as torch computes it, but right at infinity on every machine.
 
 Some builds of torch (2.11 with AVX-512) give NaN for the GELU of infinity in float32 and bfloat16; it is infinity.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matrix unit: element-wise add, sub and mul, and matrix products, down to the rounding of its adder.
 
 No document describes the adder. These rules were found from the recorded values (corpus `values/`) and reproduce all

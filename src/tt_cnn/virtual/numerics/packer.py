@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packer: what becomes of a destination register when it is stored in a tile.
 
 The packer works in two steps (Tenstorrent's ISA documentation of Wormhole, "Packers: Format Conversion"): an early one

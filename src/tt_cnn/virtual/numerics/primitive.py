@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of the numerics that compiled replays know: while a program is noted, each is one operation of the note.
 
 Otherwise a primitive is the plain function that it was made of. That function stays the definition of the rule; what a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host functions that give a number the same bits wherever it lies in a tensor.
 
 Torch computes what fills whole vectors by other code than what is left over at the end of a run, and the two differ in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`typecast`: conversions on the card, between float formats by the packer, from and to integers by the vector unit.
 
 Rules of the kernels (TT-NN 0.81.1); those between float formats agree with the recordings, the rest follow the source:

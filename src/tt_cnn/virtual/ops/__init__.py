@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All ops. Importing this package registers them."""
 
 from __future__ import annotations

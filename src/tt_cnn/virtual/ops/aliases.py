@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keywords that mean the same: names of other signatures of this version, and spellings of older versions.
 
 The latter work with a DeprecationWarning. One table for all ops and for Conv2dConfig: the name, and for each old word

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that take a compute kernel config."""
 
 from __future__ import annotations

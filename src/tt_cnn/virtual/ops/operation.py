@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An op: its arguments, its plan and its numbers, side by side. The rest of the card knows only what is said here.
 
 @op("relu")
@@ -44,7 +45,7 @@ from tt_cnn.virtual.queues.queue import Command, current_queue, title
 from tt_cnn.virtual.tensors.conversion import as_stored, pad_to, unpad
 from tt_cnn.virtual.tensors.storage import zeros
 from tt_cnn.virtual.tensors.tensor import OPERATORS, Tensor
-from tt_cnn.virtual.threads.calls import followers, told
+from tt_cnn.virtual.threads.calls import followers, report_call
 from tt_cnn.virtual.types.enums import Arch, BufferType
 from tt_cnn.virtual.types.geometry import CoreRangeSet
 from tt_cnn.virtual.types.memory_config import DRAM_MEMORY_CONFIG, MemoryConfig
@@ -175,7 +176,7 @@ class Operation:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not followers():
             return self._bind_and_run(args, kwargs)
-        return told(f"ttnn.{self.name}", self._bind_and_run, args, kwargs)
+        return report_call(f"ttnn.{self.name}", self._bind_and_run, args, kwargs)
 
     def _bind_and_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
@@ -344,7 +345,7 @@ class Operation:
         command = Command(
             f"ttnn.{self.name}",
             queue,
-            self._told(call, job),
+            self._reporting(call, job),
             placement.accesses,
             reads=[buffer.cell for buffer in buffers],
             writes=[buffer.cell for buffer in written],
@@ -382,11 +383,11 @@ class Operation:
 
         return job
 
-    def _told(self, call: Call, job: Callable[[], None]) -> Callable[[], None]:
-        """The job, with what breaks in it told as a fault of ours. It holds descriptions of tensors, not tensors."""
+    def _reporting(self, call: Call, job: Callable[[], None]) -> Callable[[], None]:
+        """The job; what breaks in it is reported as a fault of ours. It holds descriptions of tensors, not tensors."""
         args, kwargs = described(call.given[0]), {name: described(value) for name, value in call.given[1].items()}
 
-        def told() -> None:
+        def report_fault() -> None:
             try:
                 job()
             except Failure:  # of a command before it
@@ -396,7 +397,7 @@ class Operation:
                     raise internal_error(f"ttnn.{self.name}", args, kwargs, error) from error
                 raise
 
-        return told
+        return report_fault
 
     @staticmethod
     def _nothing(specs: list[Spec], engine: Engine, *_: torch.Tensor) -> list[torch.Tensor]:

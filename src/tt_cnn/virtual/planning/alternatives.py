@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of all advice: other forms of one call. An op proposes them; whoever asks judges each by planning it.
 
 Errors name those that fit into the memory that the call found, findings of a profile those that save time, and the

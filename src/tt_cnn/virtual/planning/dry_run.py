@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory for planning without a card's limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens on a card when a plan runs, in order: memory taken and given back, device operations that are entered,
 run and left.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan put into memory: every buffer gets its address, every program is checked, or nothing happens at all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the card would do for one call, worked out from specs alone: allocations, dispatched steps, frees.
 
 A plan has no addresses and no values, so it can be cached and searched over. `placement.py` puts it into a card's
@@ -79,7 +80,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class FreeMemory:
-    """What planning may know of the allocator: bytes a bank of L1 that are free, and all blocks."""
+    """What planning may know of the allocator: bytes per bank of L1 that are free, and all blocks."""
 
     l1: int
     l1_blocks: tuple[tuple[int, int, bool], ...] = ()

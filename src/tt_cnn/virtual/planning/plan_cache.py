@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans and placements made before, so that a call that comes again is neither planned nor placed again.
 
 Both are bounded: a search over thousands of shapes stays small.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program: what one dispatched step runs. Each program factory of TT-NN has a type here or in its op's folder.
 
 Every decision that planning makes is a field of the program. Numbers, time, reports and the graph read it and decide

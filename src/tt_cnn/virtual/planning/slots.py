@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors, tables and circular buffers of a plan: they have sizes, and get addresses when the plan is placed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory that a command touches, as the hazard check sees it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command queues: work in order on each, in parallel between them, ordered by events."""
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ Timer = Callable[[Command, Any, Any], None]
 
 
 def timed(command: Command, engine: Engine, timers: Sequence[Timer]) -> Job:
-    """The command's run, with its times told to all who asked."""
+    """The command's run, with its times reported to all who asked."""
 
     def job() -> None:
         start = engine.stamp()
@@ -123,7 +124,7 @@ class Queue:
     """
 
     REMEMBERED = 64
-    """Failures that nobody has seen yet."""
+    """Failures that were not seen yet."""
 
     def __init__(self, index: int, engine: Engine) -> None:
         self.index = index
@@ -212,7 +213,7 @@ class Queue:
             self._finished += 1
 
     def _remember(self, failure: Failure) -> None:
-        """Until somebody has seen it. What follows from it fails with it again, so it comes more than once."""
+        """Until it was seen. What follows from it fails with it again, so it comes more than once."""
         unseen = [one for one in self._failures if not one.seen]
         if not failure.seen and failure not in unseen and len(unseen) < self.REMEMBERED:
             unseen.append(failure)

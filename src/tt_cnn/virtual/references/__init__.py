@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ops should give, in plain torch: a reference for each op, independent of how the card computes it.
 
 `ttnn.get_golden_function(ttnn.conv2d)` gives one; `ttnn.CONFIG.enable_comparison_mode` compares each call with it.

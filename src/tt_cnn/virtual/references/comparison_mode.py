@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison mode: each call of an op beside its golden function, on the same inputs (`ttnn.CONFIG`).
 
 As in TT-NN, a call waits for its result, the golden function is computed in float32 on the inputs that the card has,
@@ -68,7 +69,7 @@ class OpReport:
         )
         if self.without_golden:
             missing = ", ".join(f"{name} ({count})" for name, count in sorted(self.without_golden.items()))
-            lines.append(f"not compared, for want of a golden function: {missing}")
+            lines.append(f"not compared, because there is no golden function: {missing}")
         return "\n".join(lines)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that move values and change none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools and upsampling."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden functions: called as the op is, with torch tensors in the places of TT-NN's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch to TT-NN on the host and back: rounding to the format, padding to the layout, distributing over a mesh."""
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def _torch_tensor(tensor: Any) -> torch.Tensor:
 
 
 def logical_values(tensor: Tensor) -> list[torch.Tensor]:
-    """The logical values of a host tensor as torch sees its dtype, one a chip."""
+    """The logical values of a host tensor as torch sees its dtype, one per chip."""
     return [unpad(v, tensor.shape).to(TORCH_OF_DTYPE[tensor.dtype]) for v in tensor.host_values("to_torch")]
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributing torch tensors over the chips of a mesh, and putting them together again."""
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class ReplicateTensorToMesh(TensorToMesh):
 
 
 class ShardTensorToMesh(TensorToMesh):
-    """Equal parts along a dimension, one a chip."""
+    """Equal parts along a dimension, one per chip."""
 
     def __init__(self, mesh_device: Mesh, dim: int) -> None:
         super().__init__(mesh_device)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small questions about tensors of meshes: their parts, and tensors made of parts."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from tt_cnn.virtual.tensors.tensor import Tensor
 
 
 def get_device_tensors(tensor: Tensor) -> list[Tensor]:
-    """A tensor's parts, one a chip; a tensor on one chip is its own part."""
+    """A tensor's parts, one per chip; a tensor on one chip is its own part."""
     host = tensor.cpu()
     values = host.host_values("get_device_tensors")
     if len(values) == 1:

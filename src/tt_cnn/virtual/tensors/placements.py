@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mappers and composers of any mesh, made from a placement for each of its dimensions."""
 
 from __future__ import annotations

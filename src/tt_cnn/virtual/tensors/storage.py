@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where values live: a cell on the card for each buffer, a cell on the host for each host tensor.
 
 Values are torch tensors in the padded shape, one for each chip. They are never changed in place: a write puts a new
@@ -250,7 +251,7 @@ class Buffer:
             self.cell.will_be_written()
 
     def check_readable(self, reader: str, what: str) -> None:
-        """Say so where nothing has written it; refuse where nobody knows what is in it."""
+        """Say so where nothing has written it; refuse where its content is unknown."""
         hazards = self.device.hazards
         if self.cell.contents is Contents.LOST:
             hazards.refuse(
@@ -311,7 +312,7 @@ class PendingRead:
 
 
 class HostStorage:
-    """Values on the host, one tensor a chip (one in all for a tensor that was never distributed)."""
+    """Values on the host, one tensor per chip (one in all for a tensor that was never distributed)."""
 
     __slots__ = ("pending", "values")
 

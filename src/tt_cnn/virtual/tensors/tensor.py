@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.Tensor`: a spec with values on the host, or with a buffer on a card."""
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ class Tensor:
     # --- its values ---------------------------------------------------------------------------------------------
 
     def host_values(self, op: str = "") -> list[torch.Tensor]:
-        """The padded values of a host tensor, one a chip."""
+        """The padded values of a host tensor, one per chip."""
         if self._host is None:
             raise CardError(f"ttnn.{op} needs a host tensor, but it was given a device tensor {_describe(self)}.")
         return self._host.get()

@@ -1,4 +1,5 @@
-"""Calls as users make them, told to those who follow a thread's calls (graph captures)."""
+# SPDX-License-Identifier: Apache-2.0
+"""Calls as users make them, reported to those who follow a thread's calls (graph captures)."""
 
 from __future__ import annotations
 
@@ -30,12 +31,14 @@ def followers() -> list[Follower]:
     return _followers.list
 
 
-def told(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def report_call(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Make a call by the name that TT-NN's graphs give it. It ends for those for whom it began."""
-    return _told(name, False, function, args, kwargs)
+    return _report(name, False, function, args, kwargs)
 
 
-def _told(name: str, returns: bool, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _report(
+    name: str, returns: bool, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     result = None
     following = list(_followers.list)
     for one in following:
@@ -49,14 +52,14 @@ def _told(name: str, returns: bool, function: Callable[..., Any], args: tuple[An
 
 
 def followed(name: str, returns: bool = False) -> Callable[[_Function], _Function]:
-    """A function whose calls are told; with `returns`, what it returned too."""
+    """A function whose calls are reported; with `returns`, what it returned too."""
 
     def follow(function: _Function) -> _Function:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not _followers.list:
                 return function(*args, **kwargs)
-            return _told(name, returns, function, args, kwargs)
+            return _report(name, returns, function, args, kwargs)
 
         return call  # type: ignore[return-value]
 

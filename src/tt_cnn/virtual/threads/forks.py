@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cards in the child of a fork.
 
 Only the thread that forks goes on in the child: the workers of the queues are not there, and a lock that another thread
@@ -43,7 +44,7 @@ def refuse() -> NoReturn:
 
 
 class LostLock:
-    """Stands in the place of a lock of the parent's."""
+    """Stands in place of a lock of the parent's."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if not blocking:

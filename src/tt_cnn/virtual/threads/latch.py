@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A latch: opened once by one thread, waited for by others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces: the commands of one queue recorded once and replayed as a whole.
 
 While a trace is captured, calls are planned and placed as always but not run. No recording of the real trace sizes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory that traces stand on.
 
 A card replays commands on addresses, whoever holds them by then. Here commands hold cells, one for each buffer, and two
@@ -139,7 +140,7 @@ class TraceMemory:
     # --- replays ------------------------------------------------------------------------------------------------
 
     def check(self, device: Books, trace: RecordedTrace) -> None:
-        """Before a replay: refuse it where nobody knows what it would read, and report what it writes over."""
+        """Before a replay: refuse it where it is unknown what it would read, and report what it writes over."""
         who = f"replaying trace {int(trace.id)}"
         if self._astray is not None:
             cell, write = self._astray
@@ -352,7 +353,7 @@ def _read_first(commands: Sequence[Command]) -> dict[int, Cell]:
 
 
 def _astray(cell: Cell, commands: Sequence[Command]) -> tuple[Cell, Write] | None:
-    """The write that a command finds in the place of a cell it reads, where there is one."""
+    """The write that a command finds in place of a cell it reads, where there is one."""
     over: Write | None = None
     for command in commands:
         if over is not None and any(cell is one for one in reads_of(command)):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of TT-NN, on the virtual card. `from tt_cnn import ttnn` gives this module where no real card is.
 
 Ops are not listed here: a name that is registered in `ops.OPERATIONS` is there. What the real library has beyond that

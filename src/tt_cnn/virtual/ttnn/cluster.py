@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.cluster`: which board the machine has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.CONFIG`: switches of the library. They can be set and read, and each stands for what it does there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.core`: questions about tensors, and memory configs."""
 
 from __future__ import annotations

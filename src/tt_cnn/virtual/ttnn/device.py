@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.device`: opening and closing, and questions about a device."""
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def CloseDevices(devices: Mapping[int, MeshDevice]) -> None:
 
 
 def EnableMemoryReports() -> None:
-    """Memory is looked at with `tt-cnn memory`, not with files that each run leaves behind."""
+    """Memory is inspected with `tt-cnn memory`, not with files that each run leaves behind."""
 
 
 def DisableMemoryReports() -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.distributed`: meshes of devices, and tensors spread over them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that TT-NN 0.81.1 has and the virtual card does not have yet: said clearly, not guessed at."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of older TT-NN versions that programs still use, not in 0.81.1. They work, with a DeprecationWarning."""
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _NAMES: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 def older_name(name: str) -> Callable[..., Any] | None:
-    """What an older version has by this name, told once it is looked up."""
+    """What an older version has by this name, reported once it is looked up."""
     if name not in _NAMES:
         return None
     function, hint = _NAMES[name]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.types`: the value types and constants."""
 
 from tt_cnn.virtual.devices.synchronization import MeshEvent as MeshEvent

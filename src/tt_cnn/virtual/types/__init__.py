@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Value types of TT-NN: enumerations, coordinates, memory configs, tensor specs."""
 
 from tt_cnn.virtual.types.compute_config import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How kernels compute: fidelity, accumulation, approximation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The enumerations of TT-NN, with its names and integer values (0.81.1)."""
 
 from __future__ import annotations

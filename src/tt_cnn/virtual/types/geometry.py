@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coordinates, core ranges and shapes: value types that print and compare as TT-NN's do."""
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ _set_start, _set_end = (CoreRange.__dict__[name].__set__ for name in ("start", "
 
 
 class CoreRangeSet:
-    """Rectangles of cores that do not overlap, in the order in which shards are dealt to them."""
+    """Rectangles of cores that do not overlap, in the order in which shards are distributed to them."""
 
     __slots__ = ("_box", "_count", "_hash", "_ranges")
     _ranges: tuple[CoreRange, ...]
@@ -297,7 +298,7 @@ def num_cores_to_corerangeset(target_num_cores: int, grid_size: CoreCoord, row_w
 
 
 def first_cores(grid: CoreRangeSet, count: int, row_wise: bool = True) -> CoreRangeSet:
-    """The first `count` cores of a set of ranges, in the order in which shards are dealt to them."""
+    """The first `count` cores of a set of ranges, in the order in which shards are distributed to them."""
     if count >= grid.num_cores():
         return grid
     taken: list[CoreRange] = []

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frozen dataclasses that are parts of keys: their hash is worked out once."""
 
 from __future__ import annotations

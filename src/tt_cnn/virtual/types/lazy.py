@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that are worked out when they are first read."""
 
 from __future__ import annotations

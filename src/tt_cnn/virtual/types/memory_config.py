@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a tensor lives: shard specs, memory configs, and the helpers that make them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a tensor is divided among cores."""
 
 from __future__ import annotations

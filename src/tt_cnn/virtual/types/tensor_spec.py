@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tensor is without its values: shape, dtype, layout and memory, and all sizes that follow from them."""
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class Spec:
 
 
 def _whole_tiles_advice(spec: Spec, shard: ShardSpec) -> str:
-    """The same tensor in shards that the card takes, each tried before it is told."""
+    """The same tensor in shards that the card takes, each tried before it is reported."""
     whole = in_whole_tiles(shard)
     ways = {
         f"shards of ({whole.shape[0]}, {whole.shape[1]})": (Layout.TILE, spec.memory_config.with_shard_spec(whole)),

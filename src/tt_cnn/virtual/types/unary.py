@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unary ops by number, as fused activations name them."""
 
 from __future__ import annotations

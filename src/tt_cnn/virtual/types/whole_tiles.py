@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shards of tiles: they must be cut at tiles."""
 
 from __future__ import annotations

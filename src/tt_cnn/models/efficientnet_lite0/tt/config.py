@@ -1,4 +1,5 @@
-"""How EfficientNet-Lite0 is spread over the cores, for 224x224 pictures."""
+# SPDX-License-Identifier: Apache-2.0
+"""How EfficientNet-Lite0 is spread over the cores, for 224x224 images."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ BLOCKS = (
     BlockTuning(HEIGHT, HEIGHT, HEIGHT, CAREFUL),  # 3
     BlockTuning(HEIGHT, HEIGHT, HEIGHT, CAREFUL),  # 4  28x28 on 25 cores
     BlockTuning(HEIGHT, HEIGHT, TO_WIDTH, CAREFUL),  # 5
-    BlockTuning(WIDTH, WIDTH, WIDTH, FINE),  # 6  14x14, a tile of channels a core: 3 cores, 15 inside the block
+    BlockTuning(WIDTH, WIDTH, WIDTH, FINE),  # 6  14x14, a tile of channels per core: 3 cores, 15 inside the block
     BlockTuning(WIDTH, WIDTH, WIDTH, FINE),  # 7
     BlockTuning(WIDTH, WIDTH, WIDTH, FINE),  # 8
     BlockTuning(WIDTH, WIDTH, WIDTH, FINE),  # 9  4 cores, 21 inside
@@ -46,9 +47,9 @@ BLOCKS = (
     BlockTuning(WIDTH, WIDTH, WIDTH, FINE),  # 14
     BlockTuning(WIDTH, WIDTH, WIDTH, FINE),  # 15
 )
-"""Rows are dealt out as long as there are enough of them for the cores, then channels.
+"""Rows are distributed as long as there are enough of them for the cores, then channels.
 
-At 14x14 MobileNetV2 deals out both. Here it would not pay: 80 and 112 channels are no whole tiles, so that every 1x1
+At 14x14 MobileNetV2 distributes both. Here it would not pay: 80 and 112 channels are no whole tiles, so that every 1x1
 convolution in blocks would have to reshard its input first, and 112 (4 tiles) and 672 (21) have no divisor in common,
 which leaves such convolutions 7 cores. Block heights are TT-NN's: all rows of a core in one block, which fits
 everywhere; the 5x5 depthwise convolutions at 28x28 come closest to L1's limit.
@@ -58,11 +59,11 @@ of very different sizes there, and what the first blocks lose in blocks of bfloa
 compute carefully. Further on bfloat8_b does; LoFi would triple the error that is left.
 """
 LINEAR_GRID = ttnn.CoreGrid(x=8, y=4)
-"""A tile of classes a core."""
+"""A tile of classes per core."""
 
 WORMHOLE = Tuning(56, stem=(HEIGHT, CAREFUL), blocks=BLOCKS, head=(WIDTH, FINE), linear_grid=LINEAR_GRID)
 BLACKHOLE = Tuning(98, stem=(HEIGHT, CAREFUL), blocks=BLOCKS, head=(WIDTH, FINE), linear_grid=LINEAR_GRID)
-"""Its larger grid takes more rows; where channels are dealt out, a tile a core is the most on both."""
+"""Its larger grid takes more rows; where channels are distributed, a tile per core is the most on both."""
 
 
 def create_configuration(

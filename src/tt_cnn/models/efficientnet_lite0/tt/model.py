@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EfficientNet-Lite0 on the builder."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Logits of a seeded picture on the card and in PyTorch: `python -m tt_cnn.models.mobilenetv2.demo.demo`.
+# SPDX-License-Identifier: Apache-2.0
+"""Logits of a seeded image on the card and in PyTorch: `python -m tt_cnn.models.mobilenetv2.demo.demo`.
 
 `tt-cnn weights mobilenetv2` fetches trained weights and `tt-cnn demo mobilenetv2` takes photographs.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MobileNetV2 after Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (2018).
 
 Modules are nested so that the names of the parameters are those of torchvision's checkpoints.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the reference has its layers, and its parameters as the card takes them."""
 
 from __future__ import annotations

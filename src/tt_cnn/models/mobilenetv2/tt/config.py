@@ -1,4 +1,5 @@
-"""How MobileNetV2 is spread over the cores, for 224x224 pictures."""
+# SPDX-License-Identifier: Apache-2.0
+"""How MobileNetV2 is spread over the cores, for 224x224 images."""
 
 from __future__ import annotations
 
@@ -44,15 +45,15 @@ BLOCKS = (
     BlockTuning(BLOCK, BLOCK, TO_BLOCK, LEAN),  # 12  14x14 on 7 x 3 cores
     BlockTuning(BLOCK, BLOCK, TO_BLOCK, LEAN),  # 13
     BlockTuning(BLOCK, BLOCK, TO_WIDTH, LEAN),  # 14
-    BlockTuning(WIDTH, WIDTH, WIDTH, LEAN),  # 15  7x7, a tile of channels a core: 5 cores, 30 inside the block
+    BlockTuning(WIDTH, WIDTH, WIDTH, LEAN),  # 15  7x7, a tile of channels per core: 5 cores, 30 inside the block
     BlockTuning(WIDTH, WIDTH, WIDTH, LEAN),  # 16
     BlockTuning(WIDTH, WIDTH, WIDTH, LEAN),  # 17
 )
-"""Rows are dealt out as long as there are enough of them for the cores.
+"""Rows are distributed as long as there are enough of them for the cores.
 
-At 14x14 there are 7 tiles of rows, so channels are dealt out too; 1x1 convolutions are matrix multiplications there,
+At 14x14 there are 7 tiles of rows, so channels are distributed too; 1x1 convolutions are matrix multiplications there,
 which need the same cores on both sides, so the projection gathers the channels on fewer cores again. At 7x7 only
-channels are left to deal out. Block heights are TT-NN's: all rows of a core in one block, which fits everywhere.
+channels are left to distribute. Block heights are TT-NN's: all rows of a core in one block, which fits everywhere.
 
 The first blocks compute carefully: what they lose is lost for all others, and their weights and tensors are small.
 With seeded weights it makes the difference between a PCC of 0.98 and one of 0.99; with trained ones, whose folded
@@ -60,7 +61,7 @@ batch norms make channels of very different sizes, it makes a larger one (figure
 is built alike and has public weights).
 """
 LINEAR_GRID = ttnn.CoreGrid(x=8, y=4)
-"""A tile of classes a core."""
+"""A tile of classes per core."""
 
 WORMHOLE = Tuning(56, stem=(HEIGHT, CAREFUL), blocks=BLOCKS, head=(WIDTH, LEAN), linear_grid=LINEAR_GRID)
 BLACKHOLE = Tuning(98, stem=(HEIGHT, CAREFUL), blocks=BLOCKS, head=(WIDTH, LEAN), linear_grid=LINEAR_GRID)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MobileNetV2 on the builder."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""ResNet50 on one picture: `python -m tt_cnn.models.resnet50.demo.demo`.
+# SPDX-License-Identifier: Apache-2.0
+"""ResNet50 on one image: `python -m tt_cnn.models.resnet50.demo.demo`.
 
 Weights are seeded, or those of a checkpoint of torchvision: `... demo.demo resnet50-0676ba61.pth`.
 """
@@ -23,7 +24,7 @@ def main(checkpoint: str | None = None) -> None:
         logits = running.run([images] * INPUTS)[-1][0]
     pcc = comp_pcc(expected, logits)[1]
     print(f"PCC against PyTorch {pcc:.5f}, gate {entry.gates['logits']}")
-    print(f"{running.pictures_per_second:.1f} pictures a second on this machine")
+    print(f"{running.pictures_per_second:.1f} images per second on this machine")
     for name, values in (("PyTorch", expected), ("card", logits)):
         best = values[0].topk(5)
         ranked = ", ".join(f"{c} ({v:.3f})" for v, c in zip(best.values.tolist(), best.indices.tolist(), strict=True))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet50 (He, Zhang, Ren, Sun 2015): a stem, four stages of bottlenecks, a classifier.
 
 Modules are named as torchvision names them, so that its checkpoints load as they are. The stride of a stage is in the
@@ -17,7 +18,7 @@ STEM_CHANNELS = 64
 
 
 class ResNet50(nn.Module):
-    """Pictures (N, 3, H, W) to logits (N, classes)."""
+    """Images (N, 3, H, W) to logits (N, classes)."""
 
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of the reference as the card takes them."""
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d, preprocess_model
 FOLD = 2
 """The stem works on patches of FOLD x FOLD pixels: the stride of the first convolution goes into them."""
 BORDER = 3
-"""Pixels of zeros around the picture: the padding of the first convolution."""
+"""Pixels of zeros around the image: the padding of the first convolution."""
 FOLDED_KERNEL = 4
 """7 pixels are 3.5 patches: the kernel gets a row and a column of zeros."""
 PLANES = 4
-"""Channels of a pixel on the card, the picture's three and one of zeros."""
+"""Channels of a pixel on the card, the image's three and one of zeros."""
 PATCH_CHANNELS = FOLD * FOLD * PLANES
 
 

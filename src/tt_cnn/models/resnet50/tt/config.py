@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations of all layers, for a card, a batch size and a precision.
 
 What the layers compute is the same everywhere; how they are spread over the cores stands in `WORMHOLE` and `BLACKHOLE`,
@@ -52,7 +53,7 @@ class Tuning:
     """
 
     fold_cores: int
-    """Each has whole planes of the padded pictures."""
+    """Each has whole planes of the padded images."""
     layer1_cores: int | None
     """None: those on which the stem leaves its output, so that nothing has to be moved."""
     layer2_cores: int
@@ -108,7 +109,7 @@ WORMHOLE_BFLOAT16 = {
     ),
 }
 BLACKHOLE_BFLOAT16 = {batch_size: tuning for batch_size, tuning in BLACKHOLE.items() if batch_size <= 16}
-"""Activations are twice as large: blocks are smaller where they have to be, and 32 pictures do not fit."""
+"""Activations are twice as large: blocks are smaller where they have to be, and 32 images do not fit."""
 TUNINGS: dict[tuple[bool, Precision], Mapping[int, Tuning]] = {
     (False, "tuned"): WORMHOLE,
     (False, "bfloat16"): WORMHOLE_BFLOAT16,
@@ -160,7 +161,7 @@ class Configurations:
         self.parameters = parameters
         self.device = device
         self.size = size
-        """Height and width of the pictures."""
+        """Height and width of the images."""
         self.batch_size = batch_size
         self.dtype, self.fidelity = PRECISIONS[precision]
         tunings = TUNINGS[is_blackhole(device), precision]
@@ -169,7 +170,7 @@ class Configurations:
         self.tuning = tunings[batch_size]
 
     def stem(self) -> StemConfiguration:
-        """All cores of the card: the pictures are larger here than anywhere else."""
+        """All cores of the card: the images are larger here than anywhere else."""
         patches = (self.size + 2 * BORDER) // FOLD
         half = self.size // 2
         grid = self.device.compute_with_storage_grid_size()
@@ -206,7 +207,7 @@ class Configurations:
         )
 
     def stage(self, number: int) -> StageConfiguration:
-        """Height shards while pictures are large and channels few (1 and 2), block shards after that (3 and 4)."""
+        """Height shards while images are large and channels few (1 and 2), block shards after that (3 and 4)."""
         parameters = self.parameters[f"layer{number}"]
         size = self.size // (4, 4, 8, 16)[number - 1]
         blocks = []
@@ -314,7 +315,7 @@ class Configurations:
     def _convolution(
         self, name: str, parameters: Any, size: int, strategy: type[Any], **settings: Any
     ) -> Conv2dConfiguration:
-        """Of square pictures, with all that the convolutions have in common; `settings` come on top."""
+        """Of square images, with all that the convolutions have in common; `settings` come on top."""
         outputs, inputs, *kernel = parameters.weight.shape
         common = {
             "activation_dtype": self.dtype,

@@ -1,4 +1,5 @@
-"""Pictures as patches, for the stem."""
+# SPDX-License-Identifier: Apache-2.0
+"""Images as patches, for the stem."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ CHANNELS = 3
 class FoldConfiguration(Configuration):
     batch_size: int
     grid: Any
-    """Cores that fold, each with whole planes of the padded pictures; a CoreRangeSet."""
+    """Cores that fold, each with whole planes of the padded images; a CoreRangeSet."""
     memory_config: Any
     """Where the patches are put."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet50 on the card: the reference's modules, each with the configurations of its layers."""
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
 
 
 class TtResNet50(TtModel):
-    """Pictures as planes, (N, 3, H, W), one plane on each core, to logits, (1, 1, N, classes)."""
+    """Images as planes, (N, 3, H, W), one plane on each core, to logits, (1, 1, N, classes)."""
 
     outputs = ("logits",)
 
@@ -74,7 +75,7 @@ class TtResNet50(TtModel):
         return ttnn.from_torch(images, dtype=ttnn.bfloat16, mesh_mapper=self.input_mapper)
 
     def to_torch(self, outputs: Any) -> tuple[torch.Tensor, ...]:
-        """(N, classes); from a mesh the chips' pictures one after the other."""
+        """(N, classes); from a mesh the chips' images one after the other."""
         logits = ttnn.to_torch(outputs, mesh_composer=self.output_composer).float()
         return (logits.reshape(-1, logits.shape[-1]),)
 
@@ -140,7 +141,7 @@ class TtStage:
 
 
 class TtHead:
-    """The average over each picture, and the logits of its classes; the input is given back."""
+    """The average over each image, and the logits of its classes; the input is given back."""
 
     def __init__(self, configuration: HeadConfiguration, device: Any) -> None:
         self.avgpool_input = TtPlacement(configuration.avgpool_input, device, "avgpool.input")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory configs of shards in L1, in whole tiles."""
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ def all_of(grid: Any) -> Any:
 
 
 def height_sharded(rows: int, channels: int, cores: int, device: Any) -> Any:
-    """Rows dealt out evenly, all channels on every core."""
+    """Rows distributed evenly, all channels on every core."""
     shape = [in_tiles(div_up(rows, cores)), channels]
     return _in_l1(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, row_by_row(cores, device), shape)
 
 
 def block_sharded(rows: int, channels: int, grid: Any) -> Any:
-    """Rows dealt out over the rows of the grid, channels over its columns."""
+    """Rows distributed over the rows of the grid, channels over its columns."""
     shape = [in_tiles(div_up(rows, grid.y)), in_tiles(div_up(channels, grid.x))]
     return _in_l1(ttnn.TensorMemoryLayout.BLOCK_SHARDED, all_of(grid), shape)
 
 
 def width_sharded(rows: int, channels: int, grid: Any) -> Any:
-    """Channels dealt out evenly, all rows on every core."""
+    """Channels distributed evenly, all rows on every core."""
     shape = [in_tiles(rows), in_tiles(div_up(channels, grid.x * grid.y))]
     return _in_l1(ttnn.TensorMemoryLayout.WIDTH_SHARDED, all_of(grid), shape)
 

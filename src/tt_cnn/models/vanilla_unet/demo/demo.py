@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find the cells of a drawn slide on the card: `python -m tt_cnn.models.vanilla_unet.demo.demo`."""
 
 from __future__ import annotations

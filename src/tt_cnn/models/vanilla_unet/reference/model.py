@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UNet (Ronneberger, Fischer, Brox 2015) with batch norm: four encoders, a bottleneck, four decoders, a sigmoid."""
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ DEPTH = 4
 
 
 class UNet(nn.Module):
-    """Pictures (N, 3, H, W) to masks (N, 1, H, W) between 0 and 1; H and W are multiples of 16."""
+    """Images (N, 3, H, W) to masks (N, 1, H, W) between 0 and 1; H and W are multiples of 16."""
 
     def __init__(self, in_channels: int = 3, out_channels: int = 1, features: int = 32) -> None:
         super().__init__()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of the brain-MRI checkpoint (`encoder1.enc1conv1.weight`) turned into the reference's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masks from the card as PyTorch has them, and the parameters of the reference."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How every layer of UNet runs on the card: blocks, precision, buffers. Shapes and weights are the reference's."""
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Row:
 
 # HiFi2, since 23 convolutions add up what LoFi loses: with LoFi in all but the first, PCC is 0.951 (seed 1), with LoFi
 # on the way up alone 0.974 (seed 4, where PyTorch's own bfloat16 reaches 0.980). The first convolution has HiFi4 and
-# bfloat16 weights: a picture is all positive, so that its batch norm subtracts a mean larger than what is left. The
+# bfloat16 weights: an image is all positive, so that its batch norm subtracts a mean larger than what is left. The
 # other weights of the first two encoders are few, and in bfloat16 as well.
 WORMHOLE = {
     "encoder1.conv1": Row(480, weights=BF16, fidelity=HIFI4),
@@ -80,7 +81,7 @@ WORMHOLE = {
     "conv": Row(0, fp32_sums=False),
 }
 
-# 100 cores of 1.5 MB hold a picture in smaller shards and leave more room beside them: blocks are 2 to 6 times as high
+# 100 cores of 1.5 MB hold an image in smaller shards and leave more room beside them: blocks are 2 to 6 times as high
 # as on Wormhole, and double-buffered but for two layers. Dtypes and fidelities are the same.
 BLACKHOLE = {
     "encoder1.conv1": Row(1536, weights=BF16, fidelity=HIFI4),
@@ -155,7 +156,7 @@ GRIDS = {False: (8, 8), True: (10, 10)}
 def build_configurations(
     reference: UNet, device: Any, resolution: tuple[int, int], batch_size: int, precision: Precision, mesh_mapper: Any
 ) -> dict[str, Any]:
-    """The configurations of all layers by name: picture, encoder1.conv1, skip1, pool1, ..., upconv4, ..."""
+    """The configurations of all layers by name: image, encoder1.conv1, skip1, pool1, ..., upconv4, ..."""
     table, grid = TABLES[is_blackhole(device), precision], GRIDS[is_blackhole(device)]
     builder = _Builder(reference, table, grid, resolution, batch_size, precision, mesh_mapper)
     builder.made["picture"] = picture_configuration(device, resolution, batch_size)
@@ -180,7 +181,7 @@ def picture_configuration(device: Any, resolution: tuple[int, int], batch_size: 
 
 
 def height_shards(grid: tuple[int, int], pixels: int, channels: int) -> Any:
-    """Pixels dealt out to all cores in whole tiles, as the transposed convolutions leave them."""
+    """Pixels distributed to all cores in whole tiles, as the transposed convolutions leave them."""
     columns, rows = grid
     tiles = -(-pixels // TILE)
     return ttnn.create_sharded_memory_config(
@@ -192,7 +193,7 @@ def height_shards(grid: tuple[int, int], pixels: int, channels: int) -> Any:
 
 
 class _Builder:
-    """Walks down and up again; knows the size of the picture where it is."""
+    """Walks down and up again; knows the size of the image where it is."""
 
     def __init__(
         self,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UNet on the card: encoders whose outputs wait as skips, a bottleneck, decoders that take them up again."""
 
 from __future__ import annotations

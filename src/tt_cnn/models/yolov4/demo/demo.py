@@ -1,4 +1,5 @@
-"""Find the shapes in a drawn picture on the card: `python -m tt_cnn.models.yolov4.demo.demo`."""
+# SPDX-License-Identifier: Apache-2.0
+"""Find the shapes in a drawn image on the card: `python -m tt_cnn.models.yolov4.demo.demo`."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From YOLOv4's maps to boxes and confidences."""
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ ANCHORS = (
 
 
 def decode(maps: Sequence[torch.Tensor], classes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Corners (left, top, right, bottom) as fractions of the picture, (N, boxes, 1, 4), and the confidence in each
+    """Corners (left, top, right, bottom) as fractions of the image, (N, boxes, 1, 4), and the confidence in each
     class, (N, boxes, classes). Boxes go by stride, then anchor, then row and column.
     """
     decoded = [_decode_one(*each, classes) for each in zip(maps, STRIDES, ANCHORS, strict=True)]

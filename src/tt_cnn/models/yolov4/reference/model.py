@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv4 (Bochkovskiy, Wang, Liao 2020): five downsamplings with Mish, a neck with pyramid pooling, three heads."""
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Maps = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class YOLOv4(nn.Module):
-    """Pictures (N, 3, H, W) to boxes (N, boxes, 1, 4) and confidences (N, boxes, classes); H and W multiples of 32.
+    """Images (N, 3, H, W) to boxes (N, boxes, 1, 4) and confidences (N, boxes, classes); H and W multiples of 32.
 
     `width` scales all channels, rounded up to multiples of 8.
     """

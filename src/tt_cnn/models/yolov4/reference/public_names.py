@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of the public PyTorch checkpoint (`neek.conv1.conv.0.weight`) turned into the reference's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of the reference, and boxes from the card as PyTorch has them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How every layer of YOLOv4 runs on the card: sharding, blocks, precision. Shapes and weights are the reference's.
 
 A row is for one layer, or for all layers of a module that have none of their own. What is fused and what is freed
@@ -25,8 +26,8 @@ BF16, BF8 = ttnn.bfloat16, ttnn.bfloat8_b
 HEIGHT, BLOCK, WIDTH = "height", "block", "width"
 
 WORMHOLE_GRID, BLACKHOLE_GRID = (8, 8), (10, 8)
-"""Columns and rows of the cores that the picture starts on, and that what is height sharded stays on. Blackhole has 11
-columns and 10 rows; 80 is the most of its cores that divide the picture, of both sizes, into whole tiles."""
+"""Columns and rows of the cores that the image starts on, and that what is height sharded stays on. Blackhole has 11
+columns and 10 rows; 80 is the most of its cores that divide the image, of both sizes, into whole tiles."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Row:
     block: int = 0
     """Rows of an activation block; 0 is all that a core has, which is the fastest where it fits."""
     reshard: bool = False
-    """Whether an input that is sharded otherwise is dealt out anew."""
+    """Whether an input that is sharded otherwise is redistributed."""
     weights: Any = BF8
     fidelity: Any = LOFI
     fp32_sums: bool = False
@@ -56,7 +57,7 @@ class Row:
 
 
 def first(output: Any = BF16, **options: Any) -> Row:
-    """A picture is all positive: its norm subtracts a mean larger than what is left, so that rounding shows. The first
+    """An image is all positive: its norm subtracts a mean larger than what is left, so that rounding shows. The first
     stage has few weights and little to compute; all that follows does with LoFi and bfloat8_b weights.
     """
     return Row(HEIGHT, output, weights=BF16, fidelity=HIFI4, fp32_sums=True, **options)
@@ -121,7 +122,7 @@ SMALLEST_STICK = 16
 
 
 def picture_configuration(resolution: tuple[int, int], batch_size: int, grid: tuple[int, int]) -> PictureConfiguration:
-    """16 channels, 13 of them zeros. The picture waits on all cores, to take little of each; its shards then are made
+    """16 channels, 13 of them zeros. The image waits on all cores, to take little of each; its shards then are made
     as high as those of 16 channels."""
     columns, rows = grid
     cores = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the head's maps to boxes and confidences, on the card."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Decoding:
     """Maps (1, 1, cells, 3 * (5 + classes)) to corners (1, 1, boxes, 4) and confidences (1, 1, boxes, classes).
 
     Works with the cells last, which fills tiles; what a cell adds to a center and what an anchor multiplies are
-    constants, in fractions of the picture. Corners are float32: bfloat16 has steps of a pixel and more in a picture of
+    constants, in fractions of the image. Corners are float32: bfloat16 has steps of a pixel and more in an image of
     320, which strict measures of a box's place notice.
     """
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the modules of YOLOv4 on the card are made of: convolutions with their activations, and joining of branches."""
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Layers:
         return TtConv2d(self._configuration(name, self.arguments[name]), self.device, name)
 
     def add(self, name: str) -> TtAdd:
-        """The sum of a residual block, in the place of its first summand."""
+        """The sum of a residual block, in place of its first summand."""
         return TtAdd(AddConfiguration(), self.device, name)
 
     def concat(self, name: str) -> TtConcat:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv4 on the card: the reference's modules, by the same names."""
 
 from __future__ import annotations

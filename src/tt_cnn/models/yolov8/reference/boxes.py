@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From YOLOv8's maps to boxes and class scores: each side of a box is the mean of a distribution over 16 distances."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv8: a backbone of cross-stage parts, a neck that goes up and down again, a head with one branch for boxes and one
 for classes at each of three strides. One definition for all scales.
 """
@@ -36,10 +37,10 @@ SCALES = {"s": Scale(0.33, 0.5, 1024), "x": Scale(1.0, 1.25, 512)}
 
 
 class YOLOv8(nn.Module):
-    """Pictures (N, 3, H, W) to predictions (N, 4 + classes, boxes); H and W multiples of 32. See `boxes.decode`."""
+    """Images (N, 3, H, W) to predictions (N, 4 + classes, boxes); H and W multiples of 32. See `boxes.decode`."""
 
     calibration_size = 640
-    """Statistics of smaller pictures, a little off in each of fifty layers, would let the last activations explode."""
+    """Statistics of smaller images, a little off in each of fifty layers, would let the last activations explode."""
     norm_shift = 1.5
     """For seeded weights: see `initialization`."""
 

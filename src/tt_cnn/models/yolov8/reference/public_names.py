@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of the public checkpoint (`model.2.m.0.cv1.bn.weight`) turned into the reference's."""
 
 from __future__ import annotations

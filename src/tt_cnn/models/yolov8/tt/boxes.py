@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the head's maps to boxes and class scores, on the card."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class TtDecode:
     """The mean of each distribution, sum(k exp(x_k)) / sum(exp(x_k)), is two products with constant matrices.
 
     So the 4 x 16 channels never have to be taken apart, which tiles of 32 channels would not like. Boxes are computed
-    in float32: bfloat16 has steps of 4 pixels at the far side of a picture.
+    in float32: bfloat16 has steps of 4 pixels at the far side of an image.
     """
 
     def __init__(self, device: Any, resolution: tuple[int, int]) -> None:
@@ -46,7 +47,7 @@ class TtDecode:
     def __call__(self, boxes: Sequence[Any], classes: Sequence[Any]) -> Any:
         """(1, 1, 4 + classes, boxes) in rows; the maps, one for each stride, are freed.
 
-        In DRAM: 67 KB a core, held until the host has read them, would be missing where the next picture is largest.
+        In DRAM: 67 KB per core, held until the host has read them, would be missing where the next image is largest.
         """
         corners = self._boxes(self.box_maps(boxes, dim=2))
         scores = self._scores(self.class_maps(classes, dim=2))

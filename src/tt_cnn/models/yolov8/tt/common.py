@@ -1,4 +1,5 @@
-"""From the reference's weights to those of the card, and pictures to and from it.
+# SPDX-License-Identifier: Apache-2.0
+"""From the reference's weights to those of the card, and images to and from it.
 
 Two things are done to the weights beside folding the batch norms:
 - channels are filled up with zeros to whole tiles, part by part where parts stand side by side. The card computes whole
@@ -21,7 +22,7 @@ from tt_cnn.preprocessing import fold_batch_norm2d_into_conv2d, preprocess_model
 
 TILE = 32
 PIXEL_CHANNELS = 8
-"""Of a pixel on the card, the picture's three and zeros."""
+"""Of a pixel on the card, the image's three and zeros."""
 HALVES = ("conv1_kept", "conv1_worked")
 """What a C2f's first convolution becomes: the half that is only kept, and the one that the blocks work on."""
 
@@ -77,7 +78,7 @@ def _converted(
 
 
 def _filled(values: torch.Tensor, dim: int) -> torch.Tensor:
-    """Zeros up to whole tiles along a dimension; SiLU keeps them zeros. A picture's three channels stay as they are."""
+    """Zeros up to whole tiles along a dimension; SiLU keeps them zeros. An image's three channels stay as they are."""
     missing = -values.shape[dim] % TILE
     if not missing or values.shape[dim] < TILE // 2:
         return values

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How every layer is spread over the cores, in which precision, and what it frees: a table a scale.
 
 - Strides 2 to 8 are height sharded: many rows, few channels. An activation block is a core's whole share unless the

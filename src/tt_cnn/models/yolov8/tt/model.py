@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YOLOv8 on the builder, module by module as the reference has them."""
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Maps = tuple[Any, Any, Any]
 
 
 class TtYOLOv8(PictureModel):
-    """Pictures (1, 3, H, W) to predictions (1, 1, 4 + classes, boxes), float32 in rows."""
+    """Images (1, 3, H, W) to predictions (1, 1, 4 + classes, boxes), float32 in rows."""
 
     outputs = ("predictions",)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks of a tensor on a rectangle of cores."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of the cards: one data file a card, every figure with its source."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Table = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """What costs are made from. Cycles are of the core's clock; rates are bytes a cycle and core unless `total`."""
+    """What costs are made from. Cycles are of the core's clock; rates are bytes per cycle and core unless `total`."""
 
     clock_ghz: float
     launch_ns: float

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Torch's operations as graph nodes: one small function each, by the name that a trace gives them.
 
 A function that returns None says that it has no node for these arguments. Operations that change a tensor in place

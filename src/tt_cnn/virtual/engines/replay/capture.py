@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From commands to a graph: they are run once while what torch does for them is noted.
 
 Every op computes its numbers with torch, so the note is complete, and no op needs a second description for compiled

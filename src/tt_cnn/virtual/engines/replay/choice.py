@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which host engine runs a graph quickest on this machine: measured once, remembered on disk."""
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def quickest(
 
 
 def quicker(one: Host, other: Host, inputs: Sequence[torch.Tensor]) -> tuple[float, float]:
-    """The seconds of two, in turns, so that a busy machine is busy for both."""
+    """The seconds of two, in turn, so that a busy machine is busy for both."""
     rounds = [(_seconds(one, inputs), _seconds(other, inputs)) for _ in range(ROUNDS)]
     return min(a for a, _ in rounds), min(b for _, b in rounds)
 
@@ -83,8 +84,8 @@ def key_of(outputs: Sequence[Node], threads: int) -> str:
     numbers: dict[int, int] = {}
     for node in ordered(outputs):
         numbers[id(node)] = len(numbers)
-        told = (node.kind, [numbers[id(one)] for one in node.inputs], node.params, node.shape)
-        digest.update(repr(told).encode())
+        described = (node.kind, [numbers[id(one)] for one in node.inputs], node.params, node.shape)
+        digest.update(repr(described).encode())
     digest.update(repr((threads, platform.processor(), platform.machine(), os.cpu_count())).encode())
     digest.update(repr([(name, version(name)) for name in installed() if name in PACKAGES]).encode())
     digest.update(fingerprint().encode())

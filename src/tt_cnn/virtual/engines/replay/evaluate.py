@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node's value by torch: for what an engine has no step for, and for looking at the values within a graph."""
 
 from __future__ import annotations

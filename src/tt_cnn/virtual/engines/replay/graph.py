@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program as a graph of pure operations on logical tensors, put into its simplest form while it is built.
 
 TT-NN's tensors are flattened, channels last and padded to tiles; a host engine wants images with channels first. The

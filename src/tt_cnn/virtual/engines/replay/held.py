@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of a node's values: which formats hold them already."""
 
 from __future__ import annotations

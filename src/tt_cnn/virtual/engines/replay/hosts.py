@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host engines that run a graph in float32 with torch's threads: our kernels, OpenVINO and ONNX Runtime."""
 
 from __future__ import annotations

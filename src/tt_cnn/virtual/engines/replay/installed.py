@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which host engines there are. Nothing is imported to find out."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ PACKAGES = ("openvino", "onnxruntime")
 
 @cache
 def installed() -> tuple[str, ...]:
-    """The host engines that there are: ours where a compiler is, the others (told by way of `onnx`) where imported."""
+    """The host engines that there are: ours where a compiler is, the others (reported by `onnx`) where imported."""
     own = ("kernels",) if compiler() is not None else ()
     if importlib.util.find_spec("onnx") is None:
         return own

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What memory holds while a program runs, followed as the program is made.
 
 Steps are made in the order in which they run, so each access can be checked when its step is made: a step may read a
@@ -33,7 +34,7 @@ class Region:
 
 
 def value_of(node: Node) -> Region:
-    """In place of memory: a tensor of its own, made anew at every run."""
+    """In place of memory: a tensor of its own, made again at every run."""
     return Region(-id(node), 1, 0, 1)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of a replay's inputs, found while the replay runs already: a GPU has work while the host decides."""
 
 from __future__ import annotations

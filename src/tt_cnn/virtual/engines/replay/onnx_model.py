@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as an ONNX model, which both host engines read."""
 
 from __future__ import annotations

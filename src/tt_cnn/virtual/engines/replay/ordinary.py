@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ordinary numbers: what OpenVINO and ONNX Runtime take as torch does, and how it shows that there are others.
 
 Both lose what is no ordinary number: in a fused Relu, in pools and maxima NaN becomes a number, and minus infinity the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenVINO and ONNX Runtime, imported so that they report to nobody.
 
 Both send events to their makers by default and keep an identifier of the user (`~/intel`, `~/.cache/Microsoft`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The card's numerics as graph nodes: one small function for each primitive that has some; torch runs the others.
 
 A function takes the graph, the primitive's tensors and parameters. It returns None where it has no nodes for them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace's commands as compiled parts, with torch between them where a host engine lacks an operation.
 
 A replay does what its commands do, once. A part is a function: it reads cells, computes, and writes cells when all of
@@ -74,7 +75,7 @@ class Replay:
     """Replays commands. It compiles when it is first called with an input that has changed since the capture.
 
     Which of the values are inputs shows when they change: all else is a constant of the graph, and the graph is made
-    anew should one of those change after all.
+    again should one of those change after all.
     """
 
     keeps_graphs = False
@@ -144,12 +145,12 @@ class Replay:
             self.parts = self._in_parts()
 
     def _look_for_inputs(self) -> None:
-        """What has changed since the capture is an input: graphs that took it for a constant are made anew."""
+        """What has changed since the capture is an input: graphs that took it for a constant are made again."""
         changed = [cell for cell, values in self._known.values() if cell.values is not values]
         if not changed and not self._state:
             return
         if not self._variable and not changed and all(cell.values is values for cell, values in self._state):
-            return  # nothing has changed yet, so nothing can be told
+            return  # nothing has changed yet, so nothing can be reported
         for cell in changed:
             del self._known[id(cell)]
         self._variable += [*changed, *(cell for cell, _ in self._state)]

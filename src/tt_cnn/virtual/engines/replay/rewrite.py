@@ -1,4 +1,5 @@
-"""A graph as an engine's own kernels like it, made anew: products with weights are convolutions, wide pools chains."""
+# SPDX-License-Identifier: Apache-2.0
+"""A graph as an engine's own kernels like it, made again: products with weights are convolutions, wide pools chains."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ COMMON: dict[str, Rewrite] = {
 
 
 def rewritten(outputs: Sequence[Node], rewrites: Mapping[str, Rewrite]) -> list[Node]:
-    """The same outputs from a graph made anew, in which the constructors' simplifications hold again."""
+    """The same outputs from a rebuilt graph, in which the constructors' simplifications hold again."""
     graph = Graph(exact=True)  # what may be simplified otherwise was, when the graph was made
     known: dict[int, Node] = {}
     for node in ordered(outputs):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The graph with the card's roundings in it. They too move layouts towards the outputs; one that changes nothing goes.
 
 A block format rounds 16 neighbours along one axis together. What fills the last block counts as zeros, and zeros

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions as the card's kernels compute them: a matrix product over windows, block by block.
 
 `convolve` takes an image, `Weights` and a `Recipe` and gives what the packer stores. It follows every rounding

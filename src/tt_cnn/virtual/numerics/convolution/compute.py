@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A convolution from an image to packed values, in one of three ways.
 
 What the kernels do (`conv_bmm_tilize`, `bmm_large_block_zm_fused_bias_activation`), and what of it was found from the

@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inner dimension of a convolution: which tap and channel stands in which row of the weight matrix.
 
 Rows stand in one order where weights are prepared and are worked through in another. Facts from the readers of
 activations and weights (kernels of conv2d):
 
 * height sharded: a block is one row of the kernel, its taps one after the other with all channels each.
-* block sharded: channels are dealt to cores. A block is one row of the kernel with one core's channels. The cores send
-  theirs in turn, then comes the next row of the kernel; in the weight matrix all rows of a core stand together.
+* block sharded: channels are distributed to cores. A block is one row of the kernel with one core's channels. The cores
+  send theirs in turn, then comes the next row of the kernel; in the weight matrix all rows of a core stand together.
 * width sharded: a block is the whole kernel with a core's channels, or with a part of them: first the first part of
   every core. In the weight matrix each tap has the channels of all cores.
 * whole kernels (`full_inner_dim`, activation reuse): rows of the kernel do not end a block.

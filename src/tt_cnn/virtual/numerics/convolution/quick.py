@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of a convolution by the host's own convolution, with the card's errors where they are felt.
 
 * Operands are cut to the bits that the multiplier sees, activations rounded to their tiles' format.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How one convolution is computed: formats, registers, blocks."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from tt_cnn.virtual.types.enums import DataType, MathFidelity
 
 @dataclass(frozen=True)
 class Recipe:
-    """Facts of a program that its numbers depend on. How rows of the output are dealt to cores is none of them."""
+    """Facts of a program that its numbers depend on. How rows of the output are distributed is none of them."""
 
     window: Window
     inner: Inner
@@ -51,6 +52,6 @@ class Recipe:
 
     @property
     def steps(self) -> int:
-        """Tiles of the inner dimension that a register adds up before it starts anew."""
+        """Tiles of the inner dimension that a register adds up before it starts again."""
         rows = self.depth if self.packer_adds else len(self.inner.worked_rows())
         return rows // TILE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights as the card holds them, and what is made of them once and used by every call."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images seen through a sliding window. Images are (batch, height, width, channels)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vector unit: its arithmetic, and the kernels of the element-wise ops on it.
 
 Kernels follow Wormhole's (TT-NN 0.81.1): the same polynomials, iteration counts and roundings. `unary_ops()` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain arithmetic on one tensor: signs, squares, a scalar on the right or left, remainders."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modified Bessel functions and the gamma family."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """erf and erfc as quotients of polynomials, erfinv by Winitzki's formula."""
 
 from __future__ import annotations

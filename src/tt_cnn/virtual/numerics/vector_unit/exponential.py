@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """exp and its relatives.
 
 The bfloat16 kernels build 2 ** t in the bits of a float: t + 127 is shifted so that its whole part lands in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gelu in its variants: accurate (the default), the fast table, and the tanh form with its fast twin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tanh, sinh, cosh, their inverses, and tanhshrink."""
 
 from __future__ import annotations

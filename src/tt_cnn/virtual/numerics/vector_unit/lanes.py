@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of the vector unit that take a float apart and put it together again, lane by lane.
 
 Sign and mantissa of a NaN are the host's own: x86 sets the sign of those that it makes, and of two operands hands on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations that are linear on the right and exponential on the left: elu, selu, celu, xielu; and softsign."""
 
 from __future__ import annotations

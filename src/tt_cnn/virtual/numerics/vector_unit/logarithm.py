@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logarithms: the exponent apart, a polynomial on a mantissa in [0.75, 1.5) (after Norbert Juffa)."""
 
 from __future__ import annotations

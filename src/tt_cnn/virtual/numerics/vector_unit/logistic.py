@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The logistic curve and what is made of it: sigmoid, silu, mish, softplus, log_sigmoid, logit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of two numbers is larger, as the vector unit sees it.
 
 `SFPSWAP`, which TT-NN 0.81.1 takes minima, maxima and bounds with, compares sign and magnitude of the 32 bits, so that

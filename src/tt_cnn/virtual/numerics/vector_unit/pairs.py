@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binary ops that run on the vector unit: both operands in the destination register."""
 
 from __future__ import annotations

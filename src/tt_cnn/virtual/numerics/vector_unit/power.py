@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Powers: 2 ** (y log2 x) with a cubic logarithm (bfloat16), or with split products (float32)."""
 
 from __future__ import annotations

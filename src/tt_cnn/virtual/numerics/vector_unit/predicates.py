@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that answer 1.0 or 0.0."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host functions that stand in for long kernels when the last bit does not matter.
 
 Only kernels whose own error is well below the rounding of a bfloat16 register are replaced: what is left is that

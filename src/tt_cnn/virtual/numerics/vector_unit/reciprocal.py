@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reciprocals: a quadratic guess on the mantissa, Newton steps, and the exponent turned over by inverting its bits."""
 
 from __future__ import annotations

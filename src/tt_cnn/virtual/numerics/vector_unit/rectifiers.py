@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Piecewise linear activations. Where a kernel does not round, a bfloat16 register truncates its result."""
 
 from __future__ import annotations

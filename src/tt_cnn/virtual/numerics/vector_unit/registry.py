@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of vector kernels, and how to run one.
 
 A kernel takes the unit, the values loaded from the destination register and the op's parameters, and returns what it

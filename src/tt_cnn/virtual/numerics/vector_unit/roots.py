@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Square and cube roots: a guess from the halved bits, then polynomial correction and a Newton step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`SFPLUT` and `SFPLUTFP32`: a straight line for each range of |x|, slopes and offsets in few bits.
 
 Coefficients are given as the instruction decodes them.

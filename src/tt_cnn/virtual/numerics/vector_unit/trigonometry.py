@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sin, cos, tan and their inverses: multiples of pi (or pi / 2) subtracted in four parts, then short polynomials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vector unit's arithmetic: 32 lanes of float32 between two trips to the destination register.
 
 Kernels are written once against `VectorUnit`. Its `exact` flag chooses how a multiply-add rounds: as Wormhole's does,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How weights and bias are prepared ahead of a convolution: from what the caller says of its input, without a plan.
 
 The rules are those of `setup_conv_prep_config` (prepare_conv2d_weights.cpp). It checks less than a convolution: the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other forms of a convolution, the mildest first: those that need less L1, and those that may take less time."""
 
 from __future__ import annotations

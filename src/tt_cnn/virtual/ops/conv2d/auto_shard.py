@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way of sharding that a convolution takes when none is given: the one that needs least L1 on a core.
 
 The rules are those of `determine_conv_config_for_auto_shard` and `calculate_L1_usage_for_conv_op`
@@ -33,7 +34,7 @@ from tt_cnn.virtual.types.memory_config import MemoryConfig
 
 
 class Need(NamedTuple):
-    """Bytes a core that one way of sharding is estimated to take."""
+    """Bytes per core that one way of sharding is estimated to take."""
 
     cores: int
     input: int

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a core works through its part of a convolution, block by block.
 
 The rules are those of `determine_per_core_conv_block_config` (conv2d_utils.cpp).

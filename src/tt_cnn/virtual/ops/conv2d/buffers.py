@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The circular buffers of a convolution's program.
 
 The rules are those of `get_cb_info` (conv2d_op_program_factory_common.cpp).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Conv2dConfig` and the names of the slice configurations, with TT-NN's fields, defaults and printed form."""
 
 from __future__ import annotations

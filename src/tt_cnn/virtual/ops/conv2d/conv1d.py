@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.conv1d`: a line of pixels seen as an image of height 1 (TT-NN reshapes, then calls conv2d)."""
 
 from __future__ import annotations

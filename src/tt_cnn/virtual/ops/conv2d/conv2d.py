@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.conv2d`: its arguments, its plan, what it returns."""
 
 from __future__ import annotations

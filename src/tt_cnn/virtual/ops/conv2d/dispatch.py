@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The convolution's own step: its output, its program with the checks of its factory, the table of window positions."""
 
 from __future__ import annotations

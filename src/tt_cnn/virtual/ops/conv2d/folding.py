@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernel-stride folding: a kernel that steps by its own size becomes a 1x1 kernel on an input folded into channels."""
 
 from __future__ import annotations

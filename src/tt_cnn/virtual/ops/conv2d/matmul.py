@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a convolution says of the matrix multiplication that a 1x1 kernel is; `ops.matmul` plans it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The values of a convolution: operands as `numerics.convolution` takes them, the result as it is stored."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tensors of a call, on the card or on the host, and how they come to the plan and to the numbers."""
 
 from __future__ import annotations

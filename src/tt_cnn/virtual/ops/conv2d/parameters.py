@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights and bias of a call: given prepared on the card, or on the host and prepared when the plan needs them."""
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Parameters:
         return None if is_prepared(self.weight.spec, out_channels, dtype) else self.weight.spec
 
     def prepare(self, planner: Planner, layout: WeightLayout, blocks: Blocks, dtype: DataType | None) -> None:
-        """Move to the card what is not there. A device tensor that is not in prepared form is prepared anew."""
+        """Move to the card what is not there. A device tensor that is not in prepared form is prepared again."""
         self.layout = self.layout or layout
         if self.weight is None or not is_prepared(self.weight.spec, layout.out_channels, dtype):
             source = self.host_weight or (self.weight.spec if self.weight else None)

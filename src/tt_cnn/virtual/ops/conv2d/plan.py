@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The convolution as the card runs it: shard the input, prepare the weights, halo, convolution; or a matmul."""
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from tt_cnn.virtual.ops.conv2d.dispatch import Arranged, plan_program
 from tt_cnn.virtual.ops.conv2d.folding import plan_fold
 from tt_cnn.virtual.ops.conv2d.matmul import matmul_request
 from tt_cnn.virtual.ops.conv2d.moving import (
+    emit_move,
+    emit_move_up,
     is_freed,
-    moved,
-    moved_up,
     placed,
     release,
     sharded,
@@ -143,7 +144,7 @@ def brought(
         if gives_back or owned:
             release(planner, flat)
         if gives_back:
-            tiles = moved_up(planner, tiles, flat)
+            tiles = emit_move_up(planner, tiles, flat)
         flat, owned = tiles, True
     if auto and matmul:
         return flat, owned
@@ -154,7 +155,7 @@ def brought(
     if gives_back or owned:
         release(planner, flat)
     if gives_back:
-        shards_of_input = moved(planner, shards_of_input)
+        shards_of_input = emit_move(planner, shards_of_input)
     return shards_of_input, True
 
 
@@ -188,7 +189,7 @@ def _uploaded(planner: Planner, host: Spec, shards: InputShards, interleaved: bo
 
 
 def _flattened(planner: Planner, source: Slot) -> Slot:
-    """(1, 1, N*H*W, C); a tiled image whose rows are no whole tiles is made anew."""
+    """(1, 1, N*H*W, C); a tiled image whose rows are no whole tiles is made again."""
     fatal(len(source.spec.shape) == 4, "Expected 4D shape")
     return plan_reshape(planner, source, flat_shape(source.spec.shape), flat_shape(source.spec.padded_shape))
 
@@ -209,7 +210,7 @@ def _as_convolution(planner: Planner, held: Slot, owned: bool, parameters: Param
             release(planner, held)
         held, owned = halo, True
         if settings.reallocate_halo_output:
-            held = moved(planner, held)
+            held = emit_move(planner, held)
     output = plan_program(planner, held, parameters, arranged)
     output = placed_instead(planner, output, arranged.request.memory_config)
     if owned:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights (out, in, height, width) as the prepared matrix, and back, by a `WeightLayout`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.prepare_conv_weights` and `ttnn.prepare_conv_bias`: what a convolution would prepare itself, made ahead."""
 
 from __future__ import annotations

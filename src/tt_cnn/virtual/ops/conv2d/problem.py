@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a convolution is asked to compute, and what its plan depends on beside that."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of a convolution: what was decided about one, for its numbers, its time and its reports."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
+from tt_cnn.virtual.cost.tensix import FLOP_PER_CYCLE, PHASES
 from tt_cnn.virtual.ops.conv2d.blocks import Blocks, Compute
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
 from tt_cnn.virtual.ops.sliding_window.window import SlidingWindow
@@ -69,7 +70,7 @@ class ConvProgram(Program):
     def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
         """All cores of the card count, and groups do not."""
         flops = 2 * self._products
-        return ceil(flops / (card.cores * FLOP_A_CYCLE) * PHASES[self.fidelity])
+        return ceil(flops / (card.cores * FLOP_PER_CYCLE) * PHASES[self.fidelity])
 
     @property
     def _products(self) -> int:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a dispatched step to the recipe of its numbers. Slices of a convolution share one: rows do not matter to it."""
 
 from __future__ import annotations

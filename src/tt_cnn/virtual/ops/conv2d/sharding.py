@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a convolution's input goes before it runs: its cores, its shards, or the ones it already has.
 
 The rules are those of `get_conv_padded_input_shape_and_mem_config` in TT-NN's conv2d_utils.cpp.

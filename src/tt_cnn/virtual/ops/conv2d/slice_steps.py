@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps that bring a part of a DRAM tensor into shards and back: `padded_slice` and `slice_write`."""
 
 from __future__ import annotations

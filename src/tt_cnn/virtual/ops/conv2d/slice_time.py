@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time of `padded_slice` and `slice_write`: rows or tiles of a part of a DRAM tensor, to shards and back.
 
 Their kernels keep the place in the tensor as four indices in L1 and move them on after each page, which takes longer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows or columns of a convolution's output that are computed at a time, and the input that each part needs.
 
 The rules are those of `Conv2dSliceAttr` (conv2d.cpp).
@@ -77,7 +78,7 @@ class Sliced:
         return shards_of_part(own, layout, settings, layer.input_layout, self.is_sliced(own), grid)
 
     def need(self, part: Part, own: Convolution, count: int) -> int:
-        """Bytes a core that a part is estimated to take, as one of `count`."""
+        """Bytes per core that a part is estimated to take, as one of `count`."""
         config = self.input_config(own)
         layout = self.request.settings.shard_layout or config.memory_layout
         return need_of(self.layer._replace(conv=own), layout, config).peak

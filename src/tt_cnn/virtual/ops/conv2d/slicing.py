@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions out of DRAM: whole through L1 where that fits, slice after slice where not. The output is in DRAM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether two processors share the reading of activations: TT-NN decides by measured rates of the network on chip.
 
 The rules and figures are those of `is_split_reader_viable` and of the tables beside it

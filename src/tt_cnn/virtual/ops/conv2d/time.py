@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of a convolution's program, block by block, as its reader, compute and weights kernels work.
 
 A core's output is made in blocks of rows. For each it gathers the windows' sticks (one read of `kernel width` sticks a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The prepared weight matrix and bias: their shapes, as `prepare_conv_weights` makes them for a way of sharding."""
 
 from __future__ import annotations

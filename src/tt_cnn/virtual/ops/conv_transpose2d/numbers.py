@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers of a transposed convolution: those of a convolution over the input with zeros between its pixels."""
 
 from __future__ import annotations

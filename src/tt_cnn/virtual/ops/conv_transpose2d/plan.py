@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transposed convolution through L1: shard the input, prepare the weights, halo, convolution; or a matmul."""
 
 from __future__ import annotations
 
 from tt_cnn.virtual.ops.conv2d.dispatch import plan_program
-from tt_cnn.virtual.ops.conv2d.moving import is_freed, moved, release
+from tt_cnn.virtual.ops.conv2d.moving import emit_move, is_freed, release
 from tt_cnn.virtual.ops.conv2d.parameters import Parameters
 from tt_cnn.virtual.ops.conv2d.plan import arrange, arranged_matmul, placed_instead, with_halo
 from tt_cnn.virtual.ops.conv2d.problem import Request
@@ -30,7 +31,7 @@ def plan_in_l1(
     if settings.deallocate_activation and not held.spec.memory_config.is_dram():
         release(planner, held)
     if settings.reallocate_halo_output:
-        halo = moved(planner, halo)
+        halo = emit_move(planner, halo)
     output = plan_program(planner, halo, parameters, arranged)
     planner.free(halo)
     output = placed_instead(planner, output, arranged.request.memory_config)

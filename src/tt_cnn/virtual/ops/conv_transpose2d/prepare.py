@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.prepare_conv_transpose2d_weights` and `..._bias`: what a transposed convolution would prepare itself."""
 
 from __future__ import annotations

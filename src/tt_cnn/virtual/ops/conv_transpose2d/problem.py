@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a transposed convolution is asked to compute."""
 
 from __future__ import annotations

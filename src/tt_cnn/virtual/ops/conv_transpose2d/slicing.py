@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transposed convolutions out of DRAM: whole through L1 where that fits, part after part where not.
 
 The rules are those of `ConvT2DSliceAttr` and `conv_transpose2d_DRAM` (conv_transpose2d.cpp).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fused activations: which kernel a `UnaryOpType` with parameters runs, and how its parameters are meant."""
 
 from __future__ import annotations

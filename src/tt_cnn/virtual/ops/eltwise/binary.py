@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binary ops: tensors and scalars on either side, broadcast, activated, in place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of binary ops: on the matrix unit or the vector unit, between activations, packed once at the end."""
 
 from __future__ import annotations

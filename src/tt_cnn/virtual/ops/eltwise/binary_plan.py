@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of the device op `BinaryNg`: output spec, shards in place or tile by tile, and its circular buffers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of `BinaryNg`: tile by tile, with values spread inside tiles by the reader."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signatures of ops, made from tables or like those of others: `arguments` methods with TT-NN's names and defaults."""
 
 from __future__ import annotations

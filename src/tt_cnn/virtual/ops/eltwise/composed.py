@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise ops that are calls of other ops: floor_div, and the gated units glu, reglu, geglu and swiglu."""
 
 from __future__ import annotations

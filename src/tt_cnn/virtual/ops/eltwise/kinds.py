@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binary ops as data: the dtypes each takes, the unit it runs on, and what surrounds it there.
 
 Measured on TT-NN 0.81.1 over all ops and pairs of dtypes; the unit shows in the size of the intermediate buffers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the ops mean, in plain torch: the numbers of `native` numerics and of integer tensors."""
 
 from __future__ import annotations

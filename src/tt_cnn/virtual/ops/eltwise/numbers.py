@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of element-wise ops under the card's numerics, from and to carriers of any dtype."""
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def unit_for(engine: Engine, fp32_dest: bool, approx: bool = False) -> VectorUni
 
 
 def check_numbers(chain: Iterable[Kernel], dtype: DataType) -> None:
-    """Refuse kernels whose numbers nobody knows, though TT-NN accepts the call."""
+    """Refuse kernels whose numbers are unknown, though TT-NN accepts the call."""
     for kernel in chain:
         fatal(
             not dtype.is_float or kernel.name not in _OF_INTEGERS,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands that binary ops convert before they start, because no kernel takes their dtypes together."""
 
 from __future__ import annotations

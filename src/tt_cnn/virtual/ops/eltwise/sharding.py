@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shard specs of element-wise ops: which outputs get one, which one, and when programs work on shards in place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops of three operands: addcmul, addcdiv, lerp, mac. One device step, or calls of other ops where it has no kernel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of the device op `Ternary`: broadcasting, output spec, shards in place or tile by tile, circular buffers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of programs whose tiles stream through a core: read, unpacked, computed, packed and written at the same time."""
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def paged_cycles(step: Step, figures: Figures, in_shards: bool, a_tile: float, v
     """One tensor page after page: each is read and waited for, computed, and written without a wait but the last.
 
     `a_tile`: the compute kernel's cycles for a tile, of which `vector` are the vector unit's. Rows go through the core
-    as if they were tiles, each begun anew. A program in shards has all tiles at hand.
+    as if they were tiles, each begun again. A program in shards has all tiles at hand.
     """
     source, output = step.inputs[0].spec, step.outputs[0].spec
     if in_shards:

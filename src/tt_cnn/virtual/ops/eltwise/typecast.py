@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """typecast: another dtype, packed precisely; a device op of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unary ops: one table of names, kernels and parameters; one class for their common plan."""
 
 from __future__ import annotations

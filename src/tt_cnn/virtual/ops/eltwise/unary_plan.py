@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of the device op `Unary`: one step on all cores, two tiles of staging for each side, or the shards."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """where: one of two values by a predicate; a unary, binary or ternary program by how many of them are tensors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binary ops that are dispatched as unary ones when one side is a scalar: maximum, minimum, fmod, remainder, pow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.transformer.scaled_dot_product_attention`: softmax(q k^T) v, chunk after chunk of the queries and keys.
 
 Planned for the default program and for chunk sizes of a program config, the buffers as the real library's program
@@ -184,7 +185,7 @@ class ScaledDotProductAttention(Operation):
             rows=rows,
             columns=columns,
             width=q.spec.padded_shape[3] // TILE_SIZE,
-            query_chunks=(queries := _chunks_a_core(cores.num_cores(), q.spec, causal, rows)),
+            query_chunks=(queries := _chunks_per_core(cores.num_cores(), q.spec, causal, rows)),
             key_chunks=(key_chunks + 1) / 2 if causal and queries > 1 else key_chunks,
         )
         planner.dispatch(replace(program, buffers=_buffers(program, inputs)), inputs, [output])
@@ -287,8 +288,8 @@ def _buffers(program: AttentionProgram, inputs: list[Slot]) -> tuple[CircularBuf
     return tuple(CircularBuffer(size, program.cores, name=name) for name, size in sizes.items())
 
 
-def _chunks_a_core(cores: int, q: Spec, causal: bool, rows: int) -> int:
-    """Chunks of queries that one core gets. Causal ones are dealt in pairs, a short with a long one, if they can be."""
+def _chunks_per_core(cores: int, q: Spec, causal: bool, rows: int) -> int:
+    """Chunks of queries that one core gets. Causal ones go in pairs, a short and a long one, if possible."""
     batch, heads, queries, _ = q.padded_shape
     chunks = div_up(queries, rows * TILE_SIZE)
     together = 2 if causal and chunks % 2 == 0 else 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.SDPAProgramConfig`: the grid and the chunks of an attention program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program of `convert_to_hwc` and `convert_to_chw`."""
 
 from __future__ import annotations

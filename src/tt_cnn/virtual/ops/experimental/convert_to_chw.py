@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.experimental.convert_to_chw`: pixels by channels become channels by pixels, in shards."""
 
 from __future__ import annotations

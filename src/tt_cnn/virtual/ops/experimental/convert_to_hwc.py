@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.experimental.convert_to_hwc`: channels by pixels become pixels by channels, in shards."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries, keys and values of attention taken apart into heads.
 
 `experimental.nlp_create_qkv_heads` of tensors that lie page by page, `experimental.create_qkv_heads` of blocks of

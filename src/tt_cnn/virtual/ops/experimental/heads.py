@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention heads: taken apart (`nlp_create_qkv_heads_segformer`) and put side by side again (`concatenate_heads`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`gather` and `scatter` along a dimension."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors whose values are positions in another one."""
 
 from __future__ import annotations

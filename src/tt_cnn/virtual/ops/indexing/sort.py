@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sort`: the elements of a dimension in order, and where they were."""
 
 from __future__ import annotations

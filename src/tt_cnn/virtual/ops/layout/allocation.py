@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors that are put on the card outside of ops; where one does not fit, the error says in which form it would."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """as_tensor: from_torch with a file that keeps the converted values.
 
 The file is our own: a line of JSON that says what the tensor is, then the carriers' bytes. It holds numbers only, so
-reading one never runs what somebody put into it. One that is damaged, or no such file, is written anew.
+reading one never runs what was put into it. One that is damaged, or no such file, is written again.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def load(path: Path) -> Tensor | None:
             raise ValueError(f"it has {len(data)} bytes of values, not {parts * size}")
         values = [_values(data[part * size : (part + 1) * size], spec) for part in range(parts)]
     except Exception as error:  # whatever a malformed file leads to
-        log.warning("%s is not used and will be written anew: %s", path, error)
+        log.warning("%s is not used and will be written again: %s", path, error)
         return None
     return Tensor.on_host(spec, HostStorage(values))
 

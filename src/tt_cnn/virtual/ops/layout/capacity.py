@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much L1 a program may take now, which decides between programs that need more and programs that need less."""
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 def program_limit(planner: Planner) -> int:
-    """Bytes a core that a program could have on an empty card (L1_SMALL counted in, as TT-NN does)."""
+    """Bytes per core that a program could have on an empty card (L1_SMALL counted in, as TT-NN does)."""
     return planner.card.l1_size - planner.card.l1_base
 
 
@@ -21,7 +22,7 @@ def half_limit(planner: Planner) -> int:
 
 
 def pending_output(planner: Planner, shape: Shape, config: MemoryConfig, dtype: DataType, layout: Layout) -> int:
-    """Bytes a bank that an interleaved L1 output will take; it is allocated before the program's buffers."""
+    """Bytes per bank that an interleaved L1 output will take; it is allocated before the program's buffers."""
     if not config.is_l1() or config.is_sharded():
         return 0
     try:

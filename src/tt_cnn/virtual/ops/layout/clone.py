@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clone: a copy with the same memory config (or another of the same kind), in another dtype if wanted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """copy and assign: into a tensor that exists, or into a new one, with a dtype change where values are in tiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """zeros, ones, full, empty, and the same after the model of a tensor.
 
 TT-NN makes the values on the host and writes them to the card. Only what is like a floating tensor in tiles is made on
@@ -112,7 +113,7 @@ class Full(_Created):
 
 @op("empty")
 class Empty(_Created):
-    """Memory on the card whose values nobody has written."""
+    """Memory on the card whose values were never written."""
 
     def arguments(
         self,

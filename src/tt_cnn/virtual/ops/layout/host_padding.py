@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Tensor.pad`, `pad_to_tile`, `unpad` and `unpad_from_tile`: host methods; padding leaves the logical shape alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """interleaved_to_sharded: deal an interleaved tensor out to shards, with a dtype change where it is in tiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """move and reallocate: give the tensor's memory back and take it again, higher up in L1 or lower down in DRAM.
 
 Which program moves the values depends on where the new memory lies: one that overlaps the old needs its values staged.
@@ -84,7 +85,7 @@ def dispatch_move(planner: Planner, x: Slot, out: Slot, factory: str) -> None:
     elif factory == OVERLAP:
         units = spec.volume // (TILE_SIZE * TILE_SIZE) if spec.layout is Layout.TILE else spec.physical[0]
         cores, _ = split_work(planner.card, units)
-        size = bytes_a_bank(out.spec, planner.card.cores, planner.card.l1_alignment)
+        size = bytes_per_bank(out.spec, planner.card.cores, planner.card.l1_alignment)
         buffers = [CircularBuffer(size, cores, name="pages")]
     else:
         cores, buffers = same_memory_program(planner, x, out)
@@ -96,8 +97,8 @@ def _same_memory(spec: Spec, out: Spec) -> bool:
     return spec.memory_config.buffer_type is out.memory_config.buffer_type
 
 
-def bytes_a_bank(spec: Spec, banks: int, word: int) -> int:
-    """Bytes a bank of the tensor's pages dealt out to a number of banks."""
+def bytes_per_bank(spec: Spec, banks: int, word: int) -> int:
+    """Bytes per bank of the tensor's pages distributed to a number of banks."""
     return div_up(spec.num_pages, banks) * round_up(spec.page_bytes, word)
 
 
@@ -140,10 +141,10 @@ class Move(Relayout):
         if kind is not here.buffer_type or x.is_sharded():
             return APART
         region = memory.regions[kind]
-        size = bytes_a_bank(spec, region.banks, memory.page_alignment(kind))
+        size = bytes_per_bank(spec, region.banks, memory.page_alignment(kind))
         apart = address + size <= here.address if region.bottom_up else here.address + size <= address
         top = address if spec.memory_config.is_l1() else card.l1_size
-        fits = card.l1_base + bytes_a_bank(spec, card.cores, card.l1_alignment) <= top
+        fits = card.l1_base + bytes_per_bank(spec, card.cores, card.l1_alignment) <= top
         return OVERLAP if not apart and fits else APART
 
     def plan(self, planner: Planner, x: Slot, *, memory_config: MemoryConfig | None, factory: str) -> list[Slot]:

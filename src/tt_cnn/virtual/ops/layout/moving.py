@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinds of programs that move data: page after page, and those that upstream has a model for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all ops of this package share: values stay, their padding and dtype follow the output's spec."""
 
 from __future__ import annotations

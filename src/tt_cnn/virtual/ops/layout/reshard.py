@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """reshard: from shards to other shards, in L1 or DRAM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sharded_to_interleaved: collect shards in L1 into an interleaved tensor."""
 
 from __future__ import annotations

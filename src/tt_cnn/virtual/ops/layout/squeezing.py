@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors of more than four dimensions: the layout ops see four, the leading ones joined (views on the same memory)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of copies page by page, and of programs that make tiles of rows and rows of tiles."""
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def tilize_cycles(program: Program, step: Step, figures: Figures, row_by_row: bo
     for each row, since it may have to be aligned. Padding is filled in by the reader.
     """
     source, output = step.inputs[0].spec, step.outputs[0].spec
-    a_tile = _tilize_cycles_a_tile(figures, source, output)
+    a_tile = _tilize_cycles_per_tile(figures, source, output)
     if in_l1_shards(source) and in_l1_shards(output):
         tiles = _shard_tiles(output)
         return pipeline_cycles(figures, Share.each(1, 1), Block(compute=tiles * a_tile), unpack_pack=tiles * a_tile)
@@ -103,7 +104,7 @@ def untilize_cycles(program: Program, step: Step, figures: Figures, row_by_row: 
     return pipeline_cycles(figures, work.share, block, unpack_pack=compute)
 
 
-def _tilize_cycles_a_tile(figures: Figures, source: Spec, output: Spec) -> float:
+def _tilize_cycles_per_tile(figures: Figures, source: Spec, output: Spec) -> float:
     if source.dtype is output.dtype and source.dtype in _WIDE:
         return figures.tilize_float32_cycles
     return figures.tilize(source.dtype, output.dtype, False)
@@ -130,7 +131,7 @@ class _Work:
 
     @classmethod
     def of(cls, program: Program, step: Step, tiled: Spec) -> _Work:
-        """`tiled`: the side in tiles. A circular buffer holds a block; rows of tiles are dealt out unless in parts.
+        """`tiled`: the side in tiles. A circular buffer holds a block; rows of tiles are distributed unless in parts.
 
         Shards are worked on where they are.
         """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tilize: rows to tiles, for tensors whose shape is a whole number of tiles."""
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def _factory(planner: Planner, spec: Spec, config: MemoryConfig, manner: Manner)
 
 
 def blocks_employ_more(area: int, rows: int, width: int, height: int, tiles: int | None = None) -> bool:
-    """Wide matrices employ more cores when they are cut into squares than when dealt out in rows of tiles."""
+    """Wide matrices employ more cores when they are cut into squares than when distributed in rows of tiles."""
     if width <= WIDE_ROW or not (height > WIDE_ROW or width > height):
         return False
     return cores_and_share(area, rows)[0] < square_blocks(area, width, height, tiles).cores

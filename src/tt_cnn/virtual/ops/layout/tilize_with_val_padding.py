@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tilize_with_val_padding and tilize_with_zero_padding: rows to tiles, with padding up to whole tiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of steps that move data, as far as several ops share it: pages one by one.
 
 A step's time on a core is the number of its transactions times what one takes, plus a wait wherever the kernel waits:

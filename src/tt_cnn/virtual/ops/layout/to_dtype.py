@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """to_dtype: another dtype on the host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """to_layout: rows to tiles and back, with the padding that tiles need; on the card and on the host."""
 
 from __future__ import annotations

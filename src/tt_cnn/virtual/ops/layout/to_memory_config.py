@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """to_memory_config: to another memory, by the most direct op that takes the tensor."""
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _shards_to_shards(
     made = None
     if _deals(planner, temporary.spec, config, wanted, out):
         made = i2s.plan_interleaved_to_sharded(planner, temporary, config, wanted, out)
-    planner.free(temporary)  # where it cannot be dealt out, it was made for nothing, as in TT-NN
+    planner.free(temporary)  # where it cannot be distributed, it was made for nothing, as in TT-NN
     return made
 
 

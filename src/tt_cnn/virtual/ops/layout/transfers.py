@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Between host and card: writes, reads, and tensors without values yet."""
 
 from __future__ import annotations

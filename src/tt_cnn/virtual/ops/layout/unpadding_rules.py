@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What untilize_with_unpadding asks of shards, by how they are cut."""
 
 from __future__ import annotations

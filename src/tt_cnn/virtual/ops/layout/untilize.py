@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """untilize: tiles to rows. Padding of interleaved tensors goes away; shards keep theirs."""
 
 from __future__ import annotations

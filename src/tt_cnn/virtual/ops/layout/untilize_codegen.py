@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generated untilize: bfloat16 and bfloat8_b, interleaved to interleaved, with circular buffers as deep as fit."""
 
 from __future__ import annotations

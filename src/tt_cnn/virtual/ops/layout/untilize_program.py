@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs that make rows of tiles."""
 
 from __future__ import annotations

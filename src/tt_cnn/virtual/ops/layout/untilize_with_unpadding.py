@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """untilize_with_unpadding: tiles to rows, cut off after the given last indices."""
 
 from __future__ import annotations

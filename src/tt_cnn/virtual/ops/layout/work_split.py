@@ -1,4 +1,5 @@
-"""How tiles, rows and blocks are dealt to cores (TT-NN's `split_work_to_cores` and `work_split_tilize`)."""
+# SPDX-License-Identifier: Apache-2.0
+"""How tiles, rows and blocks are distributed to cores (TT-NN's `split_work_to_cores` and `work_split_tilize`)."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def grid_cores(card: Card, grid: CoreRangeSet | None, row_wise: bool = False) ->
 
 @dataclass(frozen=True)
 class Squares:
-    """A matrix of tiles cut into square blocks, one a core."""
+    """A matrix of tiles cut into square blocks, one per core."""
 
     cores: int
     size: int

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cores that work on a sharded tensor: those that hold it, or those next to its DRAM banks."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products: `matmul`, `linear`, `addmm`, and the planning of one matmul step for other ops (`program.py`)."""

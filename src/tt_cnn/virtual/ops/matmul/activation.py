@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations of matmul and linear, which may be given as strings."""
 
 from __future__ import annotations

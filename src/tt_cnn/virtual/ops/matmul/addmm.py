@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`addmm`: a matrix added to a product, both scaled."""
 
 from __future__ import annotations

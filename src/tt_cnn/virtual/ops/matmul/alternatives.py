@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other forms of a product that may take less time."""
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 def alternatives(site: CallSite) -> Iterator[Alternative]:
     """Of a call that begins with the product and makes its output itself.
 
-    The compute configuration is always told: the default would follow what is changed.
+    The compute configuration is always given: the default would follow what is changed.
     """
     program = site.steps[0].program if site.steps else None
     if not isinstance(program, MatmulProgram) or "output" in site.attributes["has"]:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The staging buffers of a matmul program (the factories' `matmul_buffers.cpp`)."""
 
 from __future__ import annotations

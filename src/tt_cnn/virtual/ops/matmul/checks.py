@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What matmul refuses, in the library's order and words (matmul_device_operation.cpp)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The library's own choice of a program (matmul_program_config.cpp)."""
 
 from __future__ import annotations

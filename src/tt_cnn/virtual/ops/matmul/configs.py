@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program configs of matmul: what users give, and the one frozen form that planning works with."""
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FACTORIES = {
 
 @dataclass(frozen=True)
 class ProgramConfig:
-    """How a product is dealt out. All sizes but the grid are in tiles.
+    """How a product is distributed. All sizes but the grid are in tiles.
 
     `per_core_*` is what a core computes, `block_*` what it holds at a time, `subblock_*` what fits the destination
     registers, `block_k` (`in0_block_w`) how much of the inner dimension is read at a time: partial sums are stored

@@ -1,4 +1,5 @@
-"""A product of one row of tiles with a matrix whose columns are dealt out over the banks of DRAM.
+# SPDX-License-Identifier: Apache-2.0
+"""A product of one row of tiles with a matrix whose columns are distributed over the banks of DRAM.
 
 A core beside each bank reads its columns; the left matrix, in shards of its width, is sent to all of them, and the
 result is written to the cores where it shall stand.

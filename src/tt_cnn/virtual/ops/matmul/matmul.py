@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`matmul` and `linear`: their arguments and their numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The values of a matmul step, as its kernel computes them: blocks of the inner dimension, stored partial sums, bias,
 activation, pack (kernel `bmm_large_block_zm_fused_bias_activation`)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A product, and around it what the product's program cannot do (`bound_matmul`): transposes, bias, activation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The product that is asked for: matrices in tiles, batches, and how to compute."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One matmul step, planned: the program, its cores, its buffers, its output."""
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ def _cores(p: Problem, config: ProgramConfig, output: Spec) -> Cores:
 
 
 def _dealt(units: int, grid: CoreCoord) -> CoreRangeSet:
-    """A unit a core, column after column, written as the fewest ranges."""
+    """A unit per core, column after column, written as the fewest ranges."""
     return cores_to_ranges(num_cores_to_corerangeset(min(units, grid.x * grid.y), grid).cores())
 
 

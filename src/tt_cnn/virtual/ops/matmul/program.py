@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all programs of a matmul step decide; `programs.py` has a type for each of TT-NN's factories."""
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from math import ceil, prod
 
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.cost.figures import Figures
-from tt_cnn.virtual.cost.tensix import FLOP_A_CYCLE, PHASES
+from tt_cnn.virtual.cost.tensix import FLOP_PER_CYCLE, PHASES
 from tt_cnn.virtual.ops.matmul.configs import Activation, ProgramConfig
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.matmul.weight_layout import WeightLayout
@@ -69,7 +70,7 @@ class MatmulProgram(Program):
     def ideal_cycles(self, step: Step, card: Card, figures: Figures) -> int:
         inner = step.inputs[0].spec.shape[-2 if self.transpose_a else -1]
         flops = 2 * prod(step.outputs[0].spec.shape) * inner
-        return ceil(flops / (card.cores * FLOP_A_CYCLE) * PHASES[self.fidelity])
+        return ceil(flops / (card.cores * FLOP_PER_CYCLE) * PHASES[self.fidelity])
 
     def multiply_adds(self, step: Step) -> int:
         return prod(step.outputs[0].spec.shape) * self.channels

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of a matmul step: a type for each of TT-NN's factories."""
 
 from __future__ import annotations

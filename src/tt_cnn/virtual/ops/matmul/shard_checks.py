@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each program asks of shards: layouts, grids, orientations, shard shapes."""
 
 from __future__ import annotations

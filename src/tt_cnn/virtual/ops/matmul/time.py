@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of a matmul's program: for each inner block operands arrive and are multiplied; the slowest sets the pace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a convolution's weights stand in the right matrix of a product."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`transformer.attention_softmax` and `attention_softmax_`: softmax of scores that are scaled and masked first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batch_norm` of NCHW tensors, with given statistics or with those of the batch."""
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class BatchNormProgram(ComputeProgram):
     factory: str = "BatchNormFactory"
     eps: float
     given: tuple[str, ...]
-    """Which tensors come after the input, one value a channel each."""
+    """Which tensors come after the input, one value per channel each."""
 
     def time(self, step: Step, figures: Figures) -> Cycles:
         """A tile meets each of a channel's values in turn: less the mean, by the root's inverse, scaled, shifted.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program configs of softmax and layer norm."""
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from tt_cnn.virtual.types.geometry import CoreCoord
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class LayerNormDefaultProgramConfig:
-    """Interleaved tensors: rows of tiles are dealt to cores."""
+    """Interleaved tensors: rows of tiles are distributed to cores."""
 
     legacy_reduction: bool = False
     legacy_rsqrt: bool = False
@@ -32,7 +33,7 @@ class LayerNormShardedMultiCoreProgramConfig:
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class SoftmaxDefaultProgramConfig:
-    """Interleaved tensors: rows of tiles are dealt to cores."""
+    """Interleaved tensors: rows of tiles are distributed to cores."""
 
 
 @dataclass(kw_only=True, unsafe_hash=True)

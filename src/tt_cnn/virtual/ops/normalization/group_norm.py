@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`group_norm` of (N, 1, H*W, C) tensors."""
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class GroupNorm(Operation):
 
 
 def _grid(planner: Planner, spec: Spec, groups: int) -> tuple[int, int]:
-    """Where the caller names no cores: those of the shards, or as many as the rows can be dealt to."""
+    """Where the caller names no cores: those of the shards, or as many as the rows can be distributed to."""
     if spec.is_sharded:
         box = spec.shard.grid.bounding_box()
         return box.end.x + 1, box.end.y + 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the cores of a `group_norm` stage: blocks of interleaved tensors, or their shards."""
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _interleaved_sizes(planner: Planner, problem: Problem, groups: int) -> tuple
     tile, register = problem.tile, problem.register
     blocks, height, width = problem.blocks, problem.block_height, problem.block_width
     block = height // blocks * width
-    tiles_across = div_up(problem.channels_a_core, TILE_SIZE)
+    tiles_across = div_up(problem.channels_per_core, TILE_SIZE)
     sizes = dict.fromkeys(("input", "output", "staged input"), block * tile)
     if problem.by_welford:
         sizes |= {"epsilon": _CONSTANT} | _weights(problem, tiles_across)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `group_norm` refuses, in the order in which the library looks."""
 
 from __future__ import annotations

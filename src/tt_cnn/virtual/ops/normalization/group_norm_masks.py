@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The helpers that lay out masks and weights for `group_norm`."""
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def create_group_norm_input_mask(
         f"the mask of {num_groups} groups of {per_group} channels would have {num_groups * TILE_SIZE * width} elements",
     )
     mask = torch.zeros(1, num_groups, TILE_SIZE, width)
-    groups_a_core = max(1, num_groups // num_cores_across_channel)
+    groups_per_core = max(1, num_groups // num_cores_across_channel)
     for group in range(num_groups):
-        start = group % groups_a_core * per_group % TILE_SIZE
+        start = group % groups_per_core * per_group % TILE_SIZE
         mask[0, group, :, start : start + per_group] = 1.0
     return from_torch(mask, dtype, layout=Layout.TILE)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How `group_norm` deals rows and channels to cores: virtual columns of whole groups, virtual rows of whole tiles."""
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def virtual_columns(across: int, groups: int, channels: int) -> int:
 
 
 def largest_grid(spec: Spec, most: tuple[int, int], groups: int) -> tuple[int, int] | None:
-    """The widest grid, then the tallest, over which rows are dealt evenly."""
+    """The widest grid, then the tallest, over which rows are distributed evenly."""
     channels, batches = spec.padded_shape[3], spec.padded_shape[0]
     rows = div_up(spec.volume // channels, TILE_SIZE)
     for across in range(most[0], 0, -1):
@@ -112,7 +113,7 @@ class Problem:
         return self.grid[0] // self.columns * self.grid[1]
 
     @property
-    def channels_a_core(self) -> int:
+    def channels_per_core(self) -> int:
         return self.channels // self.columns
 
     @property
@@ -132,14 +133,14 @@ class Problem:
 
     @property
     def block_width(self) -> int:
-        return max(tile_spans(self.channels_a_core, self.group))
+        return max(tile_spans(self.channels_per_core, self.group))
 
     @property
     def share(self) -> GroupShare:
         if self.x.is_sharded:
             height, width = self.x.shard.shape
         else:
-            height, width = div_up(self.rows, self.down) * TILE_SIZE, self.channels_a_core
+            height, width = div_up(self.rows, self.down) * TILE_SIZE, self.channels_per_core
         pixels = self.x.padded_shape[2]
         images = max(1, height // max(1, pixels))
         rows = div_up(height, TILE_SIZE)
@@ -155,7 +156,7 @@ class Problem:
     def blocks(self) -> int:
         """In how many a core works through its share. A row-major result is written a row of tiles at a time where
         some groups touch fewer tiles than others (measured)."""
-        uneven = len(tile_spans(self.channels_a_core, self.group)) > 1
+        uneven = len(tile_spans(self.channels_per_core, self.group)) > 1
         if self.layout is Layout.ROW_MAJOR and uneven and not self.by_welford:
             return self.block_height
         return self.asked_blocks
@@ -203,7 +204,7 @@ class Problem:
         tiles = 7 * block + _SMALL_BUFFERS + 2 * self.block_width + (2 * block if untilizes else 0)
         if tilizes:
             tiles += self.resident_tiles(blocks)
-        tiles += sum(div_up(self.channels_a_core, TILE_SIZE) for n in ("weight", "bias") if n in self.named)
+        tiles += sum(div_up(self.channels_per_core, TILE_SIZE) for n in ("weight", "bias") if n in self.named)
         return tiles * self.tile * 100 <= (card.l1_size - card.l1_base) * _L1_PERCENT
 
     @property

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`layer_norm` and `rms_norm`: rows normalized by their mean and variance, scaled and shifted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the cores of a layer norm stage: rows of interleaved tensors, whole or in pieces, and shards."""
 
 from __future__ import annotations

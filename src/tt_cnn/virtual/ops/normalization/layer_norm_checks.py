@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `layer_norm` and `rms_norm` refuse, in the order in which the library looks."""
 
 from __future__ import annotations

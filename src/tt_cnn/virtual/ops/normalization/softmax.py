@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`softmax` and `softmax_in_place`: along rows, columns or a leading dimension, each a program of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of norms and softmax: passes over rows of tiles, with what they read and write between them."""
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def exchange_cycles(figures: Figures, passes: Passes, lines: Sequence[int], rows
 
 
 def softmax_cycles(step: Step, figures: Figures, settings: Compute, units: int, length: int, long: bool) -> Cycles:
-    """`units` rows (or columns, or stacks) of `length` tiles, dealt to the cores, one after the other.
+    """`units` rows (or columns, or stacks) of `length` tiles, distributed to the cores, one after the other.
 
     Passes: the maximum, what is less it, its exponential, their sum, and the product with the sum's inverse. Where
     `long`, tiles are read again for each, and exponentials are taken for the sum and once more for the result.

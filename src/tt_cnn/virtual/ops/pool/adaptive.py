@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.adaptive_avg_pool2d` and `ttnn.adaptive_max_pool2d`: pools whose window follows from the output's size.
 
 TT-NN makes one window of the windows that PyTorch would use, with padding at the borders, and refuses sizes for which

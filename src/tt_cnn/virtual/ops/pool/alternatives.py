@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other forms of a pool that need less L1, the mildest first."""
 
 from __future__ import annotations

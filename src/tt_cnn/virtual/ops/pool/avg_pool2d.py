@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.avg_pool2d`."""
 
 from __future__ import annotations

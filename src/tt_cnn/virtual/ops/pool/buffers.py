@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The circular buffers of a pool's program (`get_factory_parameters`, pool_multi_core_program_factory.cpp)."""
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def output_width(channels: int, tiled: bool) -> int:
 
 @dataclass(frozen=True)
 class PoolBuffers:
-    """Bytes a core, in the order of their making; those that are neither input nor output nor table by name."""
+    """Bytes per core, in the order of their making; those that are neither input nor output nor table by name."""
 
     before_input: tuple[tuple[str, int], ...]
     after_input: tuple[tuple[str, int], ...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pool refuses before it starts (`validate_input_params` in TT-NN's pool_utils.cpp and its neighbours)."""
 
 from __future__ import annotations

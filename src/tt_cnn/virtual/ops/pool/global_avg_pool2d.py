@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn.global_avg_pool2d`: the mean of every image, as TT-NN's Python function makes it out of `avg_pool2d`."""
 
 from __future__ import annotations

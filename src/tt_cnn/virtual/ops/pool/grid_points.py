@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Points of a grid: where they lie in an image, and grids that are prepared on the host.
 
 A prepared grid is bfloat16 whose first two numbers of a point are not numbers: their bits are the row and the column

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """grid_sample: an image sampled at the points of a grid, between its four neighbours or at the nearest of them."""
 
 from __future__ import annotations

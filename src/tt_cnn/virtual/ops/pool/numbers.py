@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers of pools: the largest value, or a sum on the matrix unit times a scalar in bfloat16."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which way a pool takes: through L1, out of DRAM in slices, or as one sum over the whole image."""
 
 from __future__ import annotations

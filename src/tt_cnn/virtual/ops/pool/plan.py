@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pool as the card runs it: shard the input, halo, pool; or a sum over the whole image."""
 
 from __future__ import annotations
 
 from tt_cnn.virtual.errors.card_error import CardError
-from tt_cnn.virtual.ops.conv2d.moving import moved, release, sharded
+from tt_cnn.virtual.ops.conv2d.moving import emit_move, release, sharded
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.ops.pool.checks import check_output, check_window
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
@@ -39,7 +40,7 @@ def plan_in_l1(planner: Planner, source: Slot, pool: Pool, wish: Wish) -> list[S
     if gives_back:
         release(planner, held)
     if wish.reallocate_halo:
-        halo = moved(planner, halo)
+        halo = emit_move(planner, halo)
     outputs = plan_program(planner, halo, pool, wish, parallel)
     outputs = [_placed(planner, output, wish) for output in outputs]
     planner.free(halo)
@@ -73,7 +74,7 @@ def _placed(planner: Planner, output: Slot, wish: Wish) -> Slot:
     if wish.memory_config is None or wish.memory_config == output.spec.memory_config:
         return output
     if wish.memory_config.is_sharded() and wish.memory_config.shard_spec is None:
-        spec = output.spec  # rows with padding are not resharded but collected and dealt out again
+        spec = output.spec  # rows with padding are not resharded but collected and redistributed
         padded = spec.layout is Layout.ROW_MAJOR and spec.padded_shape[3] != spec.shape[3]
         text = "MemoryConfig must have Shard Spec specified for sharded memory layout"
         raise CardError(text if padded else "bad optional access")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pool is asked to compute, and how."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pool's own program: its output, its circular buffers, its tables of windows and scalars."""
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def _window_source(pool: Pool, parallel: ParallelConfig, halo: Spec) -> int:
 
 @lru_cache(maxsize=1024)
 def scalar_table(pool: Pool, rows: int, cores_nhw: int) -> int:
-    """Bytes a core of the divisors: an entry wherever the number of pixels in a window changes along the rows."""
+    """Bytes per core of the divisors: an entry wherever the number of pixels in a window changes along the rows."""
     areas = window_areas(pool).reshape(-1)
     longest = 1
     whole = pool.batch * areas.size

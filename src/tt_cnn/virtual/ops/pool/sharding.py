@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cores of a pool: those of its sharded input, those that a scheme gives, or the scheme that needs least L1.
 
 The rules are those of `get_pool_input_memory_config` (generic_pools.cpp) and `determine_pool_config_for_auto_shard`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools out of DRAM: whole through L1 where that fits, else part after part. Sliced outputs stay images in DRAM."""
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class SlicedPool:
         return self.pool.batch * (part.out_rows[1] - part.out_rows[0]) * wide
 
     def need(self, part: Part, own: Pool) -> int:
-        """Bytes a core while the part is haloed or pooled (`calculate_L1_usage_for_pool2d_slice`)."""
+        """Bytes per core while the part is haloed or pooled (`calculate_L1_usage_for_pool2d_slice`)."""
         config = self.input_config(part)
         assert config.shard_spec is not None
         height, width = config.shard_spec.shape

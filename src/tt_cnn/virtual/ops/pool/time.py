@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time of a pool."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _CHANNELS_AT_ONCE = 8
 """Tiles of channels that a pool reduces at once."""
 _ROWS_AT_ONCE = 16
 _WORD = 4
-_IDEAL_A_CYCLE = 2048
+_IDEAL_PER_CYCLE = 2048
 """Values that a core takes by upstream's performance model."""
 
 
@@ -64,4 +65,4 @@ def _rows_in_one_part(height: int, width: int, part: int) -> int:
 def ideal_pool_cycles(pool: Pool, cores: int) -> int:
     """`create_op_performance_model` of the pool."""
     taken = pool.window_size * pool.window.output_pixels * pool.channels
-    return ceil(taken / (cores * _IDEAL_A_CYCLE))
+    return ceil(taken / (cores * _IDEAL_PER_CYCLE))

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """An average over the whole image: one reduction over its rows instead of a halo and windows.
 
-Tall images are cut into slices, one a core: these are summed up to rows of float32, and the rows once more.
+Tall images are cut into slices, one per core: these are summed up to rows of float32, and the rows once more.
 """
 
 from __future__ import annotations

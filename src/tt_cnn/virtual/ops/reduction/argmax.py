@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`argmax`."""
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def _check_given(given: Spec, wanted: Spec) -> None:
 
 
 def _row_search(planner: Planner, x: Spec, inner: int, readers: int, given: CoreRangeSet | None) -> ArgMaxRowsProgram:
-    """Rows are cut into pieces, one a core; indices and values of all pieces are brought together.
+    """Rows are cut into pieces, one per core; indices and values of all pieces are brought together.
 
     A piece is at least what one aligned read brings of bfloat16, and each reader holds its own. `given`: the cores that
     the caller leaves to it. Where many rows (`inner`) give a result each, short rows do not go to all cores.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What reductions refuse, in the library's words."""
 
 from __future__ import annotations

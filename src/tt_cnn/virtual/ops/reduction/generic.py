@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions over some dimensions: the last ones as they are, others by moving them there."""
 
 from __future__ import annotations

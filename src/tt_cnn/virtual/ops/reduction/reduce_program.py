@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program of one `Reduce` step: its cores and what each of them stages.
 
 The rules are those of `ReduceMultiCoreWProgramFactory`, `ReduceMultiCoreHProgramFactory` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`cumsum` and `prod`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`var` and `std`: one pass over rows, columns or matrices; other dimensions are permuted to the end before."""
 
 from __future__ import annotations

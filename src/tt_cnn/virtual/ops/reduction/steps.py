@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device steps that reductions are made of: `Reduce`, `WelfordReduce`, `FastReduceNC`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sum`, `mean`, `max`, `min`."""
 
 from __future__ import annotations

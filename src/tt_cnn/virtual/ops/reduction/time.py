@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the times of reductions and sorts are made of."""
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class FoldingProgram(Program):
 
 
 def reduce_cycles(step: Step, figures: Figures, passes: Passes, units: int, length: int, at_once: int) -> Cycles:
-    """`units` results of `length` tiles each, dealt to the cores; tiles are read `at_once` and added to the sums.
+    """`units` results of `length` tiles each, distributed to the cores; tiles are read `at_once` and added to the sums.
 
     Shards are at hand. A result is handed to the packer and written, with a wait for it, while the next is made.
     """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`topk`: the largest elements of the last dimension; another one is transposed there and back."""
 
 from __future__ import annotations

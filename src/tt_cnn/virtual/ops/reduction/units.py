@@ -1,4 +1,5 @@
-"""How the work of reductions and of ops over rows is dealt to cores."""
+# SPDX-License-Identifier: Apache-2.0
+"""How the work of reductions and of ops over rows is distributed to cores."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tt_cnn.virtual.types.tensor_spec import Spec
 
 
 def dealt(planner: Planner, units: int, row_wise: bool = False, grid: CoreRangeSet | None = None) -> CoreRangeSet:
-    """A unit a core, column after column (or row after row), written as the fewest ranges; `grid`: the cores that the
+    """A unit per core, column after column (or row after row), written as the fewest ranges; `grid`: the cores that the
     caller leaves to the op."""
     if grid is not None:
         return dealt_among(grid, units, row_wise)

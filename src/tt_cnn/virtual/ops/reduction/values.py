@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the reduction kernels compute, before they pack. Sums run on the matrix unit, as products with a scaler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of programs between row-major shards that gather the rows of a core's output from where they are.
 
 Each core reads its rows, neighbours of the source in one piece where the kernel joins them, fills rows of padding from

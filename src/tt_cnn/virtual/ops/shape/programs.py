@@ -1,4 +1,5 @@
-"""What data-movement programs are built from: how work is dealt to cores, and the buffers a program asks for."""
+# SPDX-License-Identifier: Apache-2.0
+"""What data-movement programs are built from: how work is distributed to cores, and the buffers a program asks for."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dimensions in another order. Permutes are made of transposes and transposes of permutes, as in the real library."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.roll: elements shifted along dimensions, those that fall off the end coming back at the front."""
 
 from __future__ import annotations

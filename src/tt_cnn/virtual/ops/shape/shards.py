@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shard specs of outputs, where the call does not give them: rescaled from the input's, or made for the whole grid."""
 
 from __future__ import annotations

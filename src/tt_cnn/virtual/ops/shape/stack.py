@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.stack: tensors of one shape put beside each other along a new dimension."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of transposes and permutes: tiles moved or turned, rows of faces that find another tile, blocks of rows."""
 
 from __future__ import annotations

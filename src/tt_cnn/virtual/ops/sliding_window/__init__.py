@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What convolutions, pools and bilinear upsampling share: window geometry, cores, and the halo step."""

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which sticks of the padded input each core needs: the halo's exact sizes.
 
-A stick is one pixel with its channels. Output pixels are dealt to cores in order; a core needs all sticks between the
-first and the last that its windows touch.
+A stick is one pixel with its channels. Output pixels are distributed to cores in order; a core needs all sticks between
+the first and the last that its windows touch.
 """
 
 from __future__ import annotations

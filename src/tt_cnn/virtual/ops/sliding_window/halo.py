@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The halo step: every core fetches the sticks that its windows touch, with padding, row-major.
 
 It stands before convolutions, pools and bilinear upsampling. Sizes and buffers are those of TT-NN's
@@ -129,7 +130,7 @@ def plan_halo(
 def check_row_walk(grid: CoreRangeSet, row_wise: bool) -> None:
     """Tables address core i as the i-th of the grid's rows from the origin on: other grids are refused (recorded).
 
-    `row_wise` False: shards are dealt out column by column.
+    `row_wise` False: shards are distributed column by column.
     """
     columns = grid.bounding_box().grid_size().x
     for i, core in enumerate(grid.cores(row_wise)):
@@ -142,7 +143,7 @@ def check_row_walk(grid: CoreRangeSet, row_wise: bool) -> None:
 
 
 def _refuse_dram(planner: Planner, cores: CoreRangeSet, tables_in_dram: bool) -> None:
-    """Shards in DRAM: tables cannot be dealt to cores that only DRAM has, and no circular buffer lies there."""
+    """Shards in DRAM: tables cannot be distributed to cores that only DRAM has, and no circular buffer lies there."""
     if not tables_in_dram:
         check_cores(planner.card, cores, BufferType.L1)
     fatal(False, "Only L1 buffers can have an associated circular buffer!")
@@ -158,7 +159,7 @@ def _source_bytes(spec: Spec, cores_nhw: int, alignment: int) -> int:
 
 
 def plan_table(planner: Planner, size: int, parallel: ParallelConfig, in_dram: bool) -> AllocateConfig:
-    """Of so many bytes a core. What lies in DRAM a program copies to buffers of its own."""
+    """Of so many bytes per core. What lies in DRAM a program copies to buffers of its own."""
     if in_dram:
         return table_in_dram(planner, size, parallel.cores_nhw)
     return table_in_l1_small(planner, size, parallel.grid)
@@ -169,7 +170,7 @@ def table_in_l1_small(planner: Planner, size: int, cores: CoreRangeSet) -> Alloc
 
 
 def table_in_dram(planner: Planner, size: int, cores_nhw: int) -> AllocateConfig:
-    """A row of the table for each core along the height, dealt to the banks; programs copy the rows to their cores."""
+    """A row of the table for each core along the height, distributed to the banks; programs copy them to cores."""
     entries = size // DataType.UINT16.element_bytes
     return planner.table_in_dram(
         Spec(Shape([cores_nhw, entries]), DataType.UINT16, Layout.ROW_MAJOR, DRAM_MEMORY_CONFIG)

@@ -1,4 +1,5 @@
-"""How rows and channels are dealt to cores, as convolutions, pools and bilinear upsampling choose it.
+# SPDX-License-Identifier: Apache-2.0
+"""How rows and channels are distributed to cores, as convolutions, pools and bilinear upsampling choose it.
 
 The rules are those of `determine_parallel_config` and its neighbours in TT-NN's conv2d_utils.cpp.
 """
@@ -53,7 +54,7 @@ def largest_divisor_with_padding(value: int, start: int, multiple: int = 1) -> i
 @kept_hash
 @dataclass(frozen=True)
 class ParallelConfig:
-    """The cores of a sharded tensor and how its rows and channels are dealt to them."""
+    """The cores of a sharded tensor and how its rows and channels are distributed to them."""
 
     grid: CoreRangeSet
     layout: TensorMemoryLayout
@@ -142,7 +143,7 @@ def parallel_config(
 def output_parallel_config(
     inputs: ParallelConfig, grid: tuple[int, int], output_channels: int, matmul: bool
 ) -> ParallelConfig:
-    """The output keeps its rows' cores; its channels are dealt anew. Matmuls keep the input's cores."""
+    """The output keeps its rows' cores; its channels are redistributed. Matmuls keep the input's cores."""
     if matmul or inputs.layout is HEIGHT:
         return inputs
     blocks = div_up(output_channels, TILE_SIZE)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How an op with a sliding window takes its input: at once through L1, or in slices out of DRAM."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How an op that runs out of DRAM cuts its output into parts, one after the other through L1 (op_slicing.cpp)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes of the tables that sliding-window programs keep in L1_SMALL: what to copy where, and where windows begin.
 
 Only sizes are planned. The halo's tables list pad runs and transfers of each core, shared between its two data
@@ -26,7 +27,7 @@ _TRANSFER = 3
 def halo_tables(
     window: SlidingWindow, cores_nhw: int, snap_to_tile: bool, shard_height: int, tiled: bool, columns: int
 ) -> tuple[int, int, int, int]:
-    """Bytes a core of the two padding and the two gather tables. `columns` is the width of the grid of cores,
+    """Bytes per core of the two padding and the two gather tables. `columns` is the width of the grid of cores,
     or 0 where the rows' cores stand in one line (block sharding)."""
     bounds = shard_boundaries(window, cores_nhw, snap_to_tile)
     starts, ends, pixels = _runs(window)
@@ -192,7 +193,7 @@ def _longest(core: np.ndarray, target: np.ndarray) -> int:
 
 @lru_cache(maxsize=2048)
 def reader_table(window: SlidingWindow, cores_nhw: int, snap_to_tile: bool, first_rows: int, second_rows: int) -> int:
-    """Bytes a core of a convolution's table of window positions: a count and the ends of each straight segment.
+    """Bytes per core of a convolution's table of window positions: a count and the ends of each straight segment.
 
     A core's rows are cut into blocks of `first_rows` and `second_rows` in turn (one size when the second is 0).
     """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time of a halo: runs of sticks copied to where windows need them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A window that slides over images: sizes of its output and of the padded input, as TT-NN computes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bilinear upsampling: height shards with a halo of neighbours, four of them mixed for each output pixel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nearest upsampling: sticks repeated, interleaved or in their shards, by whole or broken factors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers of upsampling: sticks picked by fixed-point coordinates; bilinear ones mixed by the matrix unit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What upsampling is asked to do, which program does it, and what it refuses (upsample_common.cpp)."""
 
 from __future__ import annotations

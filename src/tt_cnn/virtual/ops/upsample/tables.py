@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of a sharded nearest upsampling: for each core, the runs of input sticks that its output rows repeat."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _ENTRY = 2
 
 @lru_cache(maxsize=1024)
 def sharded_table(images: int, height: int, width: int, scale_h: int, rows: int) -> int:
-    """Bytes a core. The two data movement processors of a core share its output rows; both get the longest list.
+    """Bytes per core. The two data movement processors of a core share its output rows; both get the longest list.
 
     Columns are repeated on the way out, so positions here are output rows times input columns. A run ends where an
     image row is read again, where the next core's shard begins, and where the next processor takes over.

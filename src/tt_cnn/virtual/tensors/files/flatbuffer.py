@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """As much of FlatBuffers as a tensor's header needs: tables, vectors and numbers, read with all offsets checked.
 
 A table starts with the distance back to its list of fields, which says for each where it stands in the table, or 0.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values as a host tensor of TT-NN stores them: rows, or tiles of four faces, in bfloat16, integers or block formats.
 
 A tile of a block format is 64 exponents, one for each row of 16 elements of a face, and then the elements: a sign and

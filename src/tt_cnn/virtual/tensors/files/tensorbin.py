@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`dump_tensor` and `load_tensor`: a file with a header (its size, a FlatBuffer) and the bytes of each chip's values.
 
 Read after the files that TT-NN 0.81.1 writes; nothing in them is executed, and sizes are checked before memory is
@@ -59,7 +60,7 @@ def load_tensor(file_name: str | Path, *, device: Any = None) -> Tensor:
     try:
         spec, places = _read_header(content)
     except (Damaged, struct.error, ValueError, KeyError) as error:
-        raise CardError(f'Cannot read "{path}": it is no tensor of TT-NN ({error})') from error
+        raise CardError(f'Cannot read "{path}": it is not a tensor file of TT-NN ({error})') from error
     start = struct.calcsize(_HEADER) + struct.unpack_from(_HEADER, content)[0]
     values = []
     for offset, size in places:

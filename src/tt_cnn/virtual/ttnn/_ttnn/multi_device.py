@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ttnn._ttnn.multi_device`: the chips of the machine, before any is opened."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the convolution's kernel is given, in named groups. Each field is the kernel's parameter of that name.
 
 The groups of `given` are values of a launch; those of `compiled_for` are constants, for each of which Triton compiles
-the kernel anew. None of this needs Triton or a GPU.
+the kernel again. None of this needs Triton or a GPU.
 """
 
 from __future__ import annotations

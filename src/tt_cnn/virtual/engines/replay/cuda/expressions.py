@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element-wise nodes, slices, permutations and concatenations as one kernel: a function of the place in the result.
 
 The function is Python text that is written once: Triton compiles it for the GPU, and torch runs it on the CPU.
@@ -259,7 +260,7 @@ def _number(value: float) -> str:
 
 
 def _either(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """With numbers in the place of tensors; what to do with NaN need not be told to torch."""
+    """With numbers in place of tensors; what to do with NaN need not be told to torch."""
 
     def run(*operands: Any) -> torch.Tensor:
         a, b = (torch.as_tensor(one, dtype=torch.float32) for one in operands[:2])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the values of a graph grow with its inputs: as which power of their size.
 
 Float16 ends at 65504. A replay is compiled for the inputs that it has seen, and others may be some times as large; how

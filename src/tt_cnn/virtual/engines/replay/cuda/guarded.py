@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays in 16 bits that run their commands where inputs are not what 16 bits are for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program as a CUDA graph: inputs are copied in, one launch runs all of it, outputs are copied out."""
 
 from __future__ import annotations

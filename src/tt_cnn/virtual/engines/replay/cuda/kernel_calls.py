@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of a program: each writes one image. Torch runs them anywhere; `launch.py` has them on the GPU."""
 
 from __future__ import annotations

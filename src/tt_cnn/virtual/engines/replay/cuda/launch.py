@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps on the GPU: which kernel, with which arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as a program for the GPU: static memory, and steps that write it, which a CUDA graph can hold.
 
 The program itself knows nothing of CUDA: on the CPU torch runs its steps, one by one.

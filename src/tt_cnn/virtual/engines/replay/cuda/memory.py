@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of the GPU that holds images while the program runs: what is no longer needed is used again."""
 
 from __future__ import annotations

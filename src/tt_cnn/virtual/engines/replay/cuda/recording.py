@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A CUDA graph of what a function launches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays of traces whose tensors are on the GPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as the GPU's kernels like it: products with weights are convolutions, wide pools are chains."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels, in Triton. Images are pixels of channels with any stride between pixels, rows and images.
 
 A convolution is a product of matrices whose left one is read from the image as it goes: a row for each pixel of the
@@ -81,7 +82,7 @@ UNSPECIALIZED = (
     "a", "b", "tail_bias", "tail_a", "tail_b", "factor", "M", "OW", "OHW", "H", "W", "SH", "SW", "TOP", "LEFT", "DH",
     "DW", "split_k",
 )  # fmt: skip
-"""Numbers that the convolution is not compiled anew for."""
+"""Numbers that the convolution is not compiled again for."""
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)

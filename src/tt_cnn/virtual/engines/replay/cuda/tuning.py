@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How each convolution runs quickest on this GPU: all ways are compiled side by side, measured, and remembered."""
 
 from __future__ import annotations
@@ -139,16 +140,16 @@ def signature(step: Convolution, in_place: bool) -> str:
     node = step.node
     x, other = step.x, step.fused.other
     added = 0 if other is None else 1 + step.fused.other_first
-    told = (
+    parts = (
         node.kind, node.source.shape, node.shape, tuple(step.weight.shape), node.params, step.activation[0], added,
         x.stride(), x.dtype.itemsize, step.y.stride(), step.y.dtype.itemsize, in_place, step.columns,
         step.tail_activation[0] if step.tail else None, None if step.eight is None else step.eight.stride(),
     )  # fmt: skip
-    return repr(told)
+    return repr(parts)
 
 
 def read_ways(entries: Mapping[str, Any]) -> dict[str, tuple[Way, float]]:
-    """The quickest ways that were kept, with their microseconds; what is none is left out, to be measured anew."""
+    """The quickest ways that were kept, with their microseconds; what is none is left out, to be measured again."""
     found: dict[str, tuple[Way, float]] = {}
     for key, entry in entries.items():
         with contextlib.suppress(TypeError, ValueError):
@@ -196,11 +197,11 @@ class Tuner:
         self._save(new)
 
     def _save(self, keys: Iterable[str]) -> None:
-        told = {}
+        kept_ways = {}
         for key in keys:
             (name, tiles), microseconds = self._own[key]
-            told[key] = (name, None if tiles is None else astuple(tiles), microseconds)
-        cache_folder.update_json(self.file, told)
+            kept_ways[key] = (name, None if tiles is None else astuple(tiles), microseconds)
+        cache_folder.update_json(self.file, kept_ways)
 
     def compile(self, wanted: Sequence[tuple[Convolution, Tiles]], pdl: bool) -> None:
         """The compiler leaves Python alone for most of its time, so threads help."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inputs on a GPU, looked at while their replay runs already."""
 
 from __future__ import annotations

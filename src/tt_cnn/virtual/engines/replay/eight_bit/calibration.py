@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What values a graph's nodes take on sample inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """As many layers in 8 bits as the guard allows: what is lost is measured, never assumed.
 
 All layers are tried first. Where that loses too much, the loss of every layer alone is measured, and layers go back to
@@ -173,7 +174,7 @@ class Search:
             remember(self._key, kept)
 
     def _losses(self, sample: Values) -> dict[int, float]:
-        """What each layer alone loses on a sample, by torch: only what comes after it is computed anew."""
+        """What each layer alone loses on a sample, by torch: only what comes after it is computed again."""
         start = time.perf_counter()
         known = {id(node): value for node, value in walk(self.outputs, sample)}
         expected = [known[id(node)] for node in self.outputs]

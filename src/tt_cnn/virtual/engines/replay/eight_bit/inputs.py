@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether inputs are like those that 8 bits were fitted to.
 
 Scales are fitted to the samples' values, so other inputs may lie beyond them, or be lost within one step. Both show in
 a few numbers of an input: its range, its mean and deviation, how rough it is, and the same of short runs of neighbours,
-since a patch that is unlike all samples hardly moves the numbers of a whole picture.
+since a patch that is unlike all samples hardly moves the numbers of a whole image.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ BEYOND = 0.25
 """How far values may lie outside the samples' range, in units of that range: the outermost values are few, and cutting
 them off there costs little."""
 TIMES = 1.6
-"""By how much deviations and roughness may leave what samples had; of fresh pictures beside four samples it is 1.4."""
+"""By how much deviations and roughness may leave what samples had; of fresh images beside four samples it is 1.4."""
 SHIFT = 0.5
 """How far the mean may lie beyond the samples' means and as far again as those are apart, in units of a deviation."""
 

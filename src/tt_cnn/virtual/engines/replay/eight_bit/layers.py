@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes of a graph can run in 8 bits, and what each costs and is called."""
 
 from __future__ import annotations

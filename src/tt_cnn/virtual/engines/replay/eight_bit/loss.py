@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far outputs are from those in float32."""
 
 from __future__ import annotations

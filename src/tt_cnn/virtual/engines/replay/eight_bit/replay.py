@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays that learn from their first inputs how much of them may run in 8 bits."""
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tt_cnn.virtual.errors.failures import Failure
 log = logging.getLogger("tt_cnn.virtual")
 
 Chips = list[list[torch.Tensor]]
-"""For each of some cells its values, one a chip."""
+"""For each of some cells its values, one per chip."""
 
 
 class LearningReplay(Replay):

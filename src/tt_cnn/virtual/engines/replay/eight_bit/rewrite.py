@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph in which chosen layers take and multiply numbers of 8 bits.
 
 Values are rounded where they are made, not where they are used: a value that a layer takes in 8 bits goes in 8 bits

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether values within a graph stay where those of the samples were.
 
 An input may look like the samples and still drive some layer beyond the values that its scale was fitted to. Some
@@ -20,7 +21,7 @@ COUNT = 4
 """Witnesses of a graph: the smallest value of each quarter of its layers."""
 TIMES = 3.0
 """How far from the samples' mean a witness may be, in units of the sample that is farthest from the mean of the others.
-Of fresh pictures beside four samples it is 2.5."""
+Of fresh images beside four samples it is 2.5."""
 LEAST = 0.05
 """That unit, at least, in units of the mean: samples that are nearly the same would make it nothing."""
 
@@ -74,7 +75,7 @@ class Ball:
 
     @classmethod
     def around(cls, rows: torch.Tensor) -> Ball:
-        """From a row of channels for each sample, and for each picture of its batch."""
+        """From a row of channels for each sample, and for each image of its batch."""
         center = rows.mean(0)
         others = (rows.sum(0) - rows) / max(1, len(rows) - 1)
         unit = max(float((rows - others).norm(dim=1).max()), LEAST * float(center.norm()))

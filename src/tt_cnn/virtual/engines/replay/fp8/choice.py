@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which convolutions run in e4m3: as many as the guard allows, those first that save most time for what they lose."""
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ def in_fp8(
 ) -> tuple[EightBit, Compiled | None]:
     """What was found, and what runs it; None where 16 bits stay.
 
-    Layers are tried out in torch, which takes no compiling; what is told was measured on what runs in the end. Layers
-    that save nothing come last: they are in 8 bits where all may be, since an image that is read in 16 bits as well
-    must be stored twice.
+    Layers are tried out in torch, which takes no compiling; what is reported was measured on what runs in the end.
+    Layers that save nothing come last: they are in 8 bits where all may be, since an image that is read in 16 bits as
+    well must be stored twice.
     """
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         search = Search(nodes, samples, InTorch(nodes), InTorch, guard, Fp8Rounding, ATTEMPTS)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of 8 bits with 4 of exponent and 3 of mantissa, in units of a scale.
 
 Scales are powers of two: multiplying by them is exact, and numbers with a mantissa lose nothing by the largest being

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs in which convolutions take and multiply e4m3 numbers.
 
 An `e4m3` node rounds its source to such numbers in units of its parameter, a scale. A convolution of one multiplies in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays on engines of the CPU that have products of whole numbers of 8 bits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole numbers of 8 bits: graphs that engines with such products run in them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The 8-bit steps that fit values."""
 
 from __future__ import annotations

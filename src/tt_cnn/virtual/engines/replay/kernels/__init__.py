@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our own host engine: a C++ program of steps on channels-last images."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums and functions by our own library, for commands outside of traces: the same bits as in a compiled replay.
 
 Torch adds up in another order and has other approximations. On a card a model gives the same values with a trace and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution as a product of matrices, without unfolding the image: rows are pointers to pixels.
 #pragma once
 #include <vector>

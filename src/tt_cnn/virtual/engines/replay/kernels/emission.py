@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of nodes: one function a kind, by which a node and what was fused with it become steps of the library."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a step does to its values on their way out, and in which pieces it adds them up, as the library takes it."""
 
 from __future__ import annotations

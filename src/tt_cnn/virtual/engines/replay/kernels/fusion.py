@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes become one step: a window with the activation and the addition that follow it."""
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def is_simple(chain: Sequence[Node]) -> bool:
 
 
 def _image_operand(binary: Node, known: Node) -> Node | None:
-    """The operand beside a known one, where it is not a number a channel."""
+    """The operand beside a known one, where it is not a number per channel."""
     other = binary.inputs[1] if binary.inputs[0] is known else binary.inputs[0]
     return other if row_of(other, binary.shape) is None else None
 
@@ -115,7 +116,7 @@ def _is_stage(node: Node) -> bool:
 
 
 def images_of(node: Node) -> list[Node]:
-    """The operands of an element-wise node that are not a number a channel."""
+    """The operands of an element-wise node that are not a number per channel."""
     return [one for one in node.inputs if row_of(one, node.shape) is None]
 
 

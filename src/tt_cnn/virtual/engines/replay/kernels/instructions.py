@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of the kernels' program, and the forms in which they take their weights."""
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ STAGES = ACTIVATIONS | ROUNDINGS | BOUNDS
 BLOCKS = {(DataType.BFLOAT8_B, False): 31, (DataType.BFLOAT8_B, True): 32, (DataType.BFLOAT4_B, False): 33}
 """Block formats, rounded once or twice; numbers as rounding.h has them."""
 BINARIES = {"add": (16, 16), "sub": (17, 18), "mul": (19, 19)}
-"""With an image on the right or on the left; four more is with a number a channel."""
+"""With an image on the right or on the left; four more is with a number per channel."""
 ROW = 4
 BETWEEN = {None: ROUNDINGS["nearest_even"], DataType.BFLOAT16: ROUNDINGS["to_bfloat16"]} | {
     dtype: number for (dtype, precise), number in BLOCKS.items() if not precise
@@ -109,9 +110,9 @@ def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
 def _pack(weight: torch.Tensor, packed: torch.Tensor, winograd: bool, threads: int) -> None:
     weight = weight.float()
     sizes, distances = (ctypes.c_int64 * 4)(*weight.shape), (ctypes.c_int64 * 4)(*weight.stride())
-    told = Weights(values=weight.data_ptr(), sizes=sizes, distances=distances)
+    arguments = Weights(values=weight.data_ptr(), sizes=sizes, distances=distances)
     to = ctypes.c_void_p(packed.data_ptr())
-    library().pack_weights(ctypes.byref(told), ctypes.c_int64(winograd), to, ctypes.c_int64(threads))
+    library().pack_weights(ctypes.byref(arguments), ctypes.c_int64(winograd), to, ctypes.c_int64(threads))
 
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:

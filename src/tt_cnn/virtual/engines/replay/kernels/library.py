@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels' shared library: compiled for this machine when first needed, kept in the cache folder."""
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def library() -> Any:
     """Functions of the library; compiling takes some seconds the first time.
 
     A library that is not whole, or was made for another machine, would end the process: it is checked before it is
-    loaded, and made anew.
+    loaded, and made again.
     """
     path = cache_folder.folder() / f"kernels-{fingerprint()}.so"
     if cache_folder.is_whole(path, fingerprint()):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as steps of the kernels' program, with torch for the nodes that no step does.
 
 Images are channels last. Parts of a concatenation are written where the whole will be. Where values are is decided when
@@ -278,7 +279,7 @@ class Lowering:
         self._scratch_each = max(self._scratch_each, floats)
 
     def paired(self, node: Node) -> Image:
-        """The image with two neighbouring channels in the place of one number."""
+        """The image with two neighbouring channels in place of one number."""
         if id(node) not in self._pairs:
             x, (n, c, h, w) = self._source(node), node.shape
             y = self._pool.image((n, c // 2, h, w), self._last_use[id(node)])

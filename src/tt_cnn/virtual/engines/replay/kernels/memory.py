@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where images lie while the program runs: memory that is no longer needed is used again, while it is in cache."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of bfloat16 numbers two at a time, where the processor has them: they are exact, and added up in float32.
 
 What the card multiplies at LoFi has five and seven significant bits, what it holds in bfloat16 eight.

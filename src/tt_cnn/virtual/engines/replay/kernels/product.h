@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of products, rows times columns, in registers.
 #pragma once
 #include "vector.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list of steps, run by a team of threads that meet after every step.
 #include <omp.h>
 #ifdef __linux__

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products as the card's matrix unit adds them up, rounding after rounding, sixteen columns at a time.
 //
 // The rules, and how they were found, are told in virtual/numerics/matrix_unit.py, whose `matmul` this follows bit for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Primitives of the numerics by our own library, for commands outside of traces: torch takes many passes for each."""
 
 from __future__ import annotations

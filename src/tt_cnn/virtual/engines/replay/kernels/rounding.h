@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The card's roundings, sixteen channels at a time: a vector is one block of the block formats.
 //
 // Each does what a torch function of virtual/numerics does, bit for bit; see there for what the rules are.

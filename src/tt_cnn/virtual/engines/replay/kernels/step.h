@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One step of a program on channels-last float32 images, who works on it, and what follows its sums.
 //
 // Every image has its channels side by side; `..._pixel` is the distance from one pixel to the next in floats, so that

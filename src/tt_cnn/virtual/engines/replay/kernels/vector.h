@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sixteen floats at a time. The compiler maps them to what the machine has: one AVX-512 register, two of AVX2, ...
 #pragma once
 #include <cstddef>

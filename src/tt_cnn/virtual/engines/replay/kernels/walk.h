@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums after roundings that are not followed: how far these carry them is known, which way is drawn from their bits.
 #pragma once
 #include "step.h"

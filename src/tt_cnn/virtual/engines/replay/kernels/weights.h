@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights (outputs, inputs, height, width) as the products want them: panels of columns, row after row.
 #pragma once
 #include <algorithm>

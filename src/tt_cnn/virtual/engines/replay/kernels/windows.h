@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps without a product: windows channel by channel, and what goes pixel by pixel.
 #pragma once
 #include "step.h"

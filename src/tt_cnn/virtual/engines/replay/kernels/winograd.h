@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 3x3 convolution of stride 1 after Winograd, F(4x4, 3x3).
 #pragma once
 #include "product.h"

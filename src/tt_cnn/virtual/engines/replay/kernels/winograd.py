@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a convolution is quicker after Winograd, and how many of its tiles are worked on at a time."""
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def is_quicker(node: Node, threads: int) -> bool:
 
 
 def tiles_at_once(node: Node, threads: int) -> tuple[int, int]:
-    """As many as stay in cache; more where weights are large, since these are fetched anew for every block.
+    """As many as stay in cache; more where weights are large, since these are fetched again for every block.
 
     And the numbers that a thread needs room for.
     """

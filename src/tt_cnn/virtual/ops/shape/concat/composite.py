@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ttnn.concat does around the device operation: layouts, padding and shards it cannot take are changed before."""
 
 from __future__ import annotations

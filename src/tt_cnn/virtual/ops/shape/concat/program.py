@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The concat device operation: its checks, its output, and which program does it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of concat: their cores and buffers, after TT-NN's program factories."""
 
 from __future__ import annotations

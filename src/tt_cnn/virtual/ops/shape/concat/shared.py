@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A concat that is about to be dispatched, as its programs see it."""
 
 from __future__ import annotations

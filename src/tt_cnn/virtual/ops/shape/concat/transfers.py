@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many pieces a core of a block-sharded concat fetches; kernels take a limited number."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tiled tensors joined along widths that are not whole tiles: bands of 32 rows are untilized, joined and tilized."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.fold: space to depth. Each patch of stride_h x stride_w pixels becomes one pixel with all their channels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fold device operation: neighbourhoods of pixels packed into channels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fold as a chain of pads, transposes and views: the older way, of NCHW tensors (`use_transpose_as_fold`)."""
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def plan_fold_by_transposes(
 
 
 def _regrouped(planner: Planner, x: Slot, shape: Shape) -> Slot:
-    """TT-NN's `reshape_on_device`: a view, rows cut anew on the card, or a copy through the host."""
+    """TT-NN's `reshape_on_device`: a view, rows cut again on the card, or a copy through the host."""
     spec = x.spec
     if shape[-1] == spec.padded_shape[-1]:
         return plan_view(planner, x, shape)

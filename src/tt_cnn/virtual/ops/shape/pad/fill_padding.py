@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.fill_implicit_tile_padding: a value written into the padding of a tiled tensor, in place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.pad: elements of a value before and after a tensor, dimension by dimension."""
 
 from __future__ import annotations

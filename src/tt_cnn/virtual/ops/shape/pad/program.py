@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pad device operation: a tensor in a larger one, the rest filled with a value."""
 
 from __future__ import annotations

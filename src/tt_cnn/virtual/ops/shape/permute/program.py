@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The permute device operation: any order of dimensions, row-major or tiled, page by page or in blocks."""
 
 from __future__ import annotations

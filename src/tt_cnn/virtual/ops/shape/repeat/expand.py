@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.expand: dimensions of one element repeated to a shape."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs behind repeat: the generated one (`RepeatCodegen`) and the older one (`Repeat`)."""
 
 from __future__ import annotations

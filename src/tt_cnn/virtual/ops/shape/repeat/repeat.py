@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.repeat: dimensions repeated, one after the other."""
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class _Legs:
 
 
 def _bank_bytes(planner: Planner, spec: Spec) -> int:
-    """Bytes a core that an L1 tensor takes."""
+    """Bytes per core that an L1 tensor takes."""
     if not spec.memory_config.is_l1():
         return 0
     page = aligned_page(planner.card, spec)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.repeat_interleave: each element of a dimension repeated in its place."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The reshape device operation, for shapes that are no view: rows cut anew, or tiles put together from pieces."""
+# SPDX-License-Identifier: Apache-2.0
+"""The reshape device operation, for shapes that are no view: rows cut again, or tiles put together from pieces."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _SAMPLES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class ReshapeRowsProgram(Program):
-    """Rows are cut anew."""
+    """Rows are cut again."""
 
     op: str = "ReshapeView"
     factory: str = "ReshapeViewRMProgramFactory"

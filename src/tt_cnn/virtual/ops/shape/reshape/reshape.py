@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.reshape: another shape of the same elements, a view where that is possible and a copy where it is not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dimensions of one element put in or taken out: squeeze, unsqueeze, unsqueeze_to_4D, and what other ops use of "
 "them."""
 

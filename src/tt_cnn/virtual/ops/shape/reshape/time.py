@@ -1,4 +1,5 @@
-"""Time of the reshape device operation: rows cut anew, tiles put together from pieces."""
+# SPDX-License-Identifier: Apache-2.0
+"""Time of the reshape device operation: rows cut again, tiles put together from pieces."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _PIECE_CYCLES = 85
 def cut_rows_cycles(step: Step, figures: Figures, processors: int, slots: int) -> Cycles:
     """A processor (or both of a core) reads a row, waits, and writes the rows or parts of rows that are in it.
 
-    The rows of the input are dealt out, however few they are. Rows that are not aligned are copied by the processor
+    The rows of the input are distributed, however few they are. Rows that are not aligned are copied by the processor
     first; when `slots` of them are under way, all are waited for.
     """
     source, output = step.inputs[0].spec, step.outputs[0].spec

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same memory under another shape: `ttnn.view`, and the views that reshape, squeeze, slice and pad end in."""
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def plan_reshaping_view(planner: Planner, x: Slot, logical: Shape, padded: Shape
 
 
 def host_view(tensor: Tensor, logical: Shape) -> Tensor:
-    """A host tensor under another shape; its values are laid out anew."""
+    """A host tensor under another shape; its values are laid out again."""
     fatal(
         logical.volume() == tensor.logical_volume(), "Attempting to reshape between two shapes with different volumes"
     )

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tensor[...]`: Python's indices as a slice, and a squeeze for the dimensions that were given a single index."""
 
 from __future__ import annotations

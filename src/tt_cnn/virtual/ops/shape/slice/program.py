@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slice device operation: a box of a tensor, with steps or without."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.slice, and `tensor[...]`: a box of a tensor, moved through other layouts and memories where needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The split device operation: a tiled tensor cut into equal parts of its last dimension."""
 
 from __future__ import annotations

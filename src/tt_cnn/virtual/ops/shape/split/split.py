@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.split and ttnn.chunk: a tensor cut along a dimension, by one program where it can, else slice by slice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transpose device operation: two of the dimensions N, C, H, W of a tensor exchanged."""
 
 from __future__ import annotations

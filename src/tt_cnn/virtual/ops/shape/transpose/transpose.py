@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ttnn.transpose: two dimensions exchanged."""
 
 from __future__ import annotations
