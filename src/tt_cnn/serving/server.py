@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -17,6 +19,22 @@ IDLE_SECONDS = 30
 DRAIN_SECONDS = 60
 """What is being answered may take so long once the server was asked to end."""
 LOOK_SECONDS = 0.1
+
+
+class _Server(uvicorn.Server):
+    """Ends in peace when it was asked to: uvicorn's own raises the signal again once all was answered."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        former = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
 
 
 def run_server(
@@ -46,7 +64,7 @@ def run_server(
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     watch = threading.Thread(target=_watch, args=(server, models, on_ready), daemon=True)
     watch.start()
     server.run()
