@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A version of the code that has a part in a result: that result is kept for as long as the version is the same."""
 
 from __future__ import annotations

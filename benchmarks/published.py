@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published rates of models on cards, from `published_performance.json`.
 
 They are those of tt-metal's tests and READMEs, at commit e4f9f0bb8de where they are of 2026-08 and at 16614590949 where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our models beside the published rates of theirs: a table of `zoo.py`.
 
 Ours is the fastest of what there is for the model at the published card, resolution and batch: the shipped

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One architecture on cards: rows of `zoo.py`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line as Markdown, from the commands themselves: usage, what it does, arguments and options, examples."""
 
 from __future__ import annotations

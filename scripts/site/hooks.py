@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What MkDocs does beyond its own: pages that are kept elsewhere, the command line, links that leave `docs/`.
 
 The documents must read well on a git host too, where their links go to files of the repository. On the site, those to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that are other ops under another name, or are made of them, and choices by conditions: none is left to torch."""
 
 from __future__ import annotations

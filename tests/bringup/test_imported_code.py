@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Architectures of the zoo as ONNX and as .pt2 give the code that the module gives, but for names."""
 
 from __future__ import annotations

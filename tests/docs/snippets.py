@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code and the commands of the documents, as data: what is run, and what is not and why.
 
 A comment directly above a block says what is done with it:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation site: every page is reached, every link is right, the command line is complete."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code and the commands of all documents are run, page by page and from top to bottom."""
 
 from __future__ import annotations

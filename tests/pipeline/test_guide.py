@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/pipeline.md: its snippets run, and it knows every executor, every figure and every setting."""
 
 from __future__ import annotations

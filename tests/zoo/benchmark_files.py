@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules of `benchmarks/`, which is no package."""
 
 from __future__ import annotations

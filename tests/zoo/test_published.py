@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our models beside published rates."""
 
 from __future__ import annotations

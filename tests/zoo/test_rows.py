@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of `benchmarks/zoo.py`: one bring-up for all cards of a chip, and reasons where something fails."""
 
 from __future__ import annotations

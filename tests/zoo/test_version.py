@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version by which stored rows are kept: only code that has a part in them changes it."""
 
 from __future__ import annotations

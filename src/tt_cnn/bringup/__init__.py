@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a torch module to a folder of TT-CNN code: graph, lowering, settings, code, tests."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops of torch that are others under another name, or are made of others, written as those.
 
 `torch.multiply` is `mul`; a variance is a mean of squares. Each entry of the

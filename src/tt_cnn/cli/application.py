@@ -26,6 +26,7 @@ from tt_cnn.cli import (
     optimize,
     profile,
     run,
+    serve,
     visualize,
     weights,
     zoo,
@@ -66,6 +67,7 @@ app.command("ops")(operations.operations)
 app.command("optimize")(optimize.optimize)
 app.command("profile")(profile.profile)
 app.command("run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})(run.run)
+app.command("serve")(serve.serve)
 app.command("visualize")(visualize.visualize)
 app.command("weights")(weights.weights)
 app.command("zoo")(zoo.zoo)

@@ -75,7 +75,7 @@ class RunningModel:
 
     def run(self, images: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
         """Outputs for each image (1, 3, height, width). The last batch is filled up with its last image."""
-        size = self.model.batch_size * self.model.chips
+        size = self.images_per_run
         batches = [torch.cat(list(images[start : start + size])) for start in range(0, len(images), size)]
         inputs = [self.model.to_host_input(_filled(batch, size)) for batch in batches]
         start = time.perf_counter()
@@ -87,12 +87,16 @@ class RunningModel:
         return [tuple(part[index : index + 1] for part in whole) for index in range(len(images))]
 
     @property
+    def images_per_run(self) -> int:
+        return self.model.batch_size * self.model.chips
+
+    @property
     def pictures_per_second(self) -> float:
         return self.pictures / self.seconds if self.seconds else 0.0
 
 
 def _filled(batch: torch.Tensor, size: int) -> torch.Tensor:
-    return torch.cat((batch, batch[-1:].expand(size - len(batch), -1, -1, -1))) if len(batch) < size else batch
+    return torch.cat((batch, batch[-1:].expand(size - len(batch), *batch.shape[1:]))) if len(batch) < size else batch
 
 
 @contextmanager
@@ -104,10 +108,16 @@ def running_model(
     executor: str = "trace+2cq",
     precision: Precision = "tuned",
     resolution: tuple[int, int] | None = None,
+    batch_size: int = 1,
+    **options: Any,
 ) -> Iterator[RunningModel]:
-    """The card opened, the model made from the reference's weights, its pipeline compiled."""
-    with opened_card(entry, card=card, executor=executor) as device:
-        model = create_tt(entry.name, device, reference, resolution=resolution, precision=precision)
+    """The card opened, the model made from the reference's weights, its pipeline compiled.
+
+    `options` go to `open_device`.
+    """
+    with opened_card(entry, card=card, executor=executor, **options) as device:
+        sizes: dict[str, Any] = {"resolution": resolution, "batch_size": batch_size}
+        model = create_tt(entry.name, device, reference, **sizes, precision=precision)
         batch = model.batch_size * model.chips
         example = model.to_host_input(entry.example_input(batch_size=batch, resolution=model.resolution))
         with create_pipeline(model, executor) as pipeline:

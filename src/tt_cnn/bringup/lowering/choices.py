@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for conditions: `where`, and casts between them and numbers."""
 
 from __future__ import annotations
