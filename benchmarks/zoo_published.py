@@ -176,8 +176,8 @@ def published_table(rows: Sequence[Row]) -> list[str]:
         "",
         f"Of {len(rows)} published rates, ours reach {strictly} ({strictly / len(rows):.0%}), and {nearly} "
         f"({nearly / len(rows):.0%}) within what the published tests allow. All of ours are predicted. Settings that "
-        "were searched for hold a PCC of 0.99, or what the hand-written ones have, or the published gate; where that holds, "
-        "weights are in bfloat4_b.",
+        "were searched for hold a PCC of 0.99, or what the hand-written ones have, or the published gate; where that "
+        "holds, weights are in bfloat4_b.",
     ]
 
 
