@@ -44,6 +44,7 @@ def _row(rate: PublishedRate, zoo: Mapping[str, Row]) -> Row:
         "title": rate.title,
         "published_fps": rate.device_fps,
         "tolerance": rate.tolerance,
+        "gate": rate.gate or f"{rate.min_pcc:g}",
         "measured": rate.measured,
     }
     ways = [*_shipped(rate), *_of_zoo(rate, zoo)]
@@ -160,21 +161,24 @@ def reached(row: Row, tolerance: bool = False) -> bool:
 
 def published_table(rows: Sequence[Row]) -> list[str]:
     lines = [
-        "| model | device fps: published | ours, predicted | ours / published | ours is | lowest PCC |",
-        "|---|---:|---:|---:|---|---:|",
+        "| model | device fps: published | ours, predicted | of published | ours is | lowest PCC | published gate |",
+        "|---|---:|---:|---:|---|---:|---:|",
     ]
     for row in rows:
         near = f" ±{row['tolerance']:.0%}" if row["tolerance"] else ""
         fps = row.get("device_fps")
         ours = ("-", "-") if fps is None else (f"{fps:.0f}", f"{fps / row['published_fps']:.2f}")
         pcc = "-" if row.get("pcc") is None else f"{row['pcc']:.4f}"
-        lines.append(f"| {row['title']} | {row['published_fps']:g}{near} | {' | '.join(ours)} | {row['way']} | {pcc} |")
+        cells = (row["title"], f"{row['published_fps']:g}{near}", *ours, row["way"], pcc, row["gate"])
+        lines.append(f"| {' | '.join(cells)} |")
     strictly, nearly = (sum(reached(row, near) for row in rows) for near in (False, True))
     return [
         *lines,
         "",
         f"Of {len(rows)} published rates, ours reach {strictly} ({strictly / len(rows):.0%}), and {nearly} "
-        f"({nearly / len(rows):.0%}) within what the published tests allow.",
+        f"({nearly / len(rows):.0%}) within what the published tests allow. All of ours are predicted. Settings that "
+        "were searched for hold a PCC of 0.99, or what the hand-written ones have, or the published gate; where that "
+        "holds, weights are in bfloat4_b.",
     ]
 
 

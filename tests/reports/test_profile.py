@@ -118,6 +118,12 @@ def test_the_timeline_is_what_the_queues_allow(executor: str, profile_of: Callab
     assert all(row.traced == ("trace" in executor) for row in profile.rows if row.call_name == "ttnn.conv2d")
 
 
+def test_other_executors_may_be_left_out(unet: Profile) -> None:
+    alone = profile_model("vanilla_unet", beside=())
+    assert {result.executor for result in alone.executors} == {"trace", "trace+2cq"}
+    assert alone.fps == unet.fps and alone.trace_bytes == unet.trace_bytes
+
+
 def test_executors_are_ranked_as_they_work(unet: Profile) -> None:
     fps = {result.executor: result.fps for result in unet.executors}
     assert list(fps) == list(EXECUTORS)

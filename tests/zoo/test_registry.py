@@ -15,7 +15,15 @@ from tt_cnn.zoo import architecture, create_architecture, list_architectures, re
 
 NAMES = list_architectures()
 LARGE = {
-    *("deeplabv3_resnet50", "densenet169", "densenet201", "efficientnet_b2", "efficientnet_b3", "efficientnet_b4"),
+    *(
+        "deeplabv3_resnet50",
+        "deeplabv3plus_resnet50",
+        "densenet169",
+        "densenet201",
+        "efficientnet_b2",
+        "efficientnet_b3",
+        "efficientnet_b4",
+    ),
     *("fcos_resnet50_fpn", "pspnet_resnet50", "resnet101", "resnet152", "resnext101_32x8d", "retinanet_resnet50_fpn"),
     *("srresnet_x4", "ssd300_vgg16", "swin_small", "unet", "vgg16_bn", "vgg19_bn", "vit_b_16", "wide_resnet50_2"),
     *("yolov3", "yolov5x", "yolov9c", "yolov9s"),
