@@ -35,7 +35,7 @@ OTHER_NAMES = {
     "bitwise_and": "logical_and",
     "bitwise_or": "logical_or",
 }
-"""Ops with the same arguments; those of whole numbers bit by bit are told apart by their dtype."""
+"""Ops with the same arguments; those of whole numbers bit by bit are recognised by their dtype."""
 _OF_BOOLEANS = frozenset(["__and__", "__or__", "bitwise_not", "bitwise_and", "bitwise_or"])
 
 Rewrite = Callable[[NodeWriter, TorchNode], tuple[str, str, dict[str, Any]] | None]

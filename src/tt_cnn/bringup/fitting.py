@@ -67,8 +67,8 @@ def _layers_of(predictor: Predictor, kind: type[Configuration]) -> list[str]:
 
 
 _WHOLE: LayerSettings = {"slice_strategy": L1FullSliceStrategyConfiguration()}
-"""From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless it is told
-to take its whole input into L1."""
+"""From DRAM a convolution runs in slices and leaves its output in DRAM, and so does all that follows, unless a
+setting takes its whole input into L1."""
 _AHEAD: LayerSettings = {**_WHOLE, "enable_act_double_buffer": True, "reallocate_halo_output": False}
 _PIXELS_TO_CHANNELS = 8
 """From how many pixels for each channel on a convolution is begun with height shards; with fewer with block shards."""
@@ -76,7 +76,7 @@ _PIXELS_TO_CHANNELS = 8
 
 def _beginnings(configurations: Mapping[str, Configuration]) -> Iterator[dict[str, LayerSettings]]:
     """TT-NN's choice, with slices where inputs lie in DRAM; whole inputs in L1; blocks read ahead; and shards that suit
-    the images' sizes, dealt out by every convolution or only where their kind changes."""
+    the images' sizes, made by every convolution or only where their kind changes."""
     convolutions = {name: each for name, each in configurations.items() if isinstance(each, ConvolutionConfiguration)}
     yield {}
     if not convolutions:

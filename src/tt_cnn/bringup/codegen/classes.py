@@ -27,7 +27,7 @@ _OF_MODELS = frozenset(
 )
 """Names that the base of a model has a meaning for."""
 KEEPERS = frozenset({"add", "concat"})
-"""Layers that give back whatever they are not told to keep."""
+"""Layers that free their input unless a setting keeps it."""
 
 
 @dataclass

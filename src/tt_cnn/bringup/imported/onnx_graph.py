@@ -89,8 +89,8 @@ class OnnxReader:
         self.steps = with_classes(_in_runs(self.steps))
         outputs = tuple(self._output(value) for value in self.model.graph.output)
         names = [re.sub(r"[^0-9A-Za-z_]", "_", value.name) for value in self.model.graph.output]
-        told = len(names) > 1 and len(set(names)) == len(names) and all(name.isidentifier() for name in names)
-        keys = tuple(names) if told else ()
+        named = len(names) > 1 and len(set(names)) == len(names) and all(name.isidentifier() for name in names)
+        keys = tuple(names) if named else ()
         kind = class_of_model(self.model.graph.node, self.model.graph.name)
         return ImportedGraph(kind, inputs, outputs, keys, self.steps, self.held, frozenset(self.buffers))
 

@@ -50,7 +50,7 @@ MOST_IN_L1 = 16 * 1024
 
 def groups_in_rows(x: Value, order: Sequence[int], width: int) -> int:
     """How often the last dimension of this order stands in a row of the tensor on the card; 1 where the rows are to be
-    made anew."""
+    rebuilt."""
     inputs = x.form.shape[order[-1]]
     groups = x.shape[-1] // inputs
     wide = x.form.lies_in(order) and groups * inputs == x.shape[-1]
