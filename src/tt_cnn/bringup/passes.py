@@ -38,6 +38,8 @@ _SAME_IF_EQUAL = frozenset(
     ["to", "_to_copy", "type_as", "expand", "expand_as", "slice", "view", "reshape", "permute", "flatten", "float"]
 )
 
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}
+
 
 def prepare(graph: TorchGraph) -> TorchGraph:
     """All passes, in their order."""
@@ -77,9 +79,19 @@ def drop_nothing(graph: TorchGraph) -> None:
         source = first_input(node)
         if source is None:
             continue
-        if node.op in _NOTHING or (node.op in _SAME_IF_EQUAL and _changes_nothing(node, source)):
+        same = node.op in _SAME_IF_EQUAL and _changes_nothing(node, source)
+        if node.op in _NOTHING or same or _is_neutral(node, source):
             graph.replace(node, source)
             graph.drop(node)
+
+
+def _is_neutral(node: TorchNode, source: TorchNode) -> bool:
+    """A sum with 0 or a product with 1, as branches leave them that are not there."""
+    neutral = _NEUTRAL.get(node.op)
+    other = node.arguments.get("other")
+    if neutral is None or node.arguments.get("self") is not source or not isinstance(other, (int, float)):
+        return False
+    return other == neutral and node.arguments.get("rounding_mode") is None and node.dtype == source.dtype
 
 
 def _changes_nothing(node: TorchNode, source: TorchNode) -> bool:

@@ -82,6 +82,20 @@ def test_buffers_that_the_real_library_does_not_tell_are_not_compared() -> None:
     assert found.agrees and found.by_op["Conv2d"].keys().isdisjoint({"cbs", "staging"})
 
 
+def test_outputs_that_the_real_library_does_not_report_are_not_compared() -> None:
+    real = real_recording()
+    read_by = [number for number, step in enumerate(real.steps) if number > STEP and step.inputs]
+    real.steps[STEP].outputs = []
+    found = compare(real, real_recording())
+    assert found.agrees and "outputs" not in found.by_op["Conv2d"]
+    virtual = real_recording()
+    virtual.steps[read_by[0]].inputs[0]["address"] = 64
+    assert "addresses" in {each.field for each in compare(real, virtual).differences}
+    virtual = real_recording()
+    virtual.steps[STEP].outputs = []
+    assert {each.field for each in compare(real_recording(), virtual).differences} == {"outputs", "addresses"}
+
+
 def _ended(message: str) -> Recording:
     recording = real_recording()
     recording.status, recording.error, recording.message = "error", "RuntimeError", message

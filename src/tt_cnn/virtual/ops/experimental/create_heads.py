@@ -375,7 +375,7 @@ class SplitQueryKeyValueAndSplitHeads(_CreatesHeads):
     ) -> list[Slot]:
         spec = slots[0].spec
         _check_split([slot.spec for slot in slots], *heads[:2])
-        views = [planner.view(slot, slot.spec.with_(shape=_with_one_head(slot.spec.shape))) for slot in slots]
+        views = [planner.view(slot, slot.spec.with_(shape=_with_one_head(slot.spec))) for slot in slots]
         made = _heads_of(views[0].spec, views[1].spec if len(views) == 2 else None, *heads, tied=False)
         if spec.is_sharded:
             fatal(
@@ -384,12 +384,18 @@ class SplitQueryKeyValueAndSplitHeads(_CreatesHeads):
                 "that the KV tensor is only used in non-sharded configurations.",
             )
             return plan_create_heads(planner, views[0], made, memory_config or spec.memory_config)
-        return plan_nlp_create_heads(planner, views, made, memory_config)
+        outputs = plan_nlp_create_heads(planner, views, made, memory_config)
+        shapes = made.shapes(spec.shape[0], spec.shape[1])
+        return [
+            planner.view(one, one.spec.with_(shape=shape)) if one.spec.shape != shape else one
+            for one, shape in zip(outputs, shapes, strict=True)
+        ]
 
 
-def _with_one_head(shape: Shape) -> Shape:
-    batch, rows, width = shape
-    return Shape((batch, 1, rows, width))
+def _with_one_head(spec: Spec) -> Shape:
+    """Of pages with the padding of their rows, which the outputs are seen without."""
+    batch, rows, width = spec.shape
+    return Shape((batch, 1, rows if spec.is_sharded else spec.padded_shape[1], width))
 
 
 def _check_split(specs: Sequence[Spec], queries: int, keys: int) -> None:
