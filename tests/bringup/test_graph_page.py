@@ -181,7 +181,7 @@ def test_names_are_escaped_everywhere() -> None:
     title = "<script>alert(2)</script>"
     graph, outcomes = made.program.graph, made.outcomes
     page = Page(graph_html(graph, title=title, outcomes=outcomes, facts=[("<b>", "<i>")]))
-    assert len(page.scripts) == 2
+    assert len(page.scripts) == 3
     assert not any("alert" in script for script in page.scripts[1:])
     assert not page.tags["img"] and not page.tags["b"]
     root = parsed(graph_svg(graph, title=title, outcomes=outcomes))

@@ -54,7 +54,7 @@ def test_differences_are_said_in_words(both: dict[str, Recording]) -> None:
     both["virtual"].steps[3].buffers.pop()
     result = run("--live", PROGRAM, *PYTHON)
     assert result.exit_code == 1
-    assert "step 3, Conv2d (ttnn.conv2d of encoder1.conv2): allocations [type, address, bytes a bank] differ" in (
+    assert "step 3, Conv2d (ttnn.conv2d of encoder1.conv2): allocations [type, address, bytes per bank] differ" in (
         result.stdout
     )
     assert "the real library" in result.stdout and "the virtual card" in result.stdout

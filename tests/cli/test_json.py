@@ -15,7 +15,7 @@ from tt_cnn.cli.application import app as commands
 from tt_cnn.preprocessing.weights import SOURCES
 from tt_cnn.reports.profile_json import load_profile
 
-WITHOUT_TABLES = {"bringup", "complete", "completion", "demo", "run", "visualize"}
+WITHOUT_TABLES = {"bringup", "complete", "completion", "demo", "run", "serve", "visualize"}
 
 
 def told(*arguments: str, status: int = 0) -> Any:

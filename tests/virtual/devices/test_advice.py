@@ -109,7 +109,7 @@ def test_the_holders_are_named_largest_first(card: ttnn.MeshDevice) -> None:
     lines = str(caught.value).splitlines()
     assert lines[1] == "  ttnn.relu(1x1x262144x64), step 1 of 1: Unary output"
     assert lines[2].startswith("  held by: 1x1x262144x64 bfloat16 from ")
-    assert any("1x1x65536x64 bfloat16 from to_device, 131072 B a core" in line for line in lines)
+    assert any("1x1x65536x64 bfloat16 from to_device, 131072 B per core" in line for line in lines)
     assert "fits: memory_config=ttnn.DRAM_MEMORY_CONFIG" in lines[-2] and "from relu in DRAM " in lines[-1]
 
 
