@@ -63,6 +63,13 @@ def test_the_code_has_the_models_classes_loops_and_optional_layers(folder: Path)
     assert max(map(len, code.splitlines())) <= 120
 
 
+def test_without_pytest_the_tests_are_not_run_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a plain `pip install tt-cnn`."""
+    monkeypatch.setattr("tt_cnn.cli.bringup.find_spec", lambda name: None)
+    code, said = command(f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "--budget", "0", "-o", str(tmp_path / "net"))
+    assert code == 0 and "pip install pytest" in said and "FAILED" not in said
+
+
 def test_generated_code_is_clean(folder: Path) -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E4,E7,E9,F", str(folder)],
