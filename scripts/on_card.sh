@@ -46,7 +46,7 @@ if [[ -z $python ]]; then
   [[ -x $root/.venv-card/bin/python ]] || make_environment
   python=$root/.venv-card/bin/python
 fi
-[[ -x $python ]] || fail "$python is no program that can be run"
+[[ -x $python ]] || fail "$python is not an executable"
 "$python" -c 'import ttnn' >/dev/null 2>&1 || fail "$python has no ttnn; see -h"
 
 # The command itself runs under the interpreter of the card where the package is installed there, else under ours.
