@@ -58,7 +58,7 @@ def serve(
     curl localhost:8000/metrics                     for Prometheus
 
     Requests of several clients go through the model together. Ctrl-C or SIGTERM answers what waits, and ends. A process
-    opens a card once, so that another model is another process, on another --port and another card.
+    opens a card once, so that another model is another process, on another --port.
     """
     from tt_cnn.serving.extra import check_installed
 
