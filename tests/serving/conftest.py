@@ -62,13 +62,13 @@ class InPipelines(OnCard):
     dram_output_memory_config = None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def small() -> Iterator[tuple[ModelEntry, Any]]:
     with registered(replace(ENTRY, tt=InPipelines)) as entry:
         yield entry, small_reference()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def right(small: tuple[ModelEntry, Any]) -> Right:
     """What the pipeline gives without a server, by the number of images and their seed."""
     found, reference = small
