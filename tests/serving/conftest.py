@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,10 @@ import uvicorn
 from tests.optimizer.small_model import ENTRY, NAME, SIZE, OnCard, small_reference
 from tt_cnn import ttnn
 from tt_cnn.models.registry import ModelEntry, registered
-from tt_cnn.models.running import RunningModel, running_model
+from tt_cnn.models.running import running_model
 from tt_cnn.serving.application import Limits, application
 from tt_cnn.serving.figures import Figures
-from tt_cnn.serving.served_model import ServedModel
+from tt_cnn.serving.served_model import Opens, ServedModel
 
 BODY_BYTES = 2**20
 BODY_SECONDS = 1.0
@@ -82,13 +82,10 @@ def right(small: tuple[ModelEntry, Any]) -> Right:
         return {(count, seed): outputs(count, seed) for count, seed in wanted}
 
 
-Opened = Callable[[], AbstractContextManager[RunningModel]]
-
-
 @contextmanager
 def serving(
     small: tuple[ModelEntry, Any],
-    wrap: Callable[[Opened], Opened] = lambda opened: opened,
+    wrap: Callable[[Opens], Opens] = lambda opened: opened,
     most_waiting: int = 8,
     ready: bool = True,
 ) -> Iterator[Served]:

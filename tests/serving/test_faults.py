@@ -15,9 +15,9 @@ import httpx
 import torch
 
 from tests.optimizer.small_model import NAME
-from tests.serving.conftest import INFER, Opened, images, request, serving
+from tests.serving.conftest import INFER, images, request, serving
 from tt_cnn.models.registry import ModelEntry
-from tt_cnn.models.running import RunningModel
+from tt_cnn.serving.served_model import Opens, Runs
 
 
 class Gate:
@@ -28,9 +28,9 @@ class Gate:
         self.faults = 0
         self.opened = 0
 
-    def wrap(self, opened: Opened) -> Opened:
+    def wrap(self, opened: Opens) -> Opens:
         @contextmanager
-        def held() -> Iterator[RunningModel]:
+        def held() -> Iterator[Runs]:
             with opened() as running:
                 self.opened += 1
                 warm = [False]
@@ -44,9 +44,9 @@ class Gate:
                     warm[0] = True
                     return running.run(given)
 
-                yield SimpleNamespace(model=running.model, images_per_run=running.images_per_run, run=run)  # type: ignore[misc]
+                yield SimpleNamespace(output_names=running.output_names, images_per_run=running.images_per_run, run=run)
 
-        def opener() -> AbstractContextManager[RunningModel]:
+        def opener() -> AbstractContextManager[Runs]:
             return held()
 
         return opener
@@ -94,8 +94,8 @@ def test_a_fault_fails_its_own_requests_alone(small: tuple[ModelEntry, Any]) -> 
 
 
 def test_a_model_that_cannot_be_opened_is_said(small: tuple[ModelEntry, Any]) -> None:
-    def broken(opened: Opened) -> Opened:
-        def opener() -> AbstractContextManager[RunningModel]:
+    def broken(opened: Opens) -> Opens:
+        def opener() -> AbstractContextManager[Runs]:
             raise RuntimeError("no card")
 
         return opener

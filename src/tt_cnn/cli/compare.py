@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tt_cnn.cli.console import errors, output
-from tt_cnn.cli.model_options import Executor, own_entry
+from tt_cnn.cli.model_options import Executor
 from tt_cnn.cli.tables import Column, Listing
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ def _architecture(model: str) -> str | None:
 def _known(model: str) -> Iterator[ModelEntry]:
     """Somebody's own model is known for its rows alone, since it may have the name of another."""
     from tt_cnn.models import model_entry
+    from tt_cnn.models.entry_names import own_entry
     from tt_cnn.models.registry import registered
 
     if ":" not in model:

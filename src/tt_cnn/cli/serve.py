@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tt-cnn serve`: a model behind HTTP."""
+"""`tt-cnn serve`: models behind HTTP."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,10 +13,11 @@ from tt_cnn.cli.model_options import Card, Executor, Precision, Weights, entry_o
 
 if TYPE_CHECKING:
     from tt_cnn.models import ModelEntry
-    from tt_cnn.serving.figures import Figures
-    from tt_cnn.serving.served_model import ServedModel
+    from tt_cnn.serving.opening import Opening
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model of the package, or your own as module:ENTRY.")]
+Models = Annotated[
+    list[str], typer.Argument(metavar="MODEL...", help="Models of the package, or your own as module:ENTRY.")
+]
 Host = Annotated[str, typer.Option("--host", help="The address to listen on; others than loopback reach the network.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes one that is free.")]
 Batch = Annotated[
@@ -35,7 +37,7 @@ Numerics = Annotated[
 
 
 def serve(
-    model: Model,
+    models: Models,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     batch: Batch = None,
@@ -48,17 +50,17 @@ def serve(
     precision: Precision = "tuned",
     numerics: Numerics = None,
 ) -> None:
-    """Serve a model over HTTP, in the open inference protocol v2 (KServe's, Triton's).
+    """Serve models over HTTP, in the open inference protocol v2 (KServe's, Triton's).
 
     \b
     tt-cnn serve resnet50
-    curl localhost:8000/v2/health/ready             200 once the model is warm
+    curl localhost:8000/v2/health/ready             200 once all models are warm
     curl localhost:8000/v2/models/resnet50          what goes in and what comes out
     curl -d @request.json localhost:8000/v2/models/resnet50/infer
     curl localhost:8000/metrics                     for Prometheus
 
-    Requests of several clients go through the model together. Ctrl-C or SIGTERM answers what waits, and ends. A process
-    opens a card once, so that another model is another process, on another --port.
+    Requests of several clients go through a model together. Several models are a process and a card each. Ctrl-C or
+    SIGTERM answers what waits, and ends.
     """
     from tt_cnn.serving.extra import check_installed
 
@@ -66,42 +68,40 @@ def serve(
 
     from tt_cnn.serving.application import Limits
     from tt_cnn.serving.figures import Figures
+    from tt_cnn.serving.model_process import model_process
+    from tt_cnn.serving.served_model import ServedModel
     from tt_cnn.serving.server import run_server
 
-    entry, figures = entry_of(model), Figures()
     options: dict[str, Any] = {"card": card, "executor": executor, "precision": precision_of(precision)}
     if numerics is not None:
         options["numerics"] = numerics
-    served = _served(entry, figures, queue, delay / 1000, weights, batch, options)
+    figures, served = Figures(), {}
+    for number, model in enumerate(models):
+        entry, opening = _opening(model, weights, batch, options)
+        if entry.name in served:
+            raise ValueError(f"{model}: there are two models with the name {entry.name}")
+        opens = opening.opened if len(models) == 1 else partial(model_process, opening, visible_card=number)
+        example = entry.example_input(batch_size=1)
+        served[entry.name] = ServedModel(entry.name, opens, example, figures, queue, delay / 1000)
 
     def ready(listening: int) -> None:
-        say(f"http://{host}:{listening}/v2/models/{entry.name} is ready", console=errors)
+        for name in served:
+            say(f"http://{host}:{listening}/v2/models/{name} is ready", console=errors)
 
-    run_server({entry.name: served}, figures, Limits(round(size * 2**20)), host=host, port=port, on_ready=ready)
+    run_server(served, figures, Limits(round(size * 2**20)), host=host, port=port, on_ready=ready)
     say("all that waited was answered", console=errors)
 
 
-def _served(
-    entry: ModelEntry,
-    figures: Figures,
-    queue: int,
-    wait: float,
-    weights: str | None,
-    batch: int | None,
-    options: dict[str, Any],
-) -> ServedModel:
-    from tt_cnn.evaluation.weights import reference_with
-    from tt_cnn.models.running import running_model
-    from tt_cnn.serving.served_model import ServedModel
+def _opening(model: str, weights: str | None, batch: int | None, options: dict[str, Any]) -> tuple[ModelEntry, Opening]:
+    """Everything that a user may have got wrong is found here, before a card is opened."""
+    from tt_cnn.evaluation.weights import chosen_weights
+    from tt_cnn.serving.opening import Opening
 
+    entry = entry_of(model)
     if entry.more_inputs:
         raise ValueError(f"{entry.title} takes {1 + len(entry.more_inputs)} inputs; a model with one can be served")
     size = batch or max(entry.batch_sizes)
     if size not in entry.batch_sizes:
         raise ValueError(f"--batch is {size}; {entry.title} is tuned for {' or '.join(map(str, entry.batch_sizes))}")
-    reference, whose = reference_with(entry, weights)
-    say(f"{entry.title}: {whose}, {size} images a run", console=errors)
-    example = entry.example_input(batch_size=1)
-    return ServedModel(
-        entry.name, lambda: running_model(entry, reference, batch_size=size, **options), example, figures, queue, wait
-    )
+    say(f"{entry.title}: {chosen_weights(entry, weights).words}, {size} images a run", console=errors)
+    return entry, Opening(model, size, weights, options)

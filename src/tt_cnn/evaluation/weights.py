@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -15,27 +18,45 @@ from tt_cnn.preprocessing.weights.packages import file_in_package
 SHIPPED, PUBLIC, SEEDED = "shipped", "public", "seeded"
 
 
-def reference_with(entry: ModelEntry, weights: str | None) -> tuple[nn.Module, str]:
-    """The reference in eval mode, and in words whose weights it has.
+@dataclass(frozen=True)
+class ChosenWeights:
+    """Whose weights the reference of a model gets, found before anything is made."""
 
-    `weights` is `shipped`, `public`, `seeded` or a file; None takes the first of the three that is on this machine.
-    """
+    model: str
+    words: str
+    """Whose they are, for people."""
+    options: Mapping[str, Any]
+    """Of `create_reference`."""
+
+    def reference(self) -> nn.Module:
+        """In eval mode."""
+        return create_reference(self.model, **self.options)
+
+
+def chosen_weights(entry: ModelEntry, weights: str | None) -> ChosenWeights:
+    """`weights` is `shipped`, `public`, `seeded` or a file; None takes the first of the three that is here."""
     chosen = weights or _best(entry)
     if chosen == SHIPPED:
-        return create_reference(entry.name, shipped=True), "shipped weights"
+        return ChosenWeights(entry.name, "shipped weights", {"shipped": True})
     if chosen == SEEDED:
-        return create_reference(entry.name, seed=0), "seeded (random) weights"
+        return ChosenWeights(entry.name, "seeded (random) weights", {"seed": 0})
     if chosen != PUBLIC:
         if not Path(chosen).is_file():
             known = f"{SHIPPED}, {PUBLIC} and {SEEDED}"
             raise FileNotFoundError(f"{chosen}: there is no such file; beside files there are {known}")
-        return create_reference(entry.name, weights=chosen), f"weights of {Path(chosen).name}"
+        return ChosenWeights(entry.name, f"weights of {Path(chosen).name}", {"weights": chosen})
     path = public_file(entry)
     if path is None:
         raise FileNotFoundError(
             f"the public weights of {entry.title} are not on this machine; get them with tt-cnn weights {entry.name}"
         )
-    return create_reference(entry.name, weights=path), f"public weights ({path.name})"
+    return ChosenWeights(entry.name, f"public weights ({path.name})", {"weights": path})
+
+
+def reference_with(entry: ModelEntry, weights: str | None) -> tuple[nn.Module, str]:
+    """The reference in eval mode, and in words whose weights it has."""
+    chosen = chosen_weights(entry, weights)
+    return chosen.reference(), chosen.words
 
 
 def public_file(entry: ModelEntry) -> Path | None:

@@ -91,6 +91,10 @@ class RunningModel:
         return self.model.batch_size * self.model.chips
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(self.model.outputs)
+
+    @property
     def pictures_per_second(self) -> float:
         return self.pictures / self.seconds if self.seconds else 0.0
 

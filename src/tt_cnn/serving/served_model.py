@@ -10,19 +10,34 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 
-from tt_cnn.models.running import RunningModel
 from tt_cnn.serving.figures import Figures
 
 Outputs = tuple[torch.Tensor, ...]
 State = Literal["loading", "ready", "failed", "stopped"]
+
+
+class Runs(Protocol):
+    """What a served model runs: a RunningModel, here or in another process."""
+
+    @property
+    def images_per_run(self) -> int: ...
+
+    @property
+    def output_names(self) -> tuple[str, ...]: ...
+
+    def run(self, images: Sequence[torch.Tensor]) -> list[Outputs]:
+        """The outputs for each image (a batch of one)."""
+
+
+Opens = Callable[[], AbstractContextManager[Runs]]
 
 
 class NotServed(RuntimeError):
@@ -56,7 +71,7 @@ class ServedModel:
     def __init__(
         self,
         name: str,
-        open_model: Callable[[], AbstractContextManager[RunningModel]],
+        open_model: Opens,
         example: torch.Tensor,
         figures: Figures,
         most_waiting: int,
@@ -131,11 +146,11 @@ class ServedModel:
                     return False
         return True
 
-    def _warm_up(self, running: RunningModel) -> Signature:
+    def _warm_up(self, running: Runs) -> Signature:
         (found,) = running.run([self._example])
         shape = tuple(self._example.shape)
         name = "images" if len(shape) == 4 and shape[1] == 3 else "input"
-        return Signature(name, shape, {n: tuple(x.shape) for n, x in zip(running.model.outputs, found, strict=True)})
+        return Signature(name, shape, {n: tuple(x.shape) for n, x in zip(running.output_names, found, strict=True)})
 
     def _next_batch(self, size: int) -> list[_Waiting]:
         """Requests with at most `size` images together, or one with more; none where the model was stopped."""
@@ -151,7 +166,7 @@ class ServedModel:
             self._count(-images)
             return taken
 
-    def _answer(self, running: RunningModel, batch: list[_Waiting]) -> bool:
+    def _answer(self, running: Runs, batch: list[_Waiting]) -> bool:
         taken = [each for each in batch if each.answer.set_running_or_notify_cancel()]
         images = [image for each in taken for image in each.images.split(1)]
         if not images:
