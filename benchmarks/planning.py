@@ -57,7 +57,7 @@ HEIGHTS = (32, 64, 96, 160, 192)
 """Rows of a block of the first convolution, which takes 128; each is planned once."""
 STEM = Conv(3, 32, 320, 3, block_rows=128)
 SLOW = 0.95
-"""Of the single calls' times, the one that is told beside the rate."""
+"""Of the single calls' times, the one that is given beside the rate."""
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ def choose(name: str, batch_size: int, options: argparse.Namespace) -> None:
         unseen = guard.verify(Assignment()).pcc
         print(
             f"{name}:{batch_size} {before / 1e3:.0f} -> {search.best.device_ns / 1e3:.0f} us "
-            f"({before / search.best.device_ns:.3f} times); PCC {told(start)} -> {told(after)}; "
-            f"unseen {told(unseen)} -> {told(verdict.pcc)}; {seconds[0]:.0f} s of the processor, {seconds[1]:.0f} s; "
+            f"({before / search.best.device_ns:.3f} times); PCC {shown(start)} -> {shown(after)}; "
+            f"unseen {shown(unseen)} -> {shown(verdict.pcc)}; {seconds[0]:.0f} s of the processor, {seconds[1]:.0f} s; "
             f"{len(search.journal.attempts)} attempts, {network.predictions} planned",
             flush=True,
         )
@@ -91,7 +91,7 @@ def ranks(pairs: list[tuple[float, float]]) -> float:
     return float(torch.corrcoef(places.T)[0, 1])
 
 
-def told(pcc: dict[str, float]) -> str:
+def shown(pcc: dict[str, float]) -> str:
     return " ".join(f"{value:.4f}" for value in pcc.values())
 
 

@@ -4,7 +4,7 @@
     python benchmarks/profiles.py [--check]
 
 UNet, YOLOv4 at both resolutions and ResNet50 on an n150 and a p150, each in a process of its own: 5 s at most on a
-quiet machine. Times are told as multiples of a process that only imports torch, too; `--check` exits 1 where 5 s are
+quiet machine. Times are given as multiples of a process that only imports torch, too; `--check` exits 1 where 5 s are
 missed.
 """
 

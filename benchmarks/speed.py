@@ -144,7 +144,7 @@ def misses(results: Sequence[Result]) -> list[str]:
 
 def machine() -> str:
     names = ("torch", "onnxruntime", "openvino", "numpy")
-    told = ", ".join(f"{name} {version(name)}" for name in names)
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
     processor = platform.processor() or platform.machine()
     try:
         found = subprocess.run(["lscpu"], capture_output=True, text=True).stdout
@@ -152,7 +152,7 @@ def machine() -> str:
     except (OSError, StopIteration):
         pass
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    return f"{date.today()}, {processor}, {torch.get_num_threads()} threads, load {load}; {told}"
+    return f"{date.today()}, {processor}, {torch.get_num_threads()} threads, load {load}; {versions}"
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ the card, ours is the graph of the PyTorch reference, from pinned memory to pinn
 all in bfloat16 too; a replay by itself takes float16 where its values leave room. Peers are in bfloat16.
 torch.compile takes minutes: it is measured in processes of its own when `--peers reduce-overhead,max-autotune` asks
 for it, and kept in `benchmarks/results/speed_gpu_peers.json`. The subject `fp8` is the same with `precision="fp8"`,
-told in a table of its own; 1.6 times the fastest torch.compile is hoped for there, but nothing is missed by less.
+given in a table of its own; 1.6 times the fastest torch.compile is hoped for there, but nothing is missed by less.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def mean(values: Sequence[float]) -> float:
 
 def table(rows: dict[str, dict[str, Any]]) -> list[str]:
     names = ("ours", "reference", "reference bfloat16", "eager", "graph", *COMPILED)
-    told = [
+    lines = [
         f"| model | {' | '.join(names)} (ms) | fastest torch.compile / ours | ours is | "
         "PCC ours, reference bfloat16, eager | same bits | streamed / device | compile s, again |",
         f"|{'---|' * (len(names) + 7)}",
@@ -168,17 +168,17 @@ def table(rows: dict[str, dict[str, Any]]) -> list[str]:
         times = [f"{row[one]['seconds'] * 1e3:.3f}" if one in row else "" for one in names]
         own = row["ours"]
         near = ", ".join(f"{row[one]['pcc']:.5f}" for one in ("ours", "reference bfloat16", "eager") if one in row)
-        told.append(
+        lines.append(
             f"| {name} | {' | '.join(times)} | {over.get(name, math.nan):.2f} | of {own['of']}, {own['dtype']} | "
             f"{near} | {'yes' if own['repeats'] else 'no'} | {own['overlapped']:.2f} | {own['compile']:.1f}"
             + (f", {own['again']:.1f} |" if "again" in own else " |")
         )
     if over:
-        told += ["", f"geometric mean over the fastest torch.compile: {mean(list(over.values())):.3f}"]
+        lines += ["", f"geometric mean over the fastest torch.compile: {mean(list(over.values())):.3f}"]
         half = ratios({n: row for n, row in rows.items() if "reference bfloat16" in row}, "reference bfloat16")
         if half:
-            told[-1] += f", of the reference's graph in bfloat16 {mean(list(half.values())):.3f}"
-    return told
+            lines[-1] += f", of the reference's graph in bfloat16 {mean(list(half.values())):.3f}"
+    return lines
 
 
 def misses(rows: dict[str, dict[str, Any]]) -> list[str]:

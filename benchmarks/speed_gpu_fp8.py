@@ -79,7 +79,7 @@ def _row(
 
 def table(rows: dict[str, dict[str, Any]], over: dict[str, float]) -> list[str]:
     """Beside the rows of 16 bits; `over` says how many times as long the fastest torch.compile takes."""
-    told = [
+    lines = [
         f'With `precision="fp8"` and a guard of {GUARD} ({STRETCH} times torch.compile is what is hoped for):',
         "",
         "| model | fp8 ms | 16 bits ms | 16 bits / fp8 | fastest torch.compile / fp8 | layers in e4m3 | PCC | "
@@ -88,10 +88,10 @@ def table(rows: dict[str, dict[str, Any]], over: dict[str, float]) -> list[str]:
     ]
     for name, row in rows.items():
         own, plain = row["fp8"], row["ours"]
-        told.append(
+        lines.append(
             f"| {name} | {own['seconds'] * 1e3:.3f} | {plain['seconds'] * 1e3:.3f} | "
             f"{plain['seconds'] / own['seconds']:.2f} | {over.get(name, float('nan')):.2f} | "
             f"{own['layers']} of {own['of_layers']} | {own['pcc']:.5f} | {own['measured']:.5f} | "
             f"{'yes' if own['repeats'] else 'no'} | {own['compile']:.1f} |"
         )
-    return told
+    return lines

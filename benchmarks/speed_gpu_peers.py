@@ -66,7 +66,7 @@ def peer(case: Case, name: str, expected: Outputs, ready: Callable[[], None] = l
 
 
 def peer_process(case: Case, name: str, folder: Path) -> None:
-    """Compile, say so, and measure when told to: nobody else uses the GPU then."""
+    """Compile, say so, and measure on request: nobody else uses the GPU then."""
     file = folder / f"{case.model}-{case.batch}-{name}"
 
     def ready() -> None:

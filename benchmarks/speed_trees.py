@@ -27,7 +27,7 @@ NUMERICS = ("native", "device")
 
 
 class Tree:
-    """A process that runs one model from one tree, when told to."""
+    """A process that runs one model from one tree, on request."""
 
     def __init__(self, root: Path, model: str, numerics: str, engine: str, clock: str) -> None:
         environment = os.environ | {"PYTHONPATH": str(root / "src"), "TT_CNN_CACHE": str(root / "out" / "speed-cache")}
@@ -35,7 +35,7 @@ class Tree:
             [sys.executable, __file__, model, numerics, engine, clock],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=root,
         )  # fmt: skip
-        self.told = self._answer()
+        self.answer = self._answer()
 
     def _answer(self) -> dict[str, object]:
         assert self._process.stdout is not None
@@ -92,7 +92,7 @@ def compare(
             kept &= ratio >= SLOWER
             old, new = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
             print(
-                f"| {model} | {numerics} | {pair[1].told['engine']} | {old:.1f} | {new:.1f} | {ratio:.3f} |",
+                f"| {model} | {numerics} | {pair[1].answer['engine']} | {old:.1f} | {new:.1f} | {ratio:.3f} |",
                 flush=True,
             )
     return kept

@@ -84,7 +84,7 @@ def in_use(devices: list[MeshDevice]) -> list[int]:
 
 
 def settle(devices: list[MeshDevice]) -> None:
-    """Wait, and raise what a queue has to tell; all of it is told afterwards."""
+    """Wait, and raise what a queue has to tell; all of it is reported afterwards."""
     first: Exception | None = None
     for one in devices:
         for queue in range(len(one.queues)):
@@ -174,14 +174,14 @@ def work(first: int, calls: int, seed: int, names: list[str]) -> None:
         ttnn.open_device(device_id=0, l1_small_size=65536, num_command_queues=2),
         ttnn.open_device(device_id=1, l1_small_size=65536),
     ]
-    told = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # calls that print do not disturb
     gc.collect()
     gc.freeze()
     for number in range(first, -(-calls // BATCH)):
         done = batch(number, min(BATCH, calls - number * BATCH), seed, names, devices)
-        told.write(json.dumps(done) + "\n")
-        told.flush()
+        answers.write(json.dumps(done) + "\n")
+        answers.flush()
         if done["counts"]["bytes leaked"]:
             return  # the next batch begins with new cards
 

@@ -56,7 +56,7 @@ OF_THIS_MACHINE = ("traceback", "version", "tests_output")
 """Parts of a row that are of no use to others."""
 
 
-def told(row: Row) -> str:
+def line_of(row: Row) -> str:
     """A row as it is made, in one line."""
     where = f"{row['name']} on {row['card']}"
     if "failed" in row:
@@ -142,7 +142,7 @@ def main() -> int:
         for row in architecture_rows(name, cards, tried):
             command = " ".join([row["command"], "--batches", *map(str, tried.batches), f"--seconds {tried.seconds:g}"])
             store.keep(f"{name} {row['card']}", row | same | {"command": command})
-            print(told(row), flush=True)
+            print(line_of(row), flush=True)
     store = Store(STORE, "")
     if options.published:
         print("\n".join(published_table(beside_published(store.rows, options.search))))

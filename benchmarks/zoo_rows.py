@@ -26,7 +26,7 @@ APART = (
 )
 """Imported by what makes rows, and without a part in them: the optimiser's steps, pages, other sources of models."""
 RATES = ("device_fps", "device_fps_band", "fps", "fps_band", "l1_peak")
-"""What is told of every batch."""
+"""What is reported of every batch."""
 
 
 def row_version(name: str) -> str:
@@ -164,8 +164,8 @@ def _add_rates(batches: Batches, first: BringUp, rows: dict[str, Row], tried: Tr
     for card, row in rows.items():
         if rates[card]:
             best = max(rates[card], key=lambda size: rates[card][size]["fps"])
-            told = {str(size): each for size, each in rates[card].items()}
-            row |= {"rates": told, "best_batch": best, "batches_ended": ended}
+            by_batch = {str(size): each for size, each in rates[card].items()}
+            row |= {"rates": by_batch, "best_batch": best, "batches_ended": ended}
 
 
 def _fitted(batches: Batches, first: BringUp, batch: int) -> BringUp:

@@ -85,9 +85,9 @@ def _beginnings(configurations: Mapping[str, Configuration]) -> Iterator[dict[st
     yield dict.fromkeys(convolutions, _AHEAD)
     every = HeightShardedStrategyConfiguration(reshard_if_not_optimal=True)
     yield {name: {**_AHEAD, "sharding_strategy": every} for name in convolutions}
-    dealt_out = {name: _kind_for(each)(reshard_if_not_optimal=True) for name, each in convolutions.items()}
+    resharded = {name: _kind_for(each)(reshard_if_not_optimal=True) for name, each in convolutions.items()}
     for settings in (_WHOLE, _AHEAD):
-        yield {name: {**settings, "sharding_strategy": strategy} for name, strategy in dealt_out.items()}
+        yield {name: {**settings, "sharding_strategy": strategy} for name, strategy in resharded.items()}
     changing: dict[str, LayerSettings] = {}
     before = None
     for name, each in convolutions.items():

@@ -56,6 +56,6 @@ def to_dram(x: Any) -> Any:
 
 
 def free(x: Any) -> None:
-    """Give the memory back, unless an op that was told to has done so."""
+    """Give the memory back, unless an op that was asked to has done so."""
     if x.is_allocated():
         ttnn.deallocate(x)

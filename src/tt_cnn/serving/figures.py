@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus is told of the served models."""
+"""What Prometheus reads about the served models."""
 
 from __future__ import annotations
 

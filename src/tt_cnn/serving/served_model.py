@@ -174,7 +174,7 @@ class ServedModel:
         began = time.perf_counter()
         try:
             found = running.run(images)
-        except Exception as error:  # of the card or the model: those who wait for it are told
+        except Exception as error:  # of the card or the model: those who wait for it get it
             for each in taken:
                 each.answer.set_exception(error)
             return False

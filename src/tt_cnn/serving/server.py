@@ -78,12 +78,12 @@ def run_server(
 
 def _watch(server: uvicorn.Server, models: Mapping[str, ServedModel], on_ready: Callable[[int], None]) -> None:
     """Tell when all are ready; end the server where one cannot be, then or later."""
-    told, pause = False, threading.Event()
+    announced, pause = False, threading.Event()
     while not server.should_exit:
         states = {model.state for model in models.values()}
         if "failed" in states:
             server.should_exit = True
-        elif states == {"ready"} and server.started and not told:
-            told = True
+        elif states == {"ready"} and server.started and not announced:
+            announced = True
             on_ready(server.servers[0].sockets[0].getsockname()[1])
         pause.wait(LOOK_SECONDS)

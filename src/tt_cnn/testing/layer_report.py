@@ -11,7 +11,7 @@ The torch model is run with a hook on every module. The TT model is any of
 
 Names that differ are matched with `names`, TT's name to torch's: a TT convolution that a batch norm and an activation
 were fused into is compared with `{"encoder1.conv1": "encoder1.2"}`. A convolution whose batch norm `torch.fx` finds is
-compared with the batch norm's output without being told.
+compared with the batch norm's output without a setting.
 """
 
 from __future__ import annotations

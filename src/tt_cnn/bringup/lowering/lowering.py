@@ -294,8 +294,8 @@ def _is_constant(value: Any) -> bool:
 def _deals_channels(form: Form, order: Sequence[int], places: Sequence[int]) -> bool:
     """Whether only the two last runs change places, both of them in the last dimension."""
     last = len(form.runs) - 1
-    dealt = list(places) == [*range(last - 1), last, last - 1] and last > 0
-    return dealt and set(form.dims[order[-1]]) == {last - 1, last} and form.shape[order[-1]] <= MOST_SHUFFLED
+    shuffled = list(places) == [*range(last - 1), last, last - 1] and last > 0
+    return shuffled and set(form.dims[order[-1]]) == {last - 1, last} and form.shape[order[-1]] <= MOST_SHUFFLED
 
 
 def _because(node: TorchNode, reason: str) -> TorchNode:

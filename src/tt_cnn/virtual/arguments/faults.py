@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of tt-cnn itself, told apart from refusals and from errors of the caller's own code.
+"""Faults of tt-cnn itself, as opposed to refusals and from errors of the caller's own code.
 
 A refusal is raised on purpose: by a `raise` statement of this package, as one of the kinds that TT-NN raises. Whatever
 else comes out of this package (a KeyError on the way to a plan, an error of torch on a queue) is an `InternalError`.

@@ -46,7 +46,7 @@ def stick_read_cycles(figures: Figures, size: float) -> float:
 
 
 def multicast_cycles(figures: Figures, size: float, receivers: int, loopback: bool = False) -> float:
-    """A block sent to others at once: all say that they have room, the data crosses, all are told.
+    """A block sent to others at once: all say that they have room, the data crosses, all get a signal.
 
     `loopback`: the sender is among those who get it.
     """

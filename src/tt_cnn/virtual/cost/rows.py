@@ -109,7 +109,7 @@ def width_of(spec: Spec) -> int:
     return spec.padded_shape[-1] // TILE_SIZE if len(spec.shape) else 1
 
 
-def dealt_rows(rows: int, cores: int) -> tuple[int, float]:
+def rows_per_core(rows: int, cores: int) -> tuple[int, float]:
     """Rows of the core with the most, and rows of an average core."""
     return div_up(rows, max(1, cores)), rows / max(1, cores)
 

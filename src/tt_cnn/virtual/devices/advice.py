@@ -120,9 +120,9 @@ def explain(
             fitting = [*elsewhere, *now.fitting] if l1_small else [*now.fitting, *elsewhere]
         except Exception as fault:  # the refusal must be reported all the same, and the fault with it
             return [line, f"  a fault of tt-cnn, please report it: {type(fault).__name__} of a change: {fault}"]
-        told = [_needs(one, now.memory.card) for one in fitting]
+        fits = [_needs(one, now.memory.card) for one in fitting]
         held = [] if l1_small else _holders(now.held)
-        return [line, *_labelled("held by", held), *_labelled("fits", told)]
+        return [line, *_labelled("held by", held), *_labelled("fits", fits)]
 
     error.explanation = lines
     error.remedies = lambda: [one.alternative for one in now.fitting]

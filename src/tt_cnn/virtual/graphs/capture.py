@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph capture: what was called, planned and allocated, as the nodes of `ttnn.graph` in TT-NN 0.81.1.
 
-Everything is read from calls, from commands (`planning/happenings.py`) and from what the allocator is told; there is
+Everything is read from calls, from commands (`planning/happenings.py`) and from what the allocator does; there is
 no second bookkeeping. With NO_DISPATCH nothing runs and nothing is taken from memory: allocations always fit and have
 address 0, as in TT-NN. A capture belongs to its thread: what other threads do meanwhile is not in it.
 """
@@ -63,20 +63,20 @@ class Capture:
 
     def _listen(self, device: MeshDevice) -> None:
         def here(tell: Callable[..., None]) -> Callable[..., None]:
-            def told(*event: Any) -> None:
+            def own_thread(*event: Any) -> None:
                 if threading.get_ident() == self._thread:
                     tell(device, *event)
 
-            return told
+            return own_thread
 
         pairs: list[tuple[list[Any], Callable[..., None]]] = [
             (device.listeners, here(self._command)),
             (device.memory_listeners, here(self._memory)),
             (device.refusal_listeners, here(self._refused)),
         ]
-        for listeners, told in pairs:
-            listeners.append(told)
-            self._stop.append(partial(listeners.remove, told))
+        for listeners, listener in pairs:
+            listeners.append(listener)
+            self._stop.append(partial(listeners.remove, listener))
         if self.dry and not self._nested:
             device.begin_dry_run()
 
@@ -159,9 +159,9 @@ class Capture:
         for place, form in reversed(own):
             self._free(device, place, form)
 
-    def _tell(self, device: MeshDevice, told: Iterable[Happening], command: Command) -> None:
+    def _tell(self, device: MeshDevice, happenings: Iterable[Happening], command: Command) -> None:
         allocated: set[int] = set()
-        for one in told:
+        for one in happenings:
             if isinstance(one, Taken) and one.slot is not None:
                 self._take(device, one.place, one.slot.spec, from_host=one.from_host)
             elif isinstance(one, Taken) and one.table is not None:

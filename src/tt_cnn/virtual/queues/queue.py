@@ -27,7 +27,7 @@ current_queue: ContextVar[int] = ContextVar("tt_cnn_queue", default=0)
 Job = Callable[[], None]
 
 SIGNPOST = "signpost"
-"""The name of commands that only mark a place between others; listeners are told of them, nothing runs."""
+"""The name of commands that only mark a place between others; listeners get them, nothing runs."""
 
 
 @dataclass

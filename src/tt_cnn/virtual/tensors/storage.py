@@ -213,7 +213,7 @@ class Holder(Protocol):
 
 
 class Buffer:
-    """Memory of the card held by tensors; given back when the last of them is gone, or when told to."""
+    """Memory of the card held by tensors; given back when the last of them is gone, or on request."""
 
     def __init__(self, device: Holder, cell: Cell, serial: int, made_by: str) -> None:
         self.device = device

@@ -17,7 +17,7 @@ from tt_cnn.virtual.ops.eltwise.calls import PLACEMENT, positional, require_tens
 from tt_cnn.virtual.ops.eltwise.time import paged_cycles
 from tt_cnn.virtual.ops.eltwise.unary_plan import tile_buffer
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import dealt
+from tt_cnn.virtual.ops.reduction.units import cores_for_work
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.storage import CARRIER
@@ -89,7 +89,7 @@ def plan_integer_power(
     planner: Planner, x: Slot, exponent: int, memory_config: MemoryConfig | None, output: Slot | None
 ) -> Slot:
     out = output or planner.allocate(x.spec.with_(memory_config=memory_config or x.spec.memory_config))
-    cores = dealt(planner, x.spec.num_pages)
+    cores = cores_for_work(planner, x.spec.num_pages)
     buffers = tuple(tile_buffer(name, x, cores, False, dataflow=True) for name in ("input", "output"))
     planner.dispatch(IntegerPowerProgram(cores=cores, buffers=buffers, exponent=exponent), [x], [out])
     return out
@@ -102,7 +102,7 @@ def _program(planner: Planner, x: Spec, out: Spec, subgrid: CoreRangeSet | None)
     if works_on_shards(x, out.dtype, out.memory_config, planner.card.l1_alignment):
         return "TypecastShardedProgramFactory", cores_to_ranges(x.shard.grid.cores()), True
     row_major = x.layout is Layout.ROW_MAJOR
-    cores = dealt(planner, x.num_pages, row_wise=row_major)
+    cores = cores_for_work(planner, x.num_pages, row_wise=row_major)
     chunked = row_major and not x.is_sharded
     return "TypecastRowMajorChunkedProgramFactory" if chunked else "TypecastProgramFactory", cores, False
 

@@ -15,7 +15,7 @@ from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.indexing.indices import checked_indices
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import dealt, tiles
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, tiles
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
 from tt_cnn.virtual.tensors.tensor import Tensor
@@ -109,14 +109,14 @@ class Embedding(Operation):
         rows, row = x.spec.shape.volume(), table.spec.page_bytes
         if target is Layout.TILE:
             columns = tiles(out.spec)[2]
-            cores = dealt(planner, max(1, rows // TILE_SIZE))
+            cores = cores_for_work(planner, max(1, rows // TILE_SIZE))
             sizes = {
                 "rows": 2 * columns * table.spec.dtype.tile_bytes,
                 "output": 2 * columns * out.spec.dtype.tile_bytes,
             }
             factory, indices = "EmbeddingsFusedProgramFactory", _INDICES_OF_TILES
         else:
-            cores = dealt(planner, rows)
+            cores = cores_for_work(planner, rows)
             sizes = {"rows": row * (2 if rows > planner.card.cores else 1)}
             factory, indices = "EmbeddingsRMProgramFactory", _INDICES
         private = {"indices": indices, "kept rows": _ROWS_KEPT[kind] * row}

@@ -15,7 +15,7 @@ from tt_cnn.virtual.ops.layout.moving import MovingPagesProgram
 from tt_cnn.virtual.ops.layout.relayout import scratchpad, staging
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import dealt, tiles
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reordering import plan_transpose
@@ -103,7 +103,7 @@ class Gather(Operation):
         matrices, rows, wide = tiles(index.spec)
         columns = tiles(x.spec)[2]
         tiled = wide > 1 and matrices * rows < (planner.grid if cores is None else cores).num_cores()
-        used = dealt(planner, matrices * rows * (wide if tiled else 1), grid=cores)
+        used = cores_for_work(planner, matrices * rows * (wide if tiled else 1), grid=cores)
         tile = x.spec.dtype.tile_bytes
         program = GatherProgram(
             factory=f"GatherCodegenProgramFactory{'Tiled' if tiled else 'Interleaved'}",
@@ -189,7 +189,7 @@ class Scatter(Operation):
         if axis != rank - 1:
             x, index, source = (scope.add(plan_transpose(planner, slot, axis, rank - 1)) for slot in (x, index, source))
         out = planner.allocate(x.spec.with_(memory_config=config))
-        cores = dealt(planner, x.spec.physical[0], grid=grid)
+        cores = cores_for_work(planner, x.spec.physical[0], grid=grid)
         rows = {"input": x, "indices": index, "source": source}
         buffers = (
             staging(x.spec.page_bytes, cores, name="output"),

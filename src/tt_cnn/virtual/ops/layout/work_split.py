@@ -27,7 +27,7 @@ def split_work(card: Card, units: int, row_wise: bool = False) -> tuple[CoreRang
     return num_cores_to_corerangeset(cores, CoreCoord(*card.grid), row_wise), div_up(units, cores) if cores else 0
 
 
-def dealt_among(grid: CoreRangeSet, units: int, row_wise: bool = False) -> CoreRangeSet:
+def cores_among(grid: CoreRangeSet, units: int, row_wise: bool = False) -> CoreRangeSet:
     """The first cores of a grid that the caller chose (`sub_core_grids`), a unit each."""
     return cores_to_ranges(tuple(grid.cores(row_wise))[: min(units, grid.num_cores())])
 

@@ -198,13 +198,13 @@ def _check_output(p: Problem, computed: Spec, given: Spec) -> None:
 def _cores(p: Problem, config: ProgramConfig, output: Spec) -> Cores:
     grid = CoreCoord(*config.grid)
     if config.kind == SIMPLE:
-        return Cores(_dealt(output.num_pages, grid))
+        return Cores(_first_cores(output.num_pages, grid))
     if config.kind == REUSE:
         sharded = next((s for s in (p.left, p.right, output) if s.is_sharded), None)
         if sharded is not None:
             return Cores(sharded.shard.grid)
         blocks = (p.batch_a * p.m // config.per_core_m) * (p.n // config.per_core_n)
-        return Cores(_dealt(blocks, grid))
+        return Cores(_first_cores(blocks, grid))
     rows = div_up(p.rows(config.fuse_batch), config.per_core_m)
     columns = div_up(p.n, config.per_core_n)
     if config.kind == MCAST_1D:
@@ -212,7 +212,7 @@ def _cores(p: Problem, config: ProgramConfig, output: Spec) -> Cores:
     return _grid_cores(p, config, rows, columns)
 
 
-def _dealt(units: int, grid: CoreCoord) -> CoreRangeSet:
+def _first_cores(units: int, grid: CoreCoord) -> CoreRangeSet:
     """A unit per core, column after column, written as the fewest ranges."""
     return cores_to_ranges(num_cores_to_corerangeset(min(units, grid.x * grid.y), grid).cores())
 

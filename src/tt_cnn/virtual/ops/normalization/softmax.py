@@ -20,7 +20,7 @@ from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.configs import SoftmaxDefaultProgramConfig, SoftmaxShardedMultiCoreProgramConfig
 from tt_cnn.virtual.ops.normalization.time import softmax_cycles
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
-from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_rows
 from tt_cnn.virtual.ops.shape.programs import Temporaries, borrowed
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
@@ -214,13 +214,13 @@ def _program(
     if dim >= -2:
         units, length = (matrices * rows, columns) if dim == -1 else (matrices * columns, rows)
         size, sizes = _lines(planner, x, out, settings, length)
-        return f"General{'W' if dim == -1 else 'H'}{size}", dealt(planner, units), sizes
+        return f"General{'W' if dim == -1 else 'H'}{size}", cores_for_work(planner, units), sizes
     tile, out_tile = x.dtype.tile_bytes, out.dtype.tile_bytes
     register = (_F32 if settings.fp32 else x.dtype).tile_bytes
     units = x.num_pages // max(1, x.padded_shape[dim])
     sizes = {"input": 2 * tile, "output": 2 * out_tile, "exponentials": register, "reciprocal sums": register}
     sizes |= {"sums": 2 * register, "maxima": tile, "scratch": register}
-    return "GeneralCLarge", dealt(planner, units), sizes
+    return "GeneralCLarge", cores_for_work(planner, units), sizes
 
 
 def _lines(planner: Planner, x: Spec, out: Spec, settings: Compute, length: int) -> tuple[str, dict[str, int]]:

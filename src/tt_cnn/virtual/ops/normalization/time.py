@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.network import Way, multicast_cycles, transaction_cycles
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.rows import Passes, Stream, dealt_rows, drained, width_of
+from tt_cnn.virtual.cost.rows import Passes, Stream, drained, rows_per_core, width_of
 from tt_cnn.virtual.cost.tensix import vector_cycles
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.normalization.group_norm_problem import GroupShare
@@ -55,7 +55,7 @@ def row_norm_cycles(
     cores = step.cores.num_cores()
     passes = Passes(figures, settings.fidelity, settings.fp32)
     width, block = width_of(x), 4 if settings.fp32 else 8
-    most, average = dealt_rows(x.num_pages // width if x.layout is Layout.TILE else 1, cores)
+    most, average = rows_per_core(x.num_pages // width if x.layout is Layout.TILE else 1, cores)
     weights = [named[name] for name in ("weight", "bias") if name in named]
     row = RowPasses.of(passes, centered, "weight" in named, "bias" in named, "residual" in named)
     tensors = [x, *([named["residual"]] if "residual" in named else [])]
@@ -141,7 +141,7 @@ def sharded_norm_cycles(
 
 
 def exchange_cycles(figures: Figures, passes: Passes, lines: Sequence[int], rows: int) -> float:
-    """Sums of all cores brought together: a line of cores is told to begin, read and added up; all get the result."""
+    """Sums of all cores brought together: a line of cores gets a signal, is read and added up; all get the result."""
     tile = passes.tile_bytes
     one = transaction_cycles(figures, Way.L1_READ, tile)
     cycles = 0.0
@@ -163,7 +163,7 @@ def softmax_cycles(step: Step, figures: Figures, settings: Compute, units: int, 
     """
     x, out = step.inputs[0].spec, step.outputs[0].spec
     cores = step.cores.num_cores()
-    most, average = dealt_rows(units, cores)
+    most, average = rows_per_core(units, cores)
     passes = Passes(figures, settings.fidelity, settings.fp32)
     exponential = vector_cycles(figures, "exp", False)
     again = 2 if long else 1

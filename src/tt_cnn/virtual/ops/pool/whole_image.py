@@ -15,7 +15,7 @@ from tt_cnn.virtual.ops.operation import Context
 from tt_cnn.virtual.ops.pool.numbers import image_of
 from tt_cnn.virtual.ops.pool.problem import Pool, Wish
 from tt_cnn.virtual.ops.reduction.reduce_program import FACTORIES, ReduceProgram, scaler_tile
-from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, staged, tiles
 from tt_cnn.virtual.ops.reduction.values import reduction_compute, sum_columns
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reshape.reshape import plan_reshape
@@ -119,7 +119,7 @@ def _plan_reduce(
     spec = x.spec
     images, rows, columns = tiles(spec)
     output = planner.allocate(Spec(Shape((spec.shape[0], 1, slices, spec.shape[3])), dtype, layout, config))
-    cores = dealt(planner, images * columns * slices)
+    cores = cores_for_work(planner, images * columns * slices)
     tile, out_tile = spec.dtype.tile_bytes, dtype.tile_bytes
     scaler = scaler_tile(spec.dtype)
     if spec.layout is Layout.ROW_MAJOR:

@@ -22,7 +22,7 @@ from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.checks import check_not_empty
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape
 from tt_cnn.virtual.ops.reduction.time import FoldingProgram
-from tt_cnn.virtual.ops.reduction.units import dealt, staged
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, staged
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Program, Step
@@ -198,7 +198,7 @@ class ArgMax(Operation):
     ) -> None:
         """`results`: of a row of the output, where that is known; `grid` is not looked at for tiles (recorded)."""
         if tiled:
-            cores = dealt(planner, 1)
+            cores = cores_for_work(planner, 1)
             scratch = scratchpad(out.spec.page_bytes, cores)._replace(name="output")
             buffers = (*staged(cores, {"input": x.spec.dtype.tile_bytes}), scratch)
             planner.dispatch(ArgMaxTilesProgram(cores=cores, buffers=buffers, dim=axis), [x], [out])
@@ -263,7 +263,7 @@ def _row_search(planner: Planner, x: Spec, inner: int, readers: int, given: Core
     blocks = div_up(width, least)
     grid, count = CoreCoord(*planner.card.grid), min(blocks, planner.card.cores)
     if given is not None:
-        cores = dealt(planner, blocks, grid=given) if blocks < given.num_cores() else given
+        cores = cores_for_work(planner, blocks, grid=given) if blocks < given.num_cores() else given
         groups = [(CoreRangeSet([own]), div_up(blocks, cores.num_cores())) for own in cores.ranges()]
     elif inner > 1 and count > (most := _most_cores(width * element)):
         fatal(
@@ -275,7 +275,7 @@ def _row_search(planner: Planner, x: Spec, inner: int, readers: int, given: Core
         cores = num_cores_to_corerangeset(min(most, planner.card.cores), grid, True)
         groups = [(CoreRangeSet([own]), div_up(blocks, cores.num_cores())) for own in cores.ranges()]
     else:
-        cores = dealt(planner, count)
+        cores = cores_for_work(planner, count)
         groups = _groups(blocks, count, grid)
     indices, values = round_up(inner * _INDEX_BYTES, _WORD), round_up(inner * element, _WORD)
     names = ["input", *(f"input of range {i}" for i in range(1, len(groups)))]

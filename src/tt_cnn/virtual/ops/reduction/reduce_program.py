@@ -15,7 +15,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.cost.rows import Passes
 from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.reduction.time import reduce_cycles
-from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, staged, tiles
 from tt_cnn.virtual.ops.shape.programs import borrowed
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.planning.program import Step
@@ -118,7 +118,7 @@ def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRa
     """Rows are tilized on the way in, beside a tile of what fills them up, and untilized on the way out."""
     matrices, rows, columns = tiles(spec)
     units = matrices * (spec.shape[-2] if along == "W" else columns * slices)
-    cores = dealt(planner, units, along == "W", grid)
+    cores = cores_for_work(planner, units, along == "W", grid)
     tile, result = spec.dtype.tile_bytes, out.dtype.tile_bytes
     chunk = min(columns if along == "W" else rows, _LONGEST_CHUNK)
     wide = chunk if along == "W" else 1
@@ -129,7 +129,7 @@ def _row_major(planner: Planner, spec: Spec, out: Spec, along: str, grid: CoreRa
 def _slices(planner: Planner, spec: Spec, out: Spec, registers: int, grid: CoreRangeSet | None, slices: int) -> Placed:
     """A slice of a column a core; tiles are read together, but for float32."""
     matrices, _, columns = tiles(spec)
-    cores = dealt(planner, matrices * columns * slices, grid=grid)
+    cores = cores_for_work(planner, matrices * columns * slices, grid=grid)
     together = 1 if spec.dtype is DataType.FLOAT32 else registers
     sizes = {"input": 2 * together * spec.dtype.tile_bytes, "scaler": scaler_tile(spec.dtype)}
     return cores, staged(cores, sizes | {"output": 2 * out.dtype.tile_bytes})
@@ -169,7 +169,7 @@ def _rows(planner: Planner, spec: Spec, out: Spec, along: str, negated: bool, gr
     matrices, rows, columns = tiles(spec)
     units = matrices * rows if along == "W" else 1
     least, _ = _shares(planner, units, grid)
-    cores = dealt(planner, units, grid=grid)
+    cores = cores_for_work(planner, units, grid=grid)
     read = least * columns if along == "W" else matrices * rows * columns
     together = 1 if read < _BATCH or (negated and along == "W" and least < 2) else _BATCH
     result = out.dtype.tile_bytes
@@ -183,7 +183,7 @@ def _columns(
     """As many columns at a time as the destination registers hold, where a core has that many."""
     matrices, _, columns = tiles(spec)
     least, _ = _shares(planner, matrices * columns, grid)
-    cores = dealt(planner, matrices * columns, grid=grid)
+    cores = cores_for_work(planner, matrices * columns, grid=grid)
     tile, result, scaler = spec.dtype.tile_bytes, out.dtype.tile_bytes, scaler_tile(spec.dtype)
     if negated:
         sizes = {"input": registers * tile, "scaler": scaler, "output": registers * result}

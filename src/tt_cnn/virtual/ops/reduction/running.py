@@ -17,7 +17,7 @@ from tt_cnn.virtual.ops.layout.clone import plan_clone
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.generic import reduced_shape, tiled
 from tt_cnn.virtual.ops.reduction.time import FoldingProgram
-from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, staged, tiles
 from tt_cnn.virtual.ops.shape.pad.fill_padding import plan_fill_padding
 from tt_cnn.virtual.ops.shape.programs import Temporaries
 from tt_cnn.virtual.ops.shape.reordering import plan_permute
@@ -155,7 +155,7 @@ class CumSum(Operation):
         units = {rank - 1: matrices * rows, rank - 2: matrices * columns}.get(
             axis, spec.num_pages // max(1, spec.padded_shape[axis])
         )
-        cores = dealt(planner, units)
+        cores = cores_for_work(planner, units)
         leading = axis < rank - 2
         reverse, compensated = way
         keeps_loss = leading and spec.dtype is DataType.FLOAT32 and compensated
@@ -241,7 +241,7 @@ class Prod(Operation):
     @staticmethod
     def _multiply(planner: Planner, x: Slot, result: Spec, name: str, dim: int | None) -> Slot:
         out = planner.allocate(result)
-        cores = dealt(planner, 1 if dim is None else result.num_pages)
+        cores = cores_for_work(planner, 1 if dim is None else result.num_pages)
         results = 1 if dim is None else result.num_pages
         program = ProdProgram(
             op=name,

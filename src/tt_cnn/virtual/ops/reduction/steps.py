@@ -11,7 +11,7 @@ from tt_cnn.virtual.ops.compute_program import ComputeProgram
 from tt_cnn.virtual.ops.matmul.problem import Compute
 from tt_cnn.virtual.ops.reduction.reduce_program import FACTORIES, ReduceProgram, place_reduce
 from tt_cnn.virtual.ops.reduction.time import FoldingProgram
-from tt_cnn.virtual.ops.reduction.units import dealt, staged, tiles, usable_l1
+from tt_cnn.virtual.ops.reduction.units import cores_for_work, staged, tiles, usable_l1
 from tt_cnn.virtual.ops.reduction.values import reduction_compute
 from tt_cnn.virtual.planning.plan import Planner, Slot
 from tt_cnn.virtual.types.enums import DataType, Layout, TensorMemoryLayout
@@ -146,7 +146,7 @@ def plan_welford(
         matrices //= shape[dim]
         shape[dim] = 1
     units = matrices * {"W": rows, "H": columns, "HW": 1}[along]
-    cores = dealt(planner, units, grid=grid)
+    cores = cores_for_work(planner, units, grid=grid)
     tile = spec.dtype.tile_bytes
     several = units > (planner.card.cores if grid is None else grid.num_cores()) or (along == "HW" and columns > 1)
     length = columns if along == "W" else rows
@@ -185,7 +185,7 @@ def plan_fast_reduce(
     length = shape[dim]
     shape[dim] = 1
     out = planner.allocate(Spec(Shape(shape), dtype, spec.layout, config))
-    cores = dealt(planner, out.spec.num_pages, True, grid)
+    cores = cores_for_work(planner, out.spec.num_pages, True, grid)
     together = next(n for n in range(min(8, length), 0, -1) if length % n == 0)
     sizes = {
         "input": 2 * together * spec.dtype.tile_bytes,

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tt_cnn.virtual.cost.figures import Figures
 from tt_cnn.virtual.cost.parts import Cycles
-from tt_cnn.virtual.cost.rows import Passes, Stream, dealt_rows
+from tt_cnn.virtual.cost.rows import Passes, Stream, rows_per_core
 from tt_cnn.virtual.cost.tensix import pack_cycles, unpack_cycles
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
 from tt_cnn.virtual.planning.program import Program, Step
@@ -68,7 +68,7 @@ def reduce_cycles(step: Step, figures: Figures, passes: Passes, units: int, leng
     """
     x, out = step.inputs[0].spec, step.outputs[0].spec
     cores = step.cores.num_cores()
-    most, average = dealt_rows(units, cores)
+    most, average = rows_per_core(units, cores)
     read = Stream(x, length, at_once)
     write = Stream(out, 1, 1)
     compute = length * passes.total + passes.plain + figures.sync_cycles

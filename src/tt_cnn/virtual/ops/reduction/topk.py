@@ -15,7 +15,7 @@ from tt_cnn.virtual.cost.parts import Cycles
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.numerics.steady import ordered
 from tt_cnn.virtual.ops.eltwise.time import Tiles, overlapped_cycles
-from tt_cnn.virtual.ops.layout.work_split import dealt_among
+from tt_cnn.virtual.ops.layout.work_split import cores_among
 from tt_cnn.virtual.ops.operation import Call, Context, Operation, op
 from tt_cnn.virtual.ops.reduction.time import MERGE_STEPS, SORT_STEPS, exchange_cycles
 from tt_cnn.virtual.ops.reduction.units import staged, tiles
@@ -284,7 +284,7 @@ def _by_rows(
     if grid is None:
         cores = num_cores_to_corerangeset(min(matrices * rows, planner.card.cores), whole, True)
     else:
-        cores = dealt_among(grid, matrices * rows, row_wise=True)
+        cores = cores_among(grid, matrices * rows, row_wise=True)
     count, wide, tile = div_up(k, TILE_SIZE), index.tile_bytes, spec.dtype.tile_bytes
     kept = max(tile, DataType.BFLOAT16.tile_bytes)
     sizes = {"input": 2 * tile, "indices": 2 * wide, "turned": 4 * kept, "turned indices": 4 * wide}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tt_cnn.virtual.ops.layout.work_split import dealt_among
+from tt_cnn.virtual.ops.layout.work_split import cores_among
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner
 from tt_cnn.virtual.types.geometry import (
     TILE_SIZE,
@@ -19,11 +19,13 @@ from tt_cnn.virtual.types.geometry import (
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-def dealt(planner: Planner, units: int, row_wise: bool = False, grid: CoreRangeSet | None = None) -> CoreRangeSet:
+def cores_for_work(
+    planner: Planner, units: int, row_wise: bool = False, grid: CoreRangeSet | None = None
+) -> CoreRangeSet:
     """A unit per core, column after column (or row after row), written as the fewest ranges; `grid`: the cores that the
     caller leaves to the op."""
     if grid is not None:
-        return dealt_among(grid, units, row_wise)
+        return cores_among(grid, units, row_wise)
     card = planner.card
     cores = num_cores_to_corerangeset(min(units, card.cores), CoreCoord(*card.grid), row_wise)
     return cores_to_ranges(cores.cores())

@@ -9,7 +9,7 @@ from functools import lru_cache
 from tt_cnn.virtual.arch import Card
 from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.ops.layout.relayout import alignment
-from tt_cnn.virtual.ops.layout.work_split import cores_and_share, dealt_among, grid_cores, split_work
+from tt_cnn.virtual.ops.layout.work_split import cores_among, cores_and_share, grid_cores, split_work
 from tt_cnn.virtual.planning.plan import CircularBuffer, Planner, Slot
 from tt_cnn.virtual.types.geometry import CoreRange, CoreRangeSet, round_up
 from tt_cnn.virtual.types.tensor_spec import Spec
@@ -26,7 +26,7 @@ def cores_for(card: Card, units: int) -> CoreRangeSet:
 
 def workers_for(planner: Planner, units: int) -> CoreRangeSet:
     """The same among the cores that the call leaves to the op."""
-    return cores_for(planner.card, units) if planner.workers is None else dealt_among(planner.workers, units)
+    return cores_for(planner.card, units) if planner.workers is None else cores_among(planner.workers, units)
 
 
 @lru_cache(maxsize=1024)

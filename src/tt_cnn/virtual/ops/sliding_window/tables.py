@@ -70,10 +70,10 @@ def gathering(window: SlidingWindow, cores_nhw: int, halo_sticks: int, shard_hei
     processor, processors = 2 * core + odd, 2 * cores_nhw
     transfers = np.bincount(processor, minlength=processors)
     sticks = np.bincount(processor, weights=length, minlength=processors)
-    return Gathering(transfers, sticks, _dealt_pads(bounds, starts, ends), remote)
+    return Gathering(transfers, sticks, _pads_per_processor(bounds, starts, ends), remote)
 
 
-def _dealt_pads(bounds: Boundaries, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def _pads_per_processor(bounds: Boundaries, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Runs of padding of each core: the first half of them for its first processor, the rest for its second."""
     counts = _pad_runs(bounds, starts, ends)
     core = np.repeat(np.arange(counts.size), counts)

@@ -21,7 +21,7 @@ from tt_cnn.virtual.engines.replay.graph import Node
 
 
 def _larger(a: str, b: str) -> str:
-    """Triton gives the other number for NaN unless told."""
+    """Triton gives the other number for NaN unless asked not to."""
     return f"tl.maximum({a}, {b}, tl.PropagateNan.ALL)"
 
 
@@ -260,7 +260,7 @@ def _number(value: float) -> str:
 
 
 def _either(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """With numbers in place of tensors; what to do with NaN need not be told to torch."""
+    """With numbers in place of tensors; torch keeps NaN by itself."""
 
     def run(*operands: Any) -> torch.Tensor:
         a, b = (torch.as_tensor(one, dtype=torch.float32) for one in operands[:2])

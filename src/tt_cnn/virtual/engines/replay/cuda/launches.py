@@ -94,7 +94,7 @@ class Launches:
         self._images[id(node)] = value
 
     def in_place(self, node: Node) -> bool:
-        """Whether a step must write where it was told to: into a part of a concatenation."""
+        """Whether a step must write to a given place: into a part of a concatenation."""
         return id(node) in self._wholes
 
     # --- looking ahead -------------------------------------------------------------------------------------------

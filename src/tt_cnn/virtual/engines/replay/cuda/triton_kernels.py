@@ -26,7 +26,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 @triton.jit
 def activate(v, ACTIVATION: tl.constexpr, a, b):
     """ACTIVATION is a name of the graph's; `a` and `b` are its parameters. Triton's minima and maxima give the other
-    number for NaN unless told."""
+    number for NaN unless asked not to."""
     if ACTIVATION == "Relu":
         v = tl.maximum(v, 0.0, tl.PropagateNan.ALL)
     elif ACTIVATION == "leaky_relu":

@@ -59,11 +59,11 @@ class EightBit:
         if self.refused:
             return f"all in {self.plain}: {self.refused}"
         count = self.layers - len(self.kept)
-        told = f"{count} of {self.layers} layers in 8 bits, PCC {self.pcc:.6f} against float32 (guard {self.guard:g})"
+        kept = f"{count} of {self.layers} layers in 8 bits, PCC {self.pcc:.6f} against float32 (guard {self.guard:g})"
         if not self.outside:
-            return told
+            return kept
         replays = "1 replay" if self.outside == 1 else f"{self.outside} replays"
-        return f"{told}; {replays} ran in {self.plain}: inputs outside the calibrated range ({self.reason})"
+        return f"{kept}; {replays} ran in {self.plain}: inputs outside the calibrated range ({self.reason})"
 
 
 class Search:
@@ -155,8 +155,8 @@ class Search:
         ]
         worth = [f"{self._worth(one):.2g}" for one in self.layers]
         kind = type(self.rounding).__name__
-        told = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard, kind, worth)
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+        key = (key_of(self.outputs, torch.get_num_threads()), weights, self.guard, kind, worth)
+        return hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
     def _remembered(self) -> dict[int, float]:
         """Layers that were not in 8 bits the last time, with their losses: a first guess, measured like any other."""

@@ -18,10 +18,12 @@ class Loss:
 
     def __init__(self, expected: Sequence[Values]) -> None:
         """Outputs in float32 for several inputs."""
-        self._told = [_changing(results) for results in zip(*expected, strict=True)]
+        self._changing = [_changing(results) for results in zip(*expected, strict=True)]
 
     def __call__(self, found: Values, expected: Values) -> float:
-        return max(_loss(a[told], b[told]) for a, b, told in zip(found, expected, self._told, strict=True))
+        return max(
+            _loss(a[changing], b[changing]) for a, b, changing in zip(found, expected, self._changing, strict=True)
+        )
 
 
 def _changing(results: Values) -> torch.Tensor:

@@ -141,9 +141,9 @@ class LearningReplay(Replay):
         return _look_inside(self.parts)
 
     def _tell(self, why: str) -> None:
-        told = [part.eight_bit for part in self.parts if part.eight_bit and _in_eight_bits(part)]
-        if not any(one.outside for one in told):
-            log.warning("a replay runs in %s, its inputs are outside the calibrated range: %s", told[0].plain, why)
+        searches = [part.eight_bit for part in self.parts if part.eight_bit and _in_eight_bits(part)]
+        if not any(one.outside for one in searches):
+            log.warning("a replay runs in %s, its inputs are outside the calibrated range: %s", searches[0].plain, why)
         self.parts = [_counted(part, why) for part in self.parts]
 
     def _learnt(self) -> list[Part]:
@@ -203,10 +203,10 @@ def _in_eight_bits(part: Part) -> bool:
 
 def _counted(part: Part, why: str) -> Part:
     """The part, with one more replay that ran without its 8 bits."""
-    told = part.eight_bit
-    if told is None or told.refused:
+    search = part.eight_bit
+    if search is None or search.refused:
         return part
-    return replace(part, eight_bit=replace(told, outside=told.outside + 1, reason=why))
+    return replace(part, eight_bit=replace(search, outside=search.outside + 1, reason=why))
 
 
 def _look_inside(parts: Sequence[Part]) -> str:

@@ -42,7 +42,7 @@ struct Step {
     double scale;                                              // of sums of pairs
 };
 
-// One of the threads on one step. Work is dealt out piece by piece, since a thread may be held up by other programs.
+// One of the threads on one step. Work is handed out piece by piece, since a thread may be held up by other programs.
 struct Team {
     int size;
     float* scratch;

@@ -139,7 +139,7 @@ static void from_points(const Step& s, int tile, int at, const Points& M, int fi
     }
 }
 
-// Tiles are dealt out in blocks. Where these are few, panels are dealt out too, and every thread transforms for itself.
+// Tiles are handed out in blocks. Where these are few, panels are too, and every thread transforms for itself.
 static void winograd(const Step& s, const Team& team) {
     const int C = (int)s.channels, columns = (int)((s.out_channels + LANES - 1) / LANES) * LANES;
     const int tiles = (int)(s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4)), at_once = (int)s.tiles;
