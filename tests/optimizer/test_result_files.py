@@ -26,6 +26,7 @@ from tt_cnn.optimizer.result import OptimizationResult, StepReport
 from tt_cnn.optimizer.result_folder import CONFIG, DIFF, PYTHON, REPORT, config_diff, write_files
 from tt_cnn.optimizer.run import optimize
 from tt_cnn.optimizer.settings import settings_in_force
+from tt_cnn.optimizer.waterfall import kept_changes
 from tt_cnn.reports.recording import PlanningCard
 
 pytestmark = pytest.mark.usefixtures("fake_steps")
@@ -162,9 +163,22 @@ def test_the_report_shows_the_path_and_escapes_what_others_wrote(found: Optimiza
         assert said in page
     first = found.journal.kept[0]
     assert first.value is not None and f"{(first.value - first.best_value) / 1e3:+.1f}" in page
+    assert found.verification.said in page
     before = f"{found.before.prediction.device_ns / 1e3:.1f} µs"
     assert answer(found).startswith(f"vanilla_unet 480x640, batch 1, on n150, predicted: {before} to ")
     assert {REPORT, CONFIG} <= {"report.html", "config.json"}
+
+
+def test_bars_say_which_layers_changed_and_the_page_why_two_device_times_differ(found: OptimizationResult) -> None:
+    page = optimization_page(found)
+    for change in kept_changes(found):
+        assert f"{change.step}: {change.where}" in page
+    layers = next(attempt.changes for attempt in found.kept if attempt.value is not None)
+    assert kept_changes(found)[0].where == (next(iter(layers)) if len(layers) == 1 else f"{len(layers)} layers")
+    after = profiled(found, found.after)
+    moves = after.device_ns - found.after.prediction.device_ns
+    assert moves > 0.001 * after.device_ns
+    assert f"{moves / 1e3:.1f} µs in which {found.after.deployment.executor} moves an input" in page
 
 
 def test_settings_in_force_are_complete() -> None:

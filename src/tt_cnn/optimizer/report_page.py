@@ -56,8 +56,9 @@ def profiled(result: OptimizationResult, standing: Standing, reference: nn.Modul
 
 
 def optimization_sections(result: OptimizationResult, before: Profile | None, after: Profile | None) -> list[Section]:
+    path = tag("p", text(answer(result) + _verification(result))) + waterfall(result) + _other_kernels(result, after)
     return [
-        ("path", "Path from the baseline to the result", tag("p", text(answer(result))) + waterfall(result)),
+        ("path", "Path from the baseline to the result", path),
         ("checklist", "Checklist", _checklist(checklist(result, before, after))),
         ("attempts", "Attempts", _attempts(result)),
         (
@@ -85,6 +86,24 @@ def answer(result: OptimizationResult) -> str:
         f"{before.fps:.0f} to {after.fps:.0f} fps end to end with {after.deployment.executor}; {pcc}; {_metric(result)}"
         f"{'verified' if result.verification.holds else 'NOT as the search saw it'}"
     )
+
+
+def _verification(result: OptimizationResult) -> str:
+    """What `answer` says of it in a word."""
+    return f": {result.verification.said}."
+
+
+def _other_kernels(result: OptimizationResult, profile: Profile | None) -> str:
+    """Why the profile's device time is another than the search's: an executor may move each input first."""
+    model = result.after.prediction.device_ns
+    if profile is None or abs(profile.device_ns - model) < 0.001 * model:
+        return ""
+    moves = (profile.device_ns - model) / 1e3
+    said = (
+        f"Times of the search are the kernels of the model. The {profile.device_ns / 1e6:.3f} ms above have also the "
+        f"{moves:.1f} µs in which {result.after.deployment.executor} moves an input to where the model wants it."
+    )
+    return tag("p", text(said))
 
 
 def _metric(result: OptimizationResult) -> str:

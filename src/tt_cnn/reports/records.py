@@ -239,8 +239,9 @@ class Finding:
 
 
 def between(band: Band) -> str:
-    """`, 190 to 225` behind a rate; nothing where there is no band."""
-    return f", {band.low:.0f} to {band.high:.0f}" if band.high else ""
+    """`, 190 to 225` behind a rate; nothing where there is no band, or none to be seen (transfers set the pace)."""
+    low, high = f"{band.low:.0f}", f"{band.high:.0f}"
+    return f", {low} to {high}" if low != high else ""
 
 
 def microseconds(ns: float) -> str:

@@ -84,7 +84,7 @@ def test_charts_have_the_profiles_numbers(page: str, unet: Profile) -> None:
 
 
 def test_the_headline_says_that_times_are_predicted(page: str) -> None:
-    assert "on the device, predicted</dt>" in page and "frames/s on the device, predicted" in page
+    assert "on the device, predicted</dt>" in page and "fps on the device, predicted" in page
 
 
 def test_no_utilisation_is_over_100_percent(profile_of: Callable[..., Profile]) -> None:

@@ -101,8 +101,8 @@ def _facts(profile: Profile) -> str:
     said = f"{size}{profile.batch}, {model.precision or 'as recorded'}, executor {profile.executor}"
     facts = [
         (f"{profile.device_ns / 1e6:.3f} ms", "on the device, predicted"),
-        (f"{profile.device_fps:.0f}", f"frames/s on the device, predicted{between(profile.device_fps_band)}"),
-        (f"{profile.fps:.0f}", f"frames/s end to end, predicted{between(profile.fps_band)}"),
+        (f"{profile.device_fps:.0f}", f"fps on the device, predicted{between(profile.device_fps_band)}"),
+        (f"{profile.fps:.0f}", f"fps end to end, predicted{between(profile.fps_band)}"),
         (f"{len(profile.rows)}", "steps"),
         (amount(profile.macs), "multiply-adds on the card"),
         (amount(model.parameters), "parameters"),

@@ -85,4 +85,4 @@ def _executors(profile: Profile) -> str:
         )
         for one in profile.executors
     ]
-    return table(["executor", "frames/s", "ms per input", "latency ms"], rows, "End to end, predicted")
+    return table(["executor", "fps", "ms per input", "latency ms"], rows, "End to end, predicted")
