@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ray, where one machine is not enough: a model behind its pipeline as an operator of Ray Data.
+
+Nothing heavy is imported here: an actor takes its card before TT-NN is imported.
+"""
