@@ -96,7 +96,7 @@ def test_a_difference_that_is_too_large_fails(stripes: str, pictures: Path, monk
         (["stripes:ENTRY", "--data", "generated"], "no images are generated for classification"),
         (["stripes:ENTRY", "--weights", "nowhere.pth"], "nowhere.pth: there is no such file"),
         (["stripes:ENTRY", "--resolution", "big"], "it must be like 320x320, height first"),
-        (["stripes:ENTRY", "--resolution", "32x32"], "StripesNet is tuned for (64, 64)"),
+        (["stripes:ENTRY", "--resolution", "32x32"], "StripesNet is tuned for 64x64"),
         (["stripes:ENTRY", "--precision", "int8"], "--precision is 'int8'; it must be tuned or bfloat16"),
         (["stripes:ENTRY", "--executor", "3cq"], "executor is '3cq'"),
     ],

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,7 +126,9 @@ def model_entry(name: str) -> ModelEntry:
     """What is known of one model."""
     _discover()
     if name not in _ENTRIES:
-        raise ValueError(f"there is no model {name!r}; there are {', '.join(list_models())}")
+        near = get_close_matches(name, list_models(), n=1)
+        meant = f"did you mean {near[0]}? There" if near else "there"
+        raise ValueError(f"there is no model {name!r}; {meant} are {', '.join(list_models())}")
     return _ENTRIES[name]
 
 
@@ -171,7 +174,8 @@ def create_tt(
     entry = model_entry(name)
     size = resolution or entry.resolution
     if size not in entry.resolutions:
-        raise ValueError(f"resolution is {size}; {entry.title} is tuned for {_listed(entry.resolutions)}")
+        tuned = " or ".join(f"{height}x{width}" for height, width in entry.resolutions)
+        raise ValueError(f"resolution is {'x'.join(map(str, size))}; {entry.title} is tuned for {tuned}")
     if batch_size not in entry.batch_sizes:
         raise ValueError(f"batch_size is {batch_size}; {entry.title} is tuned for {_listed(entry.batch_sizes)}")
     if precision not in ("tuned", "bfloat16"):

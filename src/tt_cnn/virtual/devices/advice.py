@@ -148,7 +148,8 @@ def _holders(held: list[LiveBuffer]) -> list[str]:
     entries = [f"{_named(one)}, {one.place.bank_bytes} B per core" for one in held[:_MOST_HOLDERS]]
     rest = held[_MOST_HOLDERS:]
     if rest:
-        entries.append(f"{len(rest)} smaller tensors, {sum(one.place.bank_bytes for one in rest)} B per core")
+        more = "1 more tensor" if len(rest) == 1 else f"{len(rest)} more tensors"
+        entries.append(f"{more}, {sum(one.place.bank_bytes for one in rest)} B per core")
     return entries
 
 

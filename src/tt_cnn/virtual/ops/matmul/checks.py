@@ -30,9 +30,19 @@ def check_matrices(p: Problem) -> None:
         p.a[-1] == p.b[-2],
         "The width of the first tensor must be equal to the height of the second tensor. Mismatch: "
         f"width={p.a[-1]} height={p.b[-2]}",
+        _transposing_advice(p),
     )
     inner = p.b_padded[-2] // TILE_SIZE
     fatal(p.k == inner, f"K dimension in tiles must match between input A ({p.k}) and input B ({inner})")
+
+
+def _transposing_advice(p: Problem) -> str:
+    """Which operand the other way round would fit; a call may have transposed one already."""
+    if p.a[-1] == p.b[-1]:
+        return "  fits: the second tensor the other way round (transpose_b)"
+    if len(p.a) > 1 and p.a[-2] == p.b[-2]:
+        return "  fits: the first tensor the other way round (transpose_a)"
+    return ""
 
 
 def check_program(p: Problem, config: ProgramConfig, device: Grid) -> None:

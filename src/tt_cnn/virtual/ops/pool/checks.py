@@ -40,6 +40,7 @@ def check_window(pool: Pool, spec: Spec) -> None:
     fatal(
         max(top, bottom) <= height // 2 and left <= width // 2,
         f"Pool2D: Padding ({top}, {bottom}, {left}) should not exceed half of kernel size ({height}, {width})",
+        f"  fits: at most {height // 2} above and below, {width // 2} at the sides; pad the tensor before for more",
     )
     covered = pool.window.dilated
     padded = pool.height + top + bottom, pool.width + left + right

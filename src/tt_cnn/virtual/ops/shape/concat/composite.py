@@ -53,6 +53,7 @@ def plan_concat(
     fatal(
         all(_joinable(first, x.spec, dim) for x in inputs),
         "All dimensions must be the same size except for the dimension along which the contenation is taking place.",
+        _mismatch([tuple(x.spec.shape) for x in inputs], dim),
     )
     if grid is not None and not first.is_sharded and not target.is_sharded():
         return _plan_formatted(planner, inputs, dim, groups, target, grid)
@@ -61,6 +62,22 @@ def plan_concat(
     if rank >= 2 and dim == rank - 1 and _transposed_rows_overflow(planner, inputs, target):
         return _in_chunks(planner, inputs, dim, config, groups, grid)
     return _massaged(planner, inputs, dim, groups, target)
+
+
+def _mismatch(shapes: Sequence[tuple[int, ...]], dim: int) -> str:
+    """The first tensor that cannot be joined to the first, and where it differs."""
+    first = shapes[0]
+    for place, other in enumerate(shapes):
+        if len(other) != len(first):
+            return f"  tensor {place} has {len(other)} dimensions, tensor 0 has {len(first)}"
+        wrong = [i for i, (a, b) in enumerate(zip(first, other, strict=True)) if i != dim and a != b]
+        if wrong:
+            at = wrong[0]
+            return (
+                f"  dimension {at} of tensor {place} is {other[at]}, of tensor 0 {first[at]}; "
+                f"along dim={dim} all others must be equal"
+            )
+    return ""
 
 
 def _joinable(first: Spec, other: Spec, dim: int) -> bool:
