@@ -17,6 +17,7 @@ from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import Kernels
 from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS
 from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED, staged
+from tt_cnn.virtual.engines.replay.kernels.tables import is_tabulated, looked_up
 from tt_cnn.virtual.engines.replay.primitives import HOST_FUNCTIONS, TRANSLATIONS
 from tt_cnn.virtual.engines.replay.rounding_graph import RoundingGraph
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES
@@ -38,7 +39,9 @@ def _with_weights(name: str) -> Callable[..., Tensor]:
 
 
 def _unary(x: Tensor, *, name: str, params: tuple[float, ...], unit: VectorUnit) -> Tensor:
-    """Only where host and kernels approximate differently; roundings are the same for both."""
+    """Only where host and kernels approximate differently, or a table is quicker; all else is the same for both."""
+    if is_tabulated(x, name, unit):
+        return looked_up(x, name, params, unit)
     kind = ACTIVATIONS.get(HOST_FUNCTIONS.get(name, ""))
     if kind is None or params or not has_stand_in(name, unit) or x.device.type != "cpu":
         return PRIMITIVES["unary"].function(x, name=name, params=params, unit=unit)

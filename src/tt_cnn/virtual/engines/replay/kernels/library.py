@@ -15,12 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from tt_cnn import cache_folder
 
 HERE = Path(__file__).parent
 SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
-    "registers.h", "program.cpp",
+    "registers.h", "tables.h", "program.cpp",
 )  # fmt: skip
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILERS = ("g++", "c++")
@@ -34,6 +36,11 @@ def compiler() -> str | None:
         if found:
             return found
     return None
+
+
+def pointer(x: Tensor | None) -> ctypes.c_void_p:
+    """Where its numbers lie, for the library's functions."""
+    return ctypes.c_void_p(None if x is None else x.data_ptr())
 
 
 @cache

@@ -13,6 +13,7 @@
 #endif
 #include "convolution.h"
 #include "registers.h"
+#include "tables.h"
 #include "walk.h"
 #include "weights.h"
 #include "windows.h"

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tt_cnn.virtual.engines.replay.kernels.instructions import BLOCKS, LANES, ROUNDINGS
-from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.library import library, pointer
 from tt_cnn.virtual.numerics.fidelity import phases_of
 from tt_cnn.virtual.numerics.matrix_unit import TILE
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES
@@ -56,7 +56,7 @@ def followed_product(
     begin = None if register is None else F.pad(register, (0, wider)).contiguous()
     result = torch.empty(rows, columns + wider)
     library().followed_product(
-        _pointer(x), _pointer(w), _pointer(begin), _pointer(result),
+        pointer(x), pointer(w), pointer(begin), pointer(result),
         *map(ctypes.c_int64, (rows, inner + deeper, columns + wider, len(phases_of(fidelity)), int(fp32_dest))),
         ctypes.c_int64(torch.get_num_threads()),
     )  # fmt: skip
@@ -73,12 +73,8 @@ def staged(kind: int, x: Tensor, bits: int = 0, inplace: bool = False) -> Tensor
     result = x if inplace else torch.empty_like(x)
     numbers = (ctypes.c_int64(kind), ctypes.c_int64(bits))
     count = (ctypes.c_int64(x.numel()), ctypes.c_int64(torch.get_num_threads()))
-    library().round_values(*numbers, _pointer(x), _pointer(result), *count)
+    library().round_values(*numbers, pointer(x), pointer(result), *count)
     return result
-
-
-def _pointer(x: Tensor | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(None if x is None else x.data_ptr())
 
 
 COMPILED: dict[str, Callable[..., Tensor]] = {
