@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tt_cnn.virtual.engines.replay.kernels.instructions import ROUNDINGS
 from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED
 from tt_cnn.virtual.numerics.fidelity import to_source
 from tt_cnn.virtual.numerics.formats import host_round
@@ -59,7 +60,7 @@ def test_infinities_go_torchs_way() -> None:
     assert torch.equal(found.nan_to_num(), expected.nan_to_num())
 
 
-@pytest.mark.parametrize("name", [name for name in COMPILED if name != "followed_product"])
+@pytest.mark.parametrize("name", ["to_blocks", *(name for name in COMPILED if name in ROUNDINGS)])
 def test_roundings_of_any_bits(name: str) -> None:
     torch.manual_seed(0)
     parameters: list[dict[str, object]] = [{}]

@@ -129,7 +129,15 @@ def _as_tensor(value: Lane, *like: Lane) -> Tensor:
 
 
 def _partially_fused(*operands: Lane) -> Tensor:
-    a, b, c = torch.broadcast_tensors(*_vectors(*operands))
+    vectors = tuple(isinstance(operand, Tensor) for operand in operands)
+    return _multiply_add(*_tensors(*operands), vectors=vectors)
+
+
+@primitive("partially_fused")
+def _multiply_add(a: Tensor, b: Tensor, c: Tensor, *, vectors: tuple[bool, bool, bool]) -> Tensor:
+    """Of constants denormals are not flushed."""
+    operands = (flush(x) if is_vector else x for x, is_vector in zip((a, b, c), vectors, strict=True))
+    a, b, c = torch.broadcast_tensors(*operands)
     product = a.to(torch.float64) * b.to(torch.float64)
     addend = c.to(torch.float64)
     product_exponent = _exponent(a) + _exponent(b)
@@ -150,10 +158,10 @@ def _partially_fused(*operands: Lane) -> Tensor:
     return torch.where(value.abs() < SMALLEST_NORMAL, 0.0, value)
 
 
-def _vectors(*operands: Lane) -> list[Tensor]:
+def _tensors(*operands: Lane) -> list[Tensor]:
     device = next(operand.device for operand in operands if isinstance(operand, Tensor))
     return [
-        flush(operand) if isinstance(operand, Tensor) else torch.tensor(operand, dtype=torch.float32, device=device)
+        operand if isinstance(operand, Tensor) else torch.tensor(operand, dtype=torch.float32, device=device)
         for operand in operands
     ]
 

@@ -14,6 +14,7 @@
 #include "convolution.h"
 #include "registers.h"
 #include "tables.h"
+#include "units.h"
 #include "walk.h"
 #include "weights.h"
 #include "windows.h"

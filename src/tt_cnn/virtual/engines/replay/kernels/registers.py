@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tt_cnn.virtual.engines.replay.kernels.instructions import BLOCKS, LANES, ROUNDINGS
 from tt_cnn.virtual.engines.replay.kernels.library import library, pointer
+from tt_cnn.virtual.engines.replay.kernels.units import aligned_sum, partially_fused
 from tt_cnn.virtual.numerics.fidelity import phases_of
 from tt_cnn.virtual.numerics.matrix_unit import TILE
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES
@@ -80,5 +81,7 @@ def staged(kind: int, x: Tensor, bits: int = 0, inplace: bool = False) -> Tensor
 COMPILED: dict[str, Callable[..., Tensor]] = {
     "to_blocks": to_blocks,
     "followed_product": followed_product,
+    "aligned_sum": aligned_sum,
+    "partially_fused": partially_fused,
     **{name: rounded(name) for name in ROUNDINGS if name != "nearest_even"},  # a rounding of graphs alone
 }
