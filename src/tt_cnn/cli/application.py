@@ -32,6 +32,7 @@ from tt_cnn.cli import (
     zoo,
 )
 from tt_cnn.cli.console import errors, say
+from tt_cnn.cli.ray_options import RayCommand
 from tt_cnn.runtime import plan_on_the_virtual_card
 
 INTERRUPTED = 130
@@ -61,7 +62,7 @@ app.command("demo")(demo.demo)
 app.command("devices")(devices.devices)
 app.command("diff")(diff.diff)
 app.command("doctor")(doctor.doctor)
-app.command("evaluate")(evaluate.evaluate)
+app.command("evaluate", cls=RayCommand)(evaluate.evaluate)
 app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)
 app.command("optimize")(optimize.optimize)

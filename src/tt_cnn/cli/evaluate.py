@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.gate import Gate, Junit, Markdown
@@ -22,10 +22,15 @@ from tt_cnn.cli.model_options import (
     precision_of,
     resolution_of,
 )
+from tt_cnn.cli.ray_options import Actors, Ray, RayPlace, Threads, ray_place
 from tt_cnn.cli.tables import Listing, numbers, texts
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
+    from tt_cnn.evaluation.chosen_data import DataSet
     from tt_cnn.evaluation.side_by_side import Comparison
+    from tt_cnn.models import ModelEntry
     from tt_cnn.reports.gate import Verdict
 
 Model = Annotated[
@@ -71,6 +76,9 @@ def evaluate(
     minimum: Minimum = None,
     markdown: Markdown = None,
     junit: Junit = None,
+    ray: Ray = None,
+    actors: Actors = None,
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on images, on the card and in PyTorch, side by side.
@@ -96,14 +104,19 @@ def evaluate(
     tt-cnn evaluate efficientnet_lite0 --data skimage
     tt-cnn evaluate vanilla_unet --min IoU=85 --min Dice=90 --within 1 --junit gate.xml
     tt-cnn evaluate yolov4 --weights public --data coco/ --resolution 640x640
+    tt-cnn evaluate yolov4 --data coco/ --count 5000 --ray --actors 4
+
+    With --ray each actor has a card of its own, and the figures are the same (those of PyTorch to its rounding, which
+    depends on the number of threads). Images that cannot be read are reported
+    and left out, and the exit status is 1.
     """
     from tt_cnn.evaluation.chosen_data import data_set, generated_names
     from tt_cnn.evaluation.class_names import names_of
-    from tt_cnn.evaluation.side_by_side import classes_of, compare
+    from tt_cnn.evaluation.side_by_side import classes_of
     from tt_cnn.evaluation.weights import reference_with
-    from tt_cnn.models.running import card_name, running_model
 
     gate, wanted = Gate(markdown, junit), _minima(minimum or [])
+    place = ray_place(ray, actors, threads)
     entry = entry_of(model)
     size = resolution_of(entry, resolution)
     reference, whose = reference_with(entry, weights)
@@ -111,38 +124,91 @@ def evaluate(
     names = names_of(reference, classes, generated_names(entry))
     pictures, source = data_set(entry, data, names, count=count, resolution=size)
     total = min(count, len(pictures))
+    options = {"card": card, "executor": executor, "precision": precision_of(precision), "resolution": size}
+    unreadable: tuple[str, ...] = ()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
-        shown = bar.add_task(f"building {entry.title}", total=total)
-        with running_model(
-            entry,
-            reference,
-            card=card,
-            executor=executor,
-            precision=precision_of(precision),
-            resolution=size,
-        ) as running:
-            where = card_name(running.model.device)
-            bar.update(shown, description=f"{entry.title} on {where} and in PyTorch")
-            result = compare(
-                entry,
-                reference,
-                running,
-                pictures,
-                count=count,
-                classes=classes,
-                progress=lambda done: bar.advance(shown, done),
-            )
+        shown = Shown(bar, bar.add_task(f"building {entry.title}", total=total), entry.title)
+        if place is None:
+            where, result = _here(entry, reference, pictures, count, classes, options, shown)
+        else:
+            chosen = {"model": model, "weights": weights, "data": data, "count": count}
+            where, result, unreadable = _on_cards(place, entry, chosen, total, classes, options, shown)
     about = {"model": entry.name, "weights": whose, "data": source, "on": where, "precision": precision}
-    title = f"{entry.title} at {size[0]}x{size[1]}, {whose}, {total} {source}"
+    title = f"{entry.title} at {size[0]}x{size[1]}, {whose}, {result.pictures} {source}"
     if as_json:
         print(json.dumps({**about, **asdict(result), "differences": result.differences()}))
     else:
-        _show(title, where, result)
+        _show(title, where, result, on_actors=place is not None)
+    for words in unreadable:
+        say(f"left out: {words}", console=errors)
     gate.finish(title, judged(result, within, wanted), _facts(result))
+    if unreadable:
+        raise typer.Exit(1)
 
 
-def _show(title: str, where: str, result: Comparison) -> None:
+@dataclass(frozen=True)
+class Shown:
+    """The line of progress."""
+
+    bar: Progress
+    line: TaskID
+    title: str
+
+    def begins(self, where: str) -> None:
+        self.bar.update(self.line, description=f"{self.title} on {where} and in PyTorch")
+
+    def advance(self, pictures: int) -> None:
+        self.bar.advance(self.line, pictures)
+
+
+def _here(
+    entry: ModelEntry,
+    reference: Module,
+    pictures: DataSet,
+    count: int,
+    classes: int,
+    options: dict[str, Any],
+    shown: Shown,
+) -> tuple[str, Comparison]:
+    from tt_cnn.evaluation.side_by_side import compare
+    from tt_cnn.models.running import card_name, running_model
+
+    with running_model(entry, reference, **options) as running:
+        where = card_name(running.model.device)
+        shown.begins(where)
+        result = compare(entry, reference, running, pictures, count=count, classes=classes, progress=shown.advance)
+    return where, result
+
+
+def _on_cards(
+    place: RayPlace,
+    entry: ModelEntry,
+    chosen: dict[str, Any],
+    total: int,
+    classes: int,
+    options: dict[str, Any],
+    shown: Shown,
+) -> tuple[str, Comparison, tuple[str, ...]]:
+    from tt_cnn.distributed.evaluating import compare_on_cards, evaluation_work
+
+    work = evaluation_work(**chosen, options=options, threads=place.threads)
+    with place.connected() as cluster:
+        found = compare_on_cards(
+            cluster,
+            work,
+            entry,
+            total,
+            classes,
+            actors=place.actors,
+            begins=shown.begins,
+            progress=shown.advance,
+            lost=place.tell_lost,
+        )
+    return found.on, found.comparison, found.unreadable
+
+
+def _show(title: str, where: str, result: Comparison, on_actors: bool) -> None:
     say(title)
     table = Listing((*texts("figure", folds=True), *numbers("PyTorch", where, "difference")))
     for name, difference in result.differences().items():
@@ -156,7 +222,7 @@ def _show(title: str, where: str, result: Comparison) -> None:
         table.add(f"PCC of {name}, worst image", "", f"{value:.5f}", "")
     table.add_section()
     speeds = (f"{each:.1f}" for each in (result.reference_per_second, result.card_per_second))
-    table.add("images per second on this machine", *speeds, "")
+    table.add("images per second on this machine" + " (one actor)" * on_actors, *speeds, "")
     table.show()
     if result.differing:
         say(f"another first class than PyTorch's: {', '.join(result.differing)}")

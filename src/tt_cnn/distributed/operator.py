@@ -143,14 +143,14 @@ def _one_pass(work: Work, items: Mapping[int, Any], actors: int) -> Iterator[tup
     """Once through the items; those are missing that were on actors that died."""
     data, arrow = (require(name, "running on several cards or machines") for name in ("ray.data", "pyarrow"))
     exceptions = require("ray.exceptions", "running on several cards or machines")
-    _set_up(data.DataContext.get_current())
     rows = [(number, pickle.dumps(item)) for number, item in items.items()]
     tables = [
         arrow.table({NUMBER: [number for number, _ in part], ITEM: [item for _, item in part]})
         for part in (rows[start : start + work.task_items] for start in range(0, len(rows), work.task_items))
     ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of the last two arguments, which have no other names yet
+        warnings.simplefilter("ignore", DeprecationWarning)  # Ray's of itself; our last two have no other names yet
+        _set_up(data.DataContext.get_current())
         done = data.from_arrow(tables).map_batches(
             CardActor,
             fn_constructor_args=(work, os.getcwd(), list(sys.path)),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,11 @@ from torch import nn
 
 from tt_cnn.evaluation.chosen_data import DataSet, name_of
 from tt_cnn.evaluation.metrics import Metric
+from tt_cnn.evaluation.pictures import Picture
 from tt_cnn.evaluation.preparation import prepare
-from tt_cnn.evaluation.tasks import TASKS, Outputs, Task
+from tt_cnn.evaluation.tasks import TASKS, Task
 from tt_cnn.models import ModelEntry
-from tt_cnn.models.running import RunningModel, reference_outputs
+from tt_cnn.models.running import RunningModel, card_name, reference_outputs
 from tt_cnn.testing import agreement
 
 CHUNK = 8
@@ -45,6 +46,63 @@ class Comparison:
         return {name: self.card[name] - value for name, value in self.reference.items()}
 
 
+@dataclass(frozen=True)
+class Examined:
+    """One image, seen by both."""
+
+    name: str
+    reference: Any
+    """The prediction, as the metric takes it."""
+    card: Any
+    target: Any
+    """None where it is unknown."""
+    agreements: Mapping[str, float]
+    """The PCC of each output."""
+    on: str
+    """What the card is called."""
+    reference_seconds: float
+    card_seconds: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    name: str
+    picture: Picture
+    target: Any
+
+    @classmethod
+    def of(cls, data: DataSet, index: int) -> Sample:
+        return cls(name_of(data, index), *data[index])
+
+
+def examine(
+    entry: ModelEntry, reference: nn.Module, running: RunningModel, samples: Sequence[Sample]
+) -> list[Examined]:
+    """Images through both, together."""
+    task = TASKS[entry.task]
+    prepared = [prepare(entry, sample.picture, running.model.resolution) for sample in samples]
+    images = [image for image, _ in prepared]
+    began = time.perf_counter()
+    expected = [reference_outputs(reference, image) for image in images]
+    seconds = time.perf_counter() - began
+    before = running.seconds
+    found = running.run(images)
+    card_seconds = running.seconds - before
+    return [
+        Examined(
+            sample.name,
+            task.judged(true, placement),
+            task.judged(ours, placement),
+            sample.target,
+            dict(zip(running.model.outputs, map(agreement, true, ours), strict=True)),
+            card_name(running.model.device),
+            seconds / len(samples),
+            card_seconds / len(samples),
+        )
+        for sample, (_, placement), true, ours in zip(samples, prepared, expected, found, strict=True)
+    ]
+
+
 def compare(
     entry: ModelEntry,
     reference: nn.Module,
@@ -56,43 +114,46 @@ def compare(
     progress: Callable[[int], None] = lambda pictures: None,
 ) -> Comparison:
     """Run the first `count` images through both; `progress` is called with the number that went through."""
-    task = TASKS[entry.task]
-    judges = _Judges(task, classes)
-    pcc = dict.fromkeys(running.model.outputs, 1.0)
-    differing: list[str] = []
-    seconds = 0.0
+    sums = Sums(entry, classes)
     total = min(count, len(data))
     for start in range(0, total, CHUNK):
-        indexes = range(start, min(start + CHUNK, total))
-        samples = [data[index] for index in indexes]
-        prepared = [prepare(entry, picture, running.model.resolution) for picture, _ in samples]
-        images = [image for image, _ in prepared]
-        began = time.perf_counter()
-        expected = [reference_outputs(reference, image) for image in images]
-        seconds += time.perf_counter() - began
-        found = running.run(images)
-        for index, (_, target), (_, placement), true, ours in zip(
-            indexes, samples, prepared, expected, found, strict=True
-        ):
-            answers = task.judged(true, placement), task.judged(ours, placement)
-            judges.add(*answers, target)
-            _note_pcc(pcc, true, ours)
-            if entry.task == "classification" and task.as_target(answers[0]) != task.as_target(answers[1]):
-                differing.append(name_of(data, index))
-        progress(len(indexes))
-    return Comparison(
-        *judges.results(),
-        pcc=pcc,
-        pictures=total,
-        differing=differing,
-        reference_per_second=total / seconds if seconds else 0.0,
-        card_per_second=running.pictures_per_second,
-    )
+        samples = [Sample.of(data, index) for index in range(start, min(start + CHUNK, total))]
+        for each in examine(entry, reference, running, samples):
+            sums.add(each)
+        progress(len(samples))
+    return sums.comparison()
 
 
-def _note_pcc(worst: dict[str, float], true: Outputs, ours: Outputs) -> None:
-    for name, expected, found in zip(worst, true, ours, strict=True):
-        worst[name] = min(worst[name], agreement(expected, found))
+class Sums:
+    """A comparison in the making: images are added in the order of the data, wherever they were examined."""
+
+    def __init__(self, entry: ModelEntry, classes: int) -> None:
+        self.task, self.classifies = TASKS[entry.task], entry.task == "classification"
+        self.judges = _Judges(self.task, classes)
+        self.pcc: dict[str, float] = {}
+        self.differing: list[str] = []
+        self.pictures = 0
+        self.seconds = self.card_seconds = 0.0
+
+    def add(self, image: Examined) -> None:
+        self.judges.add(image.reference, image.card, image.target)
+        for name, value in image.agreements.items():
+            self.pcc[name] = min(self.pcc.get(name, 1.0), value)
+        if self.classifies and self.task.as_target(image.reference) != self.task.as_target(image.card):
+            self.differing.append(image.name)
+        self.pictures += 1
+        self.seconds += image.reference_seconds
+        self.card_seconds += image.card_seconds
+
+    def comparison(self) -> Comparison:
+        return Comparison(
+            *self.judges.results(),
+            pcc=self.pcc,
+            pictures=self.pictures,
+            differing=self.differing,
+            reference_per_second=self.pictures / self.seconds if self.seconds else 0.0,
+            card_per_second=self.pictures / self.card_seconds if self.card_seconds else 0.0,
+        )
 
 
 class _Judges:
