@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tt_cnn.virtual.engines.replay.kernels.instructions import ROUNDINGS
-from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED
-from tt_cnn.virtual.numerics.fidelity import to_source
+from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED, multiplied
+from tt_cnn.virtual.numerics.fidelity import phases_of, to_source
 from tt_cnn.virtual.numerics.formats import host_round
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES
 from tt_cnn.virtual.types.enums import DataType, MathFidelity
@@ -22,6 +25,12 @@ def operand(rows: int, columns: int, dtype: DataType, scales: str) -> torch.Tens
         x = x * 2.0 ** torch.randint(-30, 30, (rows, columns))
     elif scales == "small":
         x = x * 2.0 ** torch.randint(-110, -50, (rows, columns))
+    elif scales == "tiny":
+        x = x * 2.0 ** torch.randint(-50, -42, (rows, columns))
+    elif scales == "alike":  # sums as large as they can get
+        x = torch.full_like(x, 1.9921875) * 2.0 ** torch.randint(-1, 1, (rows, columns))
+    elif scales == "large":
+        x = x * 2.0 ** torch.randint(30, 63, (rows, columns))
     elif scales == "sparse":
         x = x * (torch.rand(rows, columns) < 0.2)
     elif scales == "whole":
@@ -29,14 +38,26 @@ def operand(rows: int, columns: int, dtype: DataType, scales: str) -> torch.Tens
     return to_source(host_round(x, dtype), dtype)
 
 
+def assert_same_bits(found: torch.Tensor, expected: torch.Tensor) -> None:
+    same = (found.view(torch.int32) == expected.view(torch.int32)) | (found.isnan() & expected.isnan())
+    assert found.shape == expected.shape
+    assert bool(same.all()), (found[~same][:4], expected[~same][:4])
+
+
+def widths() -> list[int]:
+    """Columns at a time of every way that this machine has."""
+    return [width for width in (1, 8, 16) if width <= library().widest()]
+
+
 @pytest.mark.parametrize("fp32", [False, True])
 @pytest.mark.parametrize("fidelity", FIDELITIES)
-@pytest.mark.parametrize("scales", ["normal", "wide", "small", "sparse", "whole"])
+@pytest.mark.parametrize("scales", ["normal", "wide", "small", "tiny", "sparse", "whole", "alike", "large"])
 def test_a_product_follows_the_register_bit_for_bit(fidelity: MathFidelity, fp32: bool, scales: str) -> None:
     torch.manual_seed(0)
     for dtype, (rows, inner, columns) in (
         (DataType.BFLOAT16, (45, 96, 40)),
         (DataType.BFLOAT8_B, (33, 160, 64)),
+        (DataType.BFLOAT4_B, (1, 64, 16)),
         (DataType.FLOAT32, (70, 50, 33)),
     ):
         padded = inner + (-inner % 32)
@@ -44,10 +65,35 @@ def test_a_product_follows_the_register_bit_for_bit(fidelity: MathFidelity, fp32
             operand(rows, padded, dtype, scales)[:, :inner],
             operand(inner, columns + (-columns % 32), dtype, scales)[:, :columns],
         )
-        for start in ((), (host_round(torch.randn(rows, columns), DataType.BFLOAT16),)):
-            found = COMPILED["followed_product"](x, w, *start, fidelity=fidelity, fp32_dest=fp32)
-            expected = PRIMITIVES["followed_product"].function(x, w, *start, fidelity=fidelity, fp32_dest=fp32)
-            assert torch.equal(found.view(torch.int32), expected.view(torch.int32)), dtype
+        wild = torch.randn(rows, columns) * 2.0 ** torch.randint(-40, 30, (rows, columns))
+        for start in (None, host_round(wild, DataType.BFLOAT16), wild, torch.zeros(rows, columns).neg()):
+            tensors = [x, w] if start is None else [x, w, start]
+            expected = PRIMITIVES["followed_product"].function(*tensors, fidelity=fidelity, fp32_dest=fp32)
+            assert_same_bits(COMPILED["followed_product"](*tensors, fidelity=fidelity, fp32_dest=fp32), expected)
+            for width in widths():
+                found = multiplied(x, w, start, len(phases_of(fidelity)), fp32, width)
+                assert found is not None
+                assert_same_bits(found, expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**31), st.integers(1, 40), st.integers(1, 200), st.integers(1, 70), st.sampled_from(FIDELITIES),
+    st.booleans(), st.integers(-60, 60), st.integers(0, 60),
+)  # fmt: skip
+def test_products_of_any_shape_and_scale(
+    seed: int, rows: int, inner: int, columns: int, fidelity: MathFidelity, fp32: bool, middle: int, spread: int
+) -> None:
+    torch.manual_seed(seed)
+    x, w = (
+        to_source(torch.randn(shape) * 2.0 ** torch.randint(middle - spread, middle + spread + 1, shape), dtype)
+        for shape, dtype in (((rows, inner), DataType.FLOAT32), ((inner, columns), DataType.FLOAT32))
+    )
+    expected = PRIMITIVES["followed_product"].function(x, w, fidelity=fidelity, fp32_dest=fp32)
+    for width in widths():
+        found = multiplied(x, w, None, len(phases_of(fidelity)), fp32, width)
+        assert found is not None
+        assert_same_bits(found, expected)
 
 
 def test_infinities_go_torchs_way() -> None:
@@ -78,8 +124,8 @@ def test_roundings_of_any_bits(name: str) -> None:
     )
     mixed = special[torch.randint(0, len(special), (257, 48))]
     for x in (wild, mixed, torch.randn(300, 4, 32), torch.randn(64, 400).t()[:, :48], torch.randn(3, 10000)):
-        for given in parameters:
-            found, expected = COMPILED[name](x, **given), PRIMITIVES[name].function(x, **given)
+        for options in parameters:
+            found, expected = COMPILED[name](x, **options), PRIMITIVES[name].function(x, **options)
             same = (found.view(torch.int32) == expected.view(torch.int32)) | (found.isnan() & expected.isnan())
             assert found.shape == expected.shape and bool(same.all())
 

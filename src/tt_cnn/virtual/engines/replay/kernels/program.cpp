@@ -12,6 +12,7 @@
 #include <unistd.h>
 #endif
 #include "convolution.h"
+#include "followed.h"
 #include "registers.h"
 #include "tables.h"
 #include "units.h"

@@ -46,21 +46,28 @@ def followed_product(
     x: Tensor, w: Tensor, register: Tensor | None = None, *, fidelity: MathFidelity, fp32_dest: bool
 ) -> Tensor:
     """As the matrix unit adds products up. Infinities and NaN go torch's way."""
-    (rows, inner), columns = x.shape, w.shape[1]
     given = [x, w] if register is None else [x, w, register]
-    few = rows * inner * columns <= FEW_PRODUCTS
-    if few or not all(_suits(one, 0) and bool(torch.isfinite(one).all()) for one in given):
-        start = () if register is None else (register,)
-        return PRIMITIVES["followed_product"].function(x, w, *start, fidelity=fidelity, fp32_dest=fp32_dest)
+    few = x.numel() * w.shape[1] <= FEW_PRODUCTS
+    result = None
+    if not few and all(_suits(one, 0) for one in given):
+        result = multiplied(x, w, register, len(phases_of(fidelity)), fp32_dest, library().widest())
+    if result is None:
+        return PRIMITIVES["followed_product"].function(*given, fidelity=fidelity, fp32_dest=fp32_dest)
+    return result
+
+
+def multiplied(
+    x: Tensor, w: Tensor, register: Tensor | None, phases: int, fp32_dest: bool, width: int
+) -> Tensor | None:
+    """By registers of this many columns; None where a number is not finite."""
+    (rows, inner), columns = x.shape, w.shape[1]
     deeper, wider = -inner % TILE, -columns % LANES
     x, w = F.pad(x, (0, deeper)).contiguous(), F.pad(w, (0, wider, 0, deeper)).contiguous()
     begin = None if register is None else F.pad(register, (0, wider)).contiguous()
     result = torch.empty(rows, columns + wider)
-    library().followed_product(
-        pointer(x), pointer(w), pointer(begin), pointer(result),
-        *map(ctypes.c_int64, (rows, inner + deeper, columns + wider, len(phases_of(fidelity)), int(fp32_dest))),
-        ctypes.c_int64(torch.get_num_threads()),
-    )  # fmt: skip
+    sizes = (rows, inner + deeper, columns + wider, phases, int(fp32_dest), torch.get_num_threads(), width)
+    if library().followed_product(pointer(x), pointer(w), pointer(begin), pointer(result), *map(ctypes.c_int64, sizes)):
+        return None
     return result[:, :columns].contiguous() if wider else result
 
 
