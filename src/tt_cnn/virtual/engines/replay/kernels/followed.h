@@ -146,16 +146,17 @@ static void by_steps(const float* x, const float* w, const float* start, float* 
 #endif
 
 // (rows, inner) times (inner, columns) onto `start` (zeros where it is null); inner in tiles, columns in vectors of 16,
-// `width` of them at a time. Returns 0, or 1 where some number is not finite: then nothing is computed.
+// `width` of them at a time. Returns 0, or 1 where some number is not finite or so large that sums may not be: then nothing
+// is computed.
 extern "C" int64_t followed_product(const float* x, const float* w, const float* start, float* out, int64_t rows,
                                     int64_t inner, int64_t columns, int64_t phases, int64_t fp32, int64_t threads,
                                     int64_t width) {
     const Range xs(x, rows * inner, threads), ws(w, inner * columns, threads);
     const Range starts(start, start ? rows * columns : 0, threads);
-    if (xs.largest == 255 || ws.largest == 255 || starts.largest == 255) return 1;
+    if (xs.largest == 255 || ws.largest == 255) return 1;
+    if (xs.largest + ws.largest - BIAS > TOO_LARGE || starts.largest > TOO_LARGE) return 1;
 #ifdef WITH_WIDE_REGISTERS
-    const bool ordinary = xs.largest + ws.largest - BIAS <= TOO_LARGE && starts.largest <= TOO_LARGE &&
-                          !(xs.denormal | ws.denormal | starts.denormal) && (fp32 || !starts.low_bits);
+    const bool ordinary = !(xs.denormal | ws.denormal | starts.denormal) && (fp32 || !starts.low_bits);
     if (width > 1 && ordinary) {
         const bool tiny = xs.smallest + ws.smallest - BIAS < NEVER_TINY;
         by_steps(x, w, start, out, rows, inner, columns, (int)phases, fp32, tiny, threads, (int)width);

@@ -2,7 +2,7 @@
 // Products as the card's matrix unit adds them up, rounding after rounding, sixteen columns at a time.
 //
 // The rules, and how they were found, are told in virtual/numerics/matrix_unit.py, whose `matmul` this follows bit for
-// bit. All numbers are finite.
+// bit. All numbers are finite, and so are their sums.
 #pragma once
 #include <vector>
 #include "rounding.h"

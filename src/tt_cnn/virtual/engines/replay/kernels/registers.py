@@ -45,7 +45,7 @@ def to_blocks(x: Tensor, *, dtype: DataType, precise: bool, inplace: bool = Fals
 def followed_product(
     x: Tensor, w: Tensor, register: Tensor | None = None, *, fidelity: MathFidelity, fp32_dest: bool
 ) -> Tensor:
-    """As the matrix unit adds products up. Infinities and NaN go torch's way."""
+    """As the matrix unit adds products up. What may not stay finite goes torch's way."""
     given = [x, w] if register is None else [x, w, register]
     few = x.numel() * w.shape[1] <= FEW_PRODUCTS
     result = None
@@ -59,7 +59,7 @@ def followed_product(
 def multiplied(
     x: Tensor, w: Tensor, register: Tensor | None, phases: int, fp32_dest: bool, width: int
 ) -> Tensor | None:
-    """By registers of this many columns; None where a number is not finite."""
+    """By registers of this many columns; None where sums may not be finite."""
     (rows, inner), columns = x.shape, w.shape[1]
     deeper, wider = -inner % TILE, -columns % LANES
     x, w = F.pad(x, (0, deeper)).contiguous(), F.pad(w, (0, wider, 0, deeper)).contiguous()
