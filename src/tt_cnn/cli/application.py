@@ -67,7 +67,9 @@ app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)
 app.command("optimize")(optimize.optimize)
 app.command("profile")(profile.profile)
-app.command("run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})(run.run)
+app.command(
+    "run", cls=run.RunCommand, context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True}
+)(run.run)
 app.command("serve")(serve.serve)
 app.command("visualize")(visualize.visualize)
 app.command("weights")(weights.weights)

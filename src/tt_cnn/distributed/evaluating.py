@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tt_cnn.distributed.cluster import Cluster
 from tt_cnn.distributed.operator import Run, Work, map_on_cards
-from tt_cnn.evaluation.chosen_data import data_set, generated_names
+from tt_cnn.evaluation.chosen_data import GENERATED, SKIMAGE, data_set, generated_names
 from tt_cnn.evaluation.class_names import names_of
 from tt_cnn.evaluation.side_by_side import Comparison, Examined, Sample, Sums, classes_of, examine
-from tt_cnn.evaluation.weights import reference_with
+from tt_cnn.evaluation.weights import PUBLIC, SEEDED, SHIPPED, reference_with
 from tt_cnn.models import ModelEntry
 from tt_cnn.models.entry_names import entry_of
 from tt_cnn.models.running import running_model
@@ -42,8 +43,16 @@ def evaluation_work(
     threads: int = 1,
 ) -> Work:
     """Indexes of images in, what was seen in them out. The arguments are those of the command."""
-    chosen = {"model": model, "weights": weights, "data": data, "count": count, "options": dict(options)}
+    places = {"weights": as_actors_find_it(weights), "data": as_actors_find_it(data)}
+    chosen = {"model": model, **places, "count": count, "options": dict(options)}
     return Work(f"{__name__}:opened", chosen, threads=threads)
+
+
+def as_actors_find_it(text: str | None) -> str | None:
+    """Files and folders by their whole paths: actors may be in another folder, of another machine."""
+    if text is None or text in (GENERATED, SKIMAGE, SHIPPED, PUBLIC, SEEDED):
+        return text
+    return str(Path(text).absolute()) if Path(text).exists() else text
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +35,23 @@ def picture_files(path: Path) -> list[Path]:
 
 def read_picture(path: Path) -> Picture:
     """As people see it: turned as its EXIF says, three channels, what is transparent on white."""
+    try:
+        return _decoded(path, str(path))
+    except ValueError as error:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such image") from error
+        raise
+
+
+def decode_picture(content: bytes, name: str) -> Picture:
+    """An image's file in memory, as `read_picture` gives it. Errors call it `name`."""
+    return _decoded(io.BytesIO(content), name)
+
+
+def _decoded(file: Path | io.BytesIO, name: str) -> Picture:
     image_module, ops = require("PIL.Image", "reading images"), require("PIL.ImageOps", "reading images")
     try:
-        with image_module.open(path) as opened:
+        with image_module.open(file) as opened:
             upright = ops.exif_transpose(opened)
             if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:
                 upright = upright.convert("RGBA")
@@ -43,9 +59,12 @@ def read_picture(path: Path) -> Picture:
                 upright = image_module.alpha_composite(white, upright)
             return np.array(upright.convert("RGB"), dtype=np.uint8)
     except (OSError, SyntaxError) as error:
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: there is no such image") from error
-        raise ValueError(f"{path}: it cannot be read as an image ({error})") from error
+        raise ValueError(f"{name}: it cannot be read as an image ({_without_address(error)})") from error
+
+
+def _without_address(error: Exception) -> str:
+    """Pillow names files in memory by their address."""
+    return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
 
 
 def read_mask(path: Path) -> Picture:

@@ -74,6 +74,10 @@ class ModelEntry:
     def resolution(self) -> Resolution:
         return self.resolutions[0]
 
+    def check_resolution(self, size: Resolution) -> None:
+        if size not in self.resolutions:
+            raise ValueError(f"resolution is {size}; {self.title} is tuned for {_listed(self.resolutions)}")
+
     def example_input(self, *, batch_size: int = 1, resolution: Resolution | None = None, seed: int = 0) -> Any:
         """Seeded images, (batch, 3, height, width), as the reference takes them; noise where it takes no images,
         and a tuple where it takes several inputs."""
