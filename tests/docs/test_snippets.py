@@ -32,6 +32,7 @@ from tests.docs.snippets import (
 )
 from tt_cnn import ttnn
 from tt_cnn.cli import app
+from tt_cnn.cli.ray_options import with_addresses
 from tt_cnn.virtual.devices.opening import open_devices
 
 REASONS = ("installs packages from the network", "needs ", "serves until Ctrl-C", "run by ", "searches for minutes")
@@ -130,7 +131,7 @@ def test_commands_have_their_options(page: str) -> None:
             assert call.words[1] in group.commands, where
             command = group.commands[call.words[1]]
             context = command.context_class(command, info_name=call.words[1], **command.context_settings)
-            command.make_parser(context).parse_args(list(call.words[2:]))
+            command.make_parser(context).parse_args(with_addresses(list(call.words[2:])))
 
 
 @pytest.mark.parametrize("page", PAGES)
