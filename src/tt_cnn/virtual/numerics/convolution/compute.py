@@ -105,11 +105,17 @@ def _followed_sums(image: Tensor, matrix: Tensor, *, recipe: Recipe) -> Tensor:
     rows = recipe.inner.worked_rows().to(image.device)
     windows = F.pad(recipe.window.matrix(image), (0, 1))
     at_once = max(1, _WINDOW_VALUES // len(rows))
-    return torch.cat([_follow(recipe, part[:, rows], matrix) for part in windows.split(at_once)])
+    parts = (in_source(recipe, part[:, rows]) for part in windows.split(at_once))
+    return torch.cat([follow(recipe, part, matrix) for part in parts])
 
 
-def _follow(recipe: Recipe, windows: Tensor, matrix: Tensor) -> Tensor:
-    windows = to_source(pack(windows, recipe.activations), recipe.activations)
+def in_source(recipe: Recipe, windows: Tensor) -> Tensor:
+    """Activations as they stand in a source register."""
+    return to_source(pack(windows, recipe.activations), recipe.activations)
+
+
+def follow(recipe: Recipe, windows: Tensor, matrix: Tensor) -> Tensor:
+    """Register values after the last block, of windows and weights as they stand in source registers."""
     stored: Tensor | None = None
     register = windows
     depth = recipe.depth

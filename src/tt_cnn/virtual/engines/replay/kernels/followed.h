@@ -18,17 +18,20 @@ struct Range {
     int32_t largest = 0, smallest = 255;  // exponents, the smallest of what is not zero
     int32_t denormal = 0, low_bits = 0;
 
-    Range(const float* from, int64_t count, int64_t threads) {
+    Range(const float* from, int64_t rows, int64_t count, int64_t apart, int64_t threads) {
         int32_t most = 0, least = 255, bad = 0, low = 0;
-#pragma omp parallel for simd num_threads((int)threads) reduction(max : most) reduction(min : least) reduction(| : bad, low)
-        for (int64_t i = 0; i < count; i++) {
-            const int32_t bits = ((const int32_t*)from)[i], exponent = (bits >> 23) & 0xFF, magnitude = bits & MAGNITUDE;
-            most = exponent > most ? exponent : most;
-            const int32_t counted = magnitude ? exponent : 255;
-            least = counted < least ? counted : least;
-            bad |= (exponent == 0) & (magnitude != 0);
-            low |= bits & 0x1FFF;
-        }
+#pragma omp parallel for num_threads((int)threads) reduction(max : most) reduction(min : least) reduction(| : bad, low)
+        for (int64_t row = 0; row < rows; row++)
+#pragma omp simd reduction(max : most) reduction(min : least) reduction(| : bad, low)
+            for (int64_t i = 0; i < count; i++) {
+                const int32_t bits = ((const int32_t*)from)[row * apart + i];
+                const int32_t exponent = (bits >> 23) & 0xFF, magnitude = bits & MAGNITUDE;
+                most = exponent > most ? exponent : most;
+                const int32_t counted = magnitude ? exponent : 255;
+                least = counted < least ? counted : least;
+                bad |= (exponent == 0) & (magnitude != 0);
+                low |= bits & 0x1FFF;
+            }
         largest = most, smallest = least, denormal = bad, low_bits = low;
     }
 };
@@ -121,7 +124,7 @@ constexpr int32_t BIAS = 127, TOO_LARGE = 200, NEVER_TINY = SMALLEST_EXPONENT + 
 
 #ifdef WITH_WIDE_REGISTERS
 static void by_steps(const float* x, const float* w, const float* start, float* out, int64_t rows, int64_t inner,
-                     int64_t columns, int phases, bool fp32, bool tiny, int64_t threads, int width) {
+                     int64_t columns, int64_t apart, int phases, bool fp32, bool tiny, int64_t threads, int width) {
     constexpr int64_t AT_ONCE = 16;
     const Panels panels = take_columns(w, inner, columns, width, threads);
     const auto function = width == 16 ? by16::followed_rows : by8::followed_rows;
@@ -135,7 +138,7 @@ static void by_steps(const float* x, const float* w, const float* start, float* 
             Row taken[AT_ONCE];
             for (int64_t r = 0; r < here; r++) {
                 int32_t* part = parts.data() + r * 3 * each;
-                take_row(x + (first + r) * inner, panels.steps, part, part + each, part + 2 * each);
+                take_row(x + (first + r) * apart, panels.steps, part, part + each, part + 2 * each);
                 taken[r] = {part, part + each, part + 2 * each};
             }
             function(taken, (int)here, panels, phases, fp32, tiny, start ? start + first * columns : nullptr,
@@ -146,23 +149,23 @@ static void by_steps(const float* x, const float* w, const float* start, float* 
 #endif
 
 // (rows, inner) times (inner, columns) onto `start` (zeros where it is null); inner in tiles, columns in vectors of 16,
-// `width` of them at a time. Returns 0, or 1 where some number is not finite or so large that sums may not be: then nothing
-// is computed.
+// `width` of them at a time, rows of x `apart` from each other. Returns 0, or 1 where some number is not finite or so
+// large that sums may not be: then nothing is computed.
 extern "C" int64_t followed_product(const float* x, const float* w, const float* start, float* out, int64_t rows,
-                                    int64_t inner, int64_t columns, int64_t phases, int64_t fp32, int64_t threads,
-                                    int64_t width) {
-    const Range xs(x, rows * inner, threads), ws(w, inner * columns, threads);
-    const Range starts(start, start ? rows * columns : 0, threads);
+                                    int64_t inner, int64_t columns, int64_t apart, int64_t phases, int64_t fp32,
+                                    int64_t threads, int64_t width) {
+    const Range xs(x, rows, inner, apart, threads), ws(w, inner, columns, columns, threads);
+    const Range starts(start, start ? rows : 0, columns, columns, threads);
     if (xs.largest == 255 || ws.largest == 255) return 1;
     if (xs.largest + ws.largest - BIAS > TOO_LARGE || starts.largest > TOO_LARGE) return 1;
 #ifdef WITH_WIDE_REGISTERS
     const bool ordinary = !(xs.denormal | ws.denormal | starts.denormal) && (fp32 || !starts.low_bits);
     if (width > 1 && ordinary) {
         const bool tiny = xs.smallest + ws.smallest - BIAS < NEVER_TINY;
-        by_steps(x, w, start, out, rows, inner, columns, (int)phases, fp32, tiny, threads, (int)width);
+        by_steps(x, w, start, out, rows, inner, columns, apart, (int)phases, fp32, tiny, threads, (int)width);
         return 0;
     }
 #endif
-    by_vectors(x, w, start, out, rows, inner, columns, (int)phases, fp32, threads);
+    by_vectors(x, w, start, out, rows, inner, columns, apart, (int)phases, fp32, threads);
     return 0;
 }

@@ -13,6 +13,7 @@
 #endif
 #include "convolution.h"
 #include "followed.h"
+#include "gathering.h"
 #include "registers.h"
 #include "tables.h"
 #include "units.h"

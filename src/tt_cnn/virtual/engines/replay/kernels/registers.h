@@ -98,13 +98,14 @@ static Vector followed(const Parts& x, const Parts& w, int64_t column, int64_t c
     return sum;
 }
 
-// (rows, inner) times (inner, columns) onto `start` (zeros where it is null); inner in tiles, columns in vectors.
+// (rows, inner) times (inner, columns) onto `start` (zeros where it is null); inner in tiles, columns in vectors, rows of
+// x `apart` from each other.
 static void by_vectors(const float* x, const float* w, const float* start, float* out, int64_t rows, int64_t inner,
-                       int64_t columns, int phases, bool fp32, int64_t threads) {
+                       int64_t columns, int64_t apart, int phases, bool fp32, int64_t threads) {
     const Parts weights(w, inner * columns, 4, 9);
 #pragma omp parallel for schedule(dynamic, 4) num_threads((int)threads)
     for (int64_t row = 0; row < rows; row++) {
-        const Parts values(x + row * inner, inner, 6, 10);
+        const Parts values(x + row * apart, inner, 6, 10);
         for (int64_t c = 0; c < columns; c += LANES) {
             const Vector sum = start ? load(start + row * columns + c) : Vector{};
             store(out + row * columns + c, followed(values, weights, c, columns, inner, phases, fp32, sum));

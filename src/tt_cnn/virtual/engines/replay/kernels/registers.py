@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tt_cnn.virtual.engines.replay.kernels.gathering import followed_sums
 from tt_cnn.virtual.engines.replay.kernels.instructions import BLOCKS, LANES, ROUNDINGS
 from tt_cnn.virtual.engines.replay.kernels.library import library, pointer
 from tt_cnn.virtual.engines.replay.kernels.units import aligned_sum, partially_fused
@@ -62,13 +63,20 @@ def multiplied(
     """By registers of this many columns; None where sums may not be finite."""
     (rows, inner), columns = x.shape, w.shape[1]
     deeper, wider = -inner % TILE, -columns % LANES
-    x, w = F.pad(x, (0, deeper)).contiguous(), F.pad(w, (0, wider, 0, deeper)).contiguous()
-    begin = None if register is None else F.pad(register, (0, wider)).contiguous()
+    if deeper or x.stride(1) != 1:
+        x = F.pad(x, (0, deeper)).contiguous()
+    w = _padded(w, wider, deeper)
+    begin = None if register is None else _padded(register, wider, 0)
     result = torch.empty(rows, columns + wider)
-    sizes = (rows, inner + deeper, columns + wider, phases, int(fp32_dest), torch.get_num_threads(), width)
+    shape = (rows, inner + deeper, columns + wider, x.stride(0))
+    sizes = (*shape, phases, int(fp32_dest), torch.get_num_threads(), width)
     if library().followed_product(pointer(x), pointer(w), pointer(begin), pointer(result), *map(ctypes.c_int64, sizes)):
         return None
     return result[:, :columns].contiguous() if wider else result
+
+
+def _padded(x: Tensor, right: int, below: int) -> Tensor:
+    return (F.pad(x, (0, right, 0, below)) if right or below else x).contiguous()
 
 
 def _suits(x: Tensor, few: int) -> bool:
@@ -88,6 +96,7 @@ def staged(kind: int, x: Tensor, bits: int = 0, inplace: bool = False) -> Tensor
 COMPILED: dict[str, Callable[..., Tensor]] = {
     "to_blocks": to_blocks,
     "followed_product": followed_product,
+    "followed_sums": followed_sums,
     "aligned_sum": aligned_sum,
     "partially_fused": partially_fused,
     **{name: rounded(name) for name in ROUNDINGS if name != "nearest_even"},  # a rounding of graphs alone
