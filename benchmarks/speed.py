@@ -142,8 +142,8 @@ def misses(results: Sequence[Result]) -> list[str]:
     return found
 
 
-def machine() -> str:
-    names = ("torch", "onnxruntime", "openvino", "numpy")
+def machine(names: Sequence[str] = ("torch", "onnxruntime", "openvino", "numpy")) -> str:
+    """The day, the processor and the packages named."""
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     processor = platform.processor() or platform.machine()
     try:
