@@ -31,14 +31,14 @@ def in_examples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def served(*models: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The command's address and process, once all models are ready."""
-    command = [sys.executable, "-m", "tt_cnn.cli", "serve", *models, "--port", "0"]
+def served(*arguments: str, models: int = 2) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The command's address and process, once so many models are ready."""
+    command = [sys.executable, "-m", "tt_cnn.cli", "serve", *arguments, "--port", "0"]
     process = subprocess.Popen(command, cwd=EXAMPLES, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         said = ""
-        while said.count("is ready") < len(models):
+        while said.count("is ready") < models:
             line = process.stderr.readline()
             assert line, said
             said += line

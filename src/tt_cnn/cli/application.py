@@ -70,7 +70,7 @@ app.command("profile")(profile.profile)
 app.command(
     "run", cls=run.RunCommand, context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True}
 )(run.run)
-app.command("serve")(serve.serve)
+app.command("serve", cls=RayCommand)(serve.serve)
 app.command("visualize")(visualize.visualize)
 app.command("weights")(weights.weights)
 app.command("zoo")(zoo.zoo)

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tt_cnn.cli.console import errors, say
 from tt_cnn.cli.model_options import Card, Executor, Precision, Weights, entry_of, precision_of
+from tt_cnn.cli.ray_options import Ray, Threads, ray_place
 
 if TYPE_CHECKING:
-    from tt_cnn.models import ModelEntry
     from tt_cnn.serving.opening import Opening
 
 Models = Annotated[
@@ -34,6 +34,9 @@ Numerics = Annotated[
     str | None,
     typer.Option("--numerics", help="Of a virtual card: device (as the card rounds), exact, native (fast)."),
 ]
+Replicas = Annotated[
+    int | None, typer.Option("--replicas", min=1, help="With --ray: copies of each model. [default: one for each card]")
+]
 
 
 def serve(
@@ -49,6 +52,9 @@ def serve(
     executor: Executor = "trace+2cq",
     precision: Precision = "tuned",
     numerics: Numerics = None,
+    ray: Ray = None,
+    replicas: Replicas = None,
+    threads: Threads = None,
 ) -> None:
     """Serve models over HTTP, in the open inference protocol v2 (KServe's, Triton's).
 
@@ -59,8 +65,8 @@ def serve(
     curl -d @request.json localhost:8000/v2/models/resnet50/infer
     curl localhost:8000/metrics                     for Prometheus
 
-    Requests of several clients go through a model together. Several models are a process and a card each. Ctrl-C or
-    SIGTERM answers what waits, and ends.
+    Requests of several clients go through a model together. Several models are a process and a card each; with --ray
+    each is in as many copies, on cards of this machine or of a cluster. Ctrl-C or SIGTERM answers what waits, and ends.
     """
     from tt_cnn.serving.extra import check_installed
 
@@ -68,31 +74,40 @@ def serve(
 
     from tt_cnn.serving.application import Limits
     from tt_cnn.serving.figures import Figures
-    from tt_cnn.serving.model_process import model_process
-    from tt_cnn.serving.served_model import ServedModel
+    from tt_cnn.serving.placement import Waiting as WaitingImages
+    from tt_cnn.serving.placement import on_cluster, on_this_machine
     from tt_cnn.serving.server import run_server
+
+    place = ray_place(ray, None, threads)
+    if place is None and replicas is not None:
+        raise typer.BadParameter("--replicas belongs to --ray, which is not there")
 
     options: dict[str, Any] = {"card": card, "executor": executor, "precision": precision_of(precision)}
     if numerics is not None:
         options["numerics"] = numerics
-    figures, served = Figures(), {}
-    for number, model in enumerate(models):
-        entry, opening = _opening(model, weights, batch, options)
-        if entry.name in served:
-            raise ValueError(f"{model}: there are two models with the name {entry.name}")
-        opens = opening.opened if len(models) == 1 else partial(model_process, opening, visible_card=number)
-        example = entry.example_input(batch_size=1)
-        served[entry.name] = ServedModel(entry.name, opens, example, figures, queue, delay / 1000)
+    openings: dict[str, Opening] = {}
+    for model in models:
+        name, opening = _opening(model, weights, batch, options)
+        if name in openings:
+            raise ValueError(f"{model}: there are two models with the name {name}")
+        openings[name] = opening
+    figures, waiting = Figures(), WaitingImages(queue, delay / 1000)
 
     def ready(listening: int) -> None:
-        for name in served:
+        for name in openings:
             say(f"http://{host}:{listening}/v2/models/{name} is ready", console=errors)
 
-    run_server(served, figures, Limits(round(size * 2**20)), host=host, port=port, on_ready=ready)
+    with ExitStack() as ends:
+        if place is None:
+            served = on_this_machine(openings, waiting, figures)
+        else:
+            cluster = ends.enter_context(place.connected())
+            served = on_cluster(cluster, openings, waiting, figures, replicas=replicas, threads=place.threads)
+        run_server(served, figures, Limits(round(size * 2**20)), host=host, port=port, on_ready=ready)
     say("all that waited was answered", console=errors)
 
 
-def _opening(model: str, weights: str | None, batch: int | None, options: dict[str, Any]) -> tuple[ModelEntry, Opening]:
+def _opening(model: str, weights: str | None, batch: int | None, options: dict[str, Any]) -> tuple[str, Opening]:
     """Everything that a user may have got wrong is found here, before a card is opened."""
     from tt_cnn.evaluation.weights import chosen_weights
     from tt_cnn.serving.opening import Opening
@@ -104,4 +119,4 @@ def _opening(model: str, weights: str | None, batch: int | None, options: dict[s
     if size not in entry.batch_sizes:
         raise ValueError(f"--batch is {size}; {entry.title} is tuned for {' or '.join(map(str, entry.batch_sizes))}")
     say(f"{entry.title}: {chosen_weights(entry, weights).words}, {size} images a run", console=errors)
-    return entry, Opening(model, size, weights, options)
+    return entry.name, Opening(model, size, weights, options)

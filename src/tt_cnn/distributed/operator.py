@@ -10,18 +10,17 @@ from __future__ import annotations
 import atexit
 import importlib
 import logging
-import os
 import pickle
-import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from tt_cnn.distributed.cards import take_a_card
 from tt_cnn.distributed.cluster import CARD, Cluster
+from tt_cnn.distributed.driver import Driver
 from tt_cnn.distributed.extra import require
 
 TASK_ITEMS = 8
@@ -69,10 +68,10 @@ class _Fault:
 class CardActor:
     """A process with a card: opens its work once, then does tasks until it is ended."""
 
-    def __init__(self, work: Work, folder: str, path: Sequence[str]) -> None:
+    def __init__(self, work: Work, driver: Driver) -> None:
         self.fault: _Fault | None = None
         try:
-            _like_the_driver(folder, path)
+            driver.follow()
             take_a_card()
             import torch
 
@@ -97,13 +96,6 @@ class CardActor:
 
 def _fault(error: Exception) -> _Fault:
     return _Fault(f"{type(error).__name__}: {error}", traceback.format_exc())
-
-
-def _like_the_driver(folder: str, path: Sequence[str]) -> None:
-    """Users' modules and files are found as where the command was given, as far as this machine has them."""
-    if os.path.isdir(folder):
-        os.chdir(folder)
-    sys.path.extend(each for each in path if each not in sys.path and os.path.exists(each))
 
 
 def map_on_cards(
@@ -153,7 +145,7 @@ def _one_pass(work: Work, items: Mapping[int, Any], actors: int) -> Iterator[tup
         _set_up(data.DataContext.get_current())
         done = data.from_arrow(tables).map_batches(
             CardActor,
-            fn_constructor_args=(work, os.getcwd(), list(sys.path)),
+            fn_constructor_args=(work, Driver.here()),
             batch_size=work.task_items,
             batch_format="numpy",
             compute=data.ActorPoolStrategy(size=min(actors, len(tables))),

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 import tt_cnn
 from tt_cnn.serving.figures import Figures
-from tt_cnn.serving.served_model import NotServed, ServedModel, Signature
+from tt_cnn.serving.served import CannotUpdate, NotServed, Served, Signature
 from tt_cnn.serving.tensors import JSON_LENGTH, OUTPUT, BadRequest, read_request, write_response
 
 VERSION = "1"
@@ -38,7 +38,7 @@ class Limits:
     """For the whole body to arrive."""
 
 
-def application(models: Mapping[str, ServedModel], figures: Figures, limits: Limits) -> Starlette:
+def application(models: Mapping[str, Served], figures: Figures, limits: Limits) -> Starlette:
     """The models are started with the application and stopped, once all that waits was answered, with it."""
 
     @asynccontextmanager
@@ -52,6 +52,7 @@ def application(models: Mapping[str, ServedModel], figures: Figures, limits: Lim
     one = "/v2/models/{model}"
     table = [Route("/v2", routes.server), Route("/v2/models", routes.listed), Route("/metrics", routes.metrics)]
     table += [Route("/v2/health/live", routes.live), Route("/v2/health/ready", routes.ready)]
+    table.append(Route("/v2/repository/models/{model}/load", routes.load, methods=["POST"]))
     for path in (one, one + "/versions/{version}"):
         table.append(Route(path, routes.metadata))
         table.append(Route(f"{path}/ready", routes.model_ready))
@@ -89,10 +90,10 @@ async def _not_allowed(request: HttpRequest, error: Exception) -> Response:
 
 
 class _Routes:
-    def __init__(self, models: Mapping[str, ServedModel], figures: Figures, limits: Limits) -> None:
+    def __init__(self, models: Mapping[str, Served], figures: Figures, limits: Limits) -> None:
         self.models, self.figures, self.limits = models, figures, limits
 
-    def model(self, request: HttpRequest) -> ServedModel:
+    def model(self, request: HttpRequest) -> Served:
         name, version = request.path_params["model"], request.path_params.get("version", VERSION)
         if name not in self.models:
             raise BadRequest(f"there is no model {name!r}; there are {', '.join(self.models)}", 404)
@@ -100,7 +101,7 @@ class _Routes:
             raise BadRequest(f"there is no version {version!r} of {name}; there is {VERSION}", 404)
         return self.models[name]
 
-    def signature(self, model: ServedModel) -> Signature:
+    def signature(self, model: Served) -> Signature:
         if model.signature is None:
             raise NotServed(f"{model.name} is not ready: {model.reason}", 503)
         return model.signature
@@ -140,6 +141,14 @@ class _Routes:
             }
         )
 
+    async def load(self, request: HttpRequest) -> Response:
+        model = self.model(request)
+        try:
+            await run_in_threadpool(model.update)
+        except CannotUpdate as error:
+            return _error(str(error), 409)
+        return JSONResponse({"name": model.name, "state": model.state})
+
     async def infer(self, request: HttpRequest) -> Response:
         model = self.model(request)
         try:
@@ -153,7 +162,7 @@ class _Routes:
         self.figures.requests.labels(model.name, str(answer.status_code)).inc()
         return answer
 
-    async def _answered(self, request: HttpRequest, model: ServedModel) -> Response:
+    async def _answered(self, request: HttpRequest, model: Served) -> Response:
         signature = self.signature(model)
         body = await self._body(request)
         began = time.perf_counter()

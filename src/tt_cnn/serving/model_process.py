@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from tt_cnn.serving.opening import Opening
-from tt_cnn.serving.served_model import Outputs
+from tt_cnn.serving.served import Outputs
 
 END_SECONDS = 30
 """For a process to close its card; then it is killed."""

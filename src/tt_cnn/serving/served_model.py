@@ -10,18 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 
 from tt_cnn.serving.figures import Figures
-
-Outputs = tuple[torch.Tensor, ...]
-State = Literal["loading", "ready", "failed", "stopped"]
+from tt_cnn.serving.served import CannotUpdate, NotServed, Outputs, Signature, State
 
 
 class Runs(Protocol):
@@ -40,29 +38,10 @@ class Runs(Protocol):
 Opens = Callable[[], AbstractContextManager[Runs]]
 
 
-class NotServed(RuntimeError):
-    """The model cannot take the request now: `status` is 429 where it may be tried again at once, else 503."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 @dataclass
 class _Waiting:
     images: torch.Tensor
     answer: Future[Outputs] = field(default_factory=Future)
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What goes in and what comes out."""
-
-    input_name: str
-    input_shape: tuple[int, ...]
-    """Of one image, as a batch."""
-    outputs: Mapping[str, tuple[int, ...]]
-    """Their shapes for one image."""
 
 
 class ServedModel:
@@ -102,6 +81,17 @@ class ServedModel:
         if self._thread.is_alive():
             self._thread.join()
 
+    def update(self) -> None:
+        raise CannotUpdate(
+            f"{self.name} has one card, which it cannot leave to a new model while it answers; start the server again, "
+            "or serve with --ray and --replicas, where requests go on meanwhile"
+        )
+
+    def wait_until_loaded(self) -> None:
+        """Until it is ready, or will not be any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.state != "loading")
+
     def submit(self, images: torch.Tensor) -> Future[Outputs]:
         """The outputs of these images, once they went through."""
         with self._changed:
@@ -128,21 +118,20 @@ class ServedModel:
             while not self._run_until_a_fault():
                 pass
         except Exception as error:  # whatever opening a card or making a model raises
-            self._fail(error)
+            self._become("failed", f"{type(error).__name__}: {error}")
         finally:
             if self.state != "failed":
-                self.state, self.reason = "stopped", "it was shut down"
+                self._become("stopped", "it was shut down")
             self._refuse_all()
 
     def _run_until_a_fault(self) -> bool:
         """True where the model was stopped."""
         with self._open() as running:
             self.signature = self._warm_up(running)
-            with self._changed:
-                self.state, self.reason = "ready", ""
+            self._become("ready", "")
             while batch := self._next_batch(running.images_per_run):
                 if not self._answer(running, batch):
-                    self.state, self.reason = "loading", "a run failed, and its card is opened again"
+                    self._become("loading", "a run failed, and its card is opened again")
                     return False
         return True
 
@@ -186,9 +175,10 @@ class ServedModel:
             each.answer.set_result(tuple(torch.cat(parts) for parts in zip(*own, strict=True)))
         return True
 
-    def _fail(self, error: Exception) -> None:
+    def _become(self, state: State, reason: str) -> None:
         with self._changed:
-            self.state, self.reason = "failed", f"{type(error).__name__}: {error}"
+            self.state, self.reason = state, reason
+            self._changed.notify_all()
 
     def _refuse_all(self) -> None:
         with self._changed:

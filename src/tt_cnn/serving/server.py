@@ -12,7 +12,7 @@ import uvicorn
 
 from tt_cnn.serving.application import Limits, application
 from tt_cnn.serving.figures import Figures
-from tt_cnn.serving.served_model import ServedModel
+from tt_cnn.serving.served import Served
 
 HEADER_BYTES = 16 * 1024
 """Of all headers of a request."""
@@ -39,7 +39,7 @@ class _Server(uvicorn.Server):
 
 
 def run_server(
-    models: Mapping[str, ServedModel],
+    models: Mapping[str, Served],
     figures: Figures,
     limits: Limits,
     *,
@@ -76,7 +76,7 @@ def run_server(
         raise RuntimeError("; ".join(failed))
 
 
-def _watch(server: uvicorn.Server, models: Mapping[str, ServedModel], on_ready: Callable[[int], None]) -> None:
+def _watch(server: uvicorn.Server, models: Mapping[str, Served], on_ready: Callable[[int], None]) -> None:
     """Tell when all are ready; end the server where one cannot be, then or later."""
     announced, pause = False, threading.Event()
     while not server.should_exit:
