@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,6 +73,7 @@ def connected(address: str | None = None, *, cards: int | None = None, cores: in
         raise ClusterUnusable("this process is connected to a cluster of Ray's already; ray.shutdown() ends that")
     where = address or os.environ.get("RAY_ADDRESS") or LOCAL
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
+    on_terminate = signal.getsignal(signal.SIGTERM)
     variables = {name: value for name, value in os.environ.items() if name.startswith("TT_CNN_")}
     try:
         if where == LOCAL:
@@ -91,6 +94,8 @@ def connected(address: str | None = None, *, cards: int | None = None, cores: in
                 ray.init(address=where, runtime_env={"env_vars": variables}, **quiet)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise ClusterUnusable(f"there is no cluster of Ray's at {where}: {error}") from error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_terminate)  # Ray's own raises SystemExit wherever Python is just then
         yield _found(ray, where)
     finally:
         ray.shutdown()

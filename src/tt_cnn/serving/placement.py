@@ -54,9 +54,10 @@ def on_cluster(
 
     most = cluster.actors(None, threads) // len(openings)
     if not 1 <= (replicas or most) <= most:
+        asked = replicas or 1
         raise ClusterUnusable(
-            f"{replicas or 1} copies of {len(openings)} models need as many cards; the cluster at {cluster.address} "
-            f"has cards and cores for {cluster.actors(None, threads)}"
+            f"--replicas is {asked}, which is {asked * len(openings)} cards for all models; the cluster at "
+            f"{cluster.address} has cards and cores for {cluster.actors(None, threads)}"
         )
     copies = replicas or most
     serve = require("ray.serve", PURPOSE)

@@ -8,6 +8,7 @@ copy that died is asked again, of another.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 import time
@@ -30,12 +31,17 @@ TRIES = 6
 PAUSE_SECONDS = 0.05
 """After the first try that failed; twice as long after each further one."""
 MOST_THREADS = 256
+LOOK_SECONDS = 0.2
 HEALTH_SECONDS = 120.0
 """A copy that does not answer for so long is replaced: a model that compiles holds Python for a while."""
 
 
 class FaultInReplica(RuntimeError):
     """What was raised in a copy, in words."""
+
+
+class NotDeployed(RuntimeError):
+    """The copies do not start, with the reason that one of them gave."""
 
 
 class ReplicatedModel:
@@ -48,6 +54,7 @@ class ReplicatedModel:
         self.signature: Signature | None = None
         self._settings, self._replicas, self._figures = settings, replicas, figures
         self._handle: Any = None
+        self._deployed = False
         self._images = 0
         self._counting = threading.Lock()
         self._updating = threading.Lock()
@@ -58,10 +65,10 @@ class ReplicatedModel:
         self._loading.start()
 
     def stop(self) -> None:
-        with self._counting:
-            self.state, self.reason = "stopped", "it was shut down"
+        self._become("stopped", "it was shut down")
+        self._loading.join()
         self._asking.shutdown(wait=True)
-        if self._loading.ident is not None:
+        if self._deployed:
             require("ray.serve", PURPOSE).delete(self._application)
 
     def submit(self, images: torch.Tensor) -> Future[Outputs]:
@@ -80,7 +87,9 @@ class ReplicatedModel:
             raise CannotUpdate(f"{self.name} is being updated already")
         try:
             self._deploy()
-        except Exception as error:  # of files, weights, Ray, the model
+        except NotDeployed as error:
+            raise CannotUpdate(f"the new {self.name} does not start, and may have replaced copies: {error}") from error
+        except Exception as error:  # of Ray, files or weights
             raise CannotUpdate(f"{self.name} is served as before: {type(error).__name__}: {error}") from error
         finally:
             self._updating.release()
@@ -94,15 +103,18 @@ class ReplicatedModel:
         try:
             self._deploy()
             signature: Signature = self._handle.signature.remote().result()
-        except Exception as error:  # of Ray, the card or the model
+        except NotDeployed as error:
+            self._become("failed", str(error))
+        except Exception as error:  # of Ray, files or weights
             self._become("failed", f"{type(error).__name__}: {error}")
         else:
             self.signature = signature
             self._become("ready", "")
 
     def _become(self, state: State, reason: str) -> None:
+        """What has failed or was stopped stays so."""
         with self._counting:
-            if self.state != "stopped":
+            if self.state in ("loading", "ready"):
                 self.state, self.reason = state, reason
 
     def _deploy(self) -> None:
@@ -117,7 +129,21 @@ class ReplicatedModel:
             health_check_timeout_s=HEALTH_SECONDS,
             ray_actor_options={"num_cpus": settings.threads, "resources": {CARD: 1}},
         )
-        self._handle = serve.run(deployment.bind(settings, Driver.here()), name=self._application, route_prefix=None)
+        copies = deployment.bind(settings, Driver.here())
+        self._deployed = True
+        target = serve.RunTarget(copies, name=self._application, route_prefix=None)
+        (self._handle,) = serve.run_many([target], wait_for_applications_running=False)
+        while not self._runs(serve.status().applications[self._application]):
+            time.sleep(LOOK_SECONDS)
+
+    def _runs(self, status: Any) -> bool:
+        """Whether all copies are there, by what Ray Serve says of them."""
+        if self.state == "stopped":
+            raise NotDeployed("it was shut down")
+        if status.status in ("DEPLOY_FAILED", "UNHEALTHY"):
+            words = [status.message, *(each.message for each in status.deployments.values())]
+            raise NotDeployed(_cause("\n".join(words)))
+        return bool(status.status == "RUNNING")
 
     def _ask(self, images: torch.Tensor) -> Outputs:
         try:
@@ -149,3 +175,9 @@ class ReplicatedModel:
     def _count(self, images: int) -> None:
         self._images += images
         self._figures.waiting.labels(self.name).set(self._images)
+
+
+def _cause(words: str) -> str:
+    """The last error of a traceback in what Ray Serve says; all of it where there is none."""
+    errors = [line for line in words.splitlines() if re.match(r"[A-Za-z_.]*(Error|Exception|Missing|Free)\b.*: ", line)]
+    return errors[-1] if errors else words.strip()
