@@ -24,7 +24,7 @@ from tt_cnn.distributed.driver import Driver
 from tt_cnn.distributed.extra import require
 
 TASK_ITEMS = 8
-"""At least so many go to an actor together: what Ray adds is per task."""
+"""What Ray adds is per task."""
 MOST_FUTILE_PASSES = 3
 """Passes without a single item done, before it is called a failure."""
 NUMBER, ITEM, OUTCOME = "number", "item", "outcome"
@@ -45,10 +45,13 @@ class Work:
     threads: int = 1
     """Of each actor's computations."""
 
+    least: int = TASK_ITEMS
+    """So many items go to an actor together, or more."""
+
     @property
     def task_items(self) -> int:
         """Whole batches."""
-        return -(-TASK_ITEMS // self.batch) * self.batch
+        return -(-self.least // self.batch) * self.batch
 
 
 class WorkFailed(RuntimeError):
@@ -62,7 +65,6 @@ class ActorsLost(RuntimeError):
 @dataclass(frozen=True)
 class _Fault:
     words: str
-    where: str
 
 
 class CardActor:
@@ -81,7 +83,8 @@ class CardActor:
             self.run: Run = opened.enter_context(getattr(importlib.import_module(module), name)(**work.arguments))
             atexit.register(opened.close)
         except Exception as error:  # told by the first task: a constructor that raises would be called again for ever
-            self.fault = _fault(error)
+            told = isinstance(error, (ValueError, OSError, ImportError))  # a user's mistake: its words are enough
+            self.fault = _Fault(f"an actor cannot open its work: {error}") if told else _fault(error)
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
         if self.fault is not None:
@@ -95,7 +98,7 @@ class CardActor:
 
 
 def _fault(error: Exception) -> _Fault:
-    return _Fault(f"{type(error).__name__}: {error}", traceback.format_exc())
+    return _Fault(f"{type(error).__name__}: {error}\non an actor:\n{traceback.format_exc()}")
 
 
 def map_on_cards(
@@ -118,7 +121,7 @@ def map_on_cards(
             if number not in left:
                 continue  # done again although it was not lost
             if isinstance(outcome, _Fault):
-                raise WorkFailed(f"{outcome.words}\non an actor:\n{outcome.where}")
+                raise WorkFailed(outcome.words)
             del left[number]
             yield number, outcome
         futile = futile + 1 if len(left) == before else 0
