@@ -21,7 +21,12 @@ LOCAL = "local"
 STORE_BYTES = 512 * 2**20
 """Objects that a local Ray keeps in shared memory: rows and predictions are small."""
 ANSWER_SECONDS = 5.0
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DEDUP_LOGS": "0"}
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # errors come as exceptions
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "0",
+}
 """Nothing is sent to Ray's makers, and nothing printed that says nothing."""
 
 
