@@ -2,6 +2,7 @@
 """How would this architecture do on a card? The zoo brought up on n150, n300 and p150.
 
     python benchmarks/zoo.py [NAME...] [--card n150] [--batches 2 8] [--resume] [--write]
+    python benchmarks/zoo.py [NAME...] --ray [ADDRESS]
     python benchmarks/zoo.py --stored [--published] [--search 120] [--write] [--check]
 
 A row is one architecture on one card, brought up without the optimiser on seeded weights: the PCC of every output
@@ -22,8 +23,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import torch
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
@@ -43,6 +46,7 @@ from zoo_published import (  # noqa: E402
 )
 from zoo_rows import Tried, architecture_rows, row_version  # noqa: E402
 
+from tt_cnn.cli.ray_options import UNSAID  # noqa: E402
 from tt_cnn.zoo import list_architectures  # noqa: E402
 
 CARDS = ("n150", "n300", "p150")
@@ -84,6 +88,26 @@ def beside_published(rows: Mapping[str, Row], seconds: float) -> list[Row]:
     return found
 
 
+def made_here(asked: Sequence[tuple[str, list[str]]], tried: Tried) -> Iterator[tuple[str, Row]]:
+    """Names and rows, as each is made; one thread, as on an actor, since PyTorch's rounding depends on how many."""
+    torch.set_num_threads(1)
+    for name, cards in asked:
+        for row in architecture_rows(name, cards, tried):
+            yield name, row
+
+
+def made_by_actors(asked: Sequence[tuple[str, list[str]]], tried: Tried, address: str) -> Iterator[tuple[str, Row]]:
+    """The same rows, an architecture for each actor, as architectures are done; an actor has one thread."""
+    from tt_cnn.distributed.cluster import connected
+    from tt_cnn.distributed.operator import Work, map_on_cards
+
+    items = {number: (name, cards, tried) for number, (name, cards) in enumerate(asked)}
+    with connected(None if address == UNSAID else address) as cluster:
+        for number, rows in map_on_cards(cluster, Work("zoo_actor:rows", least=1), items):
+            for row in rows:
+                yield asked[number][0], row
+
+
 def misses(rows: Mapping[str, Row], published: Sequence[Row]) -> list[str]:
     """What the table is to show and does not."""
     came = [row for row in rows.values() if "failed" not in row]
@@ -122,6 +146,9 @@ def main() -> int:
         "--seconds", type=float, default=0.0, metavar="S", help="begin no batch when a chip has taken so long [no end]"
     )
     parser.add_argument("--resume", action="store_true", help="keep rows that this version of the code made")
+    parser.add_argument(
+        "--ray", nargs="?", const=UNSAID, metavar="ADDRESS", help="make rows on actors of Ray, here or on a cluster"
+    )
     parser.add_argument("--stored", action="store_true", help="run nothing: read what earlier runs stored")
     parser.add_argument("--published", action="store_true", help="our models beside published rates, after the rows")
     parser.add_argument(
@@ -136,13 +163,15 @@ def main() -> int:
         raise SystemExit(f"there is no architecture {unknown[0]!r}; there are {', '.join(everything)}")
     tried = Tried(tuple(options.batches), options.seconds)
     same = {"batches": options.batches, "seconds_limit": options.seconds}
+    asked: list[tuple[str, list[str]]] = []
     for name in () if options.stored else options.names or everything:
         store = Store(STORE, row_version(name))
         cards = [c for c in options.card or CARDS if not (options.resume and store.has(f"{name} {c}", **same))]
-        for row in architecture_rows(name, cards, tried):
-            command = " ".join([row["command"], "--batches", *map(str, tried.batches), f"--seconds {tried.seconds:g}"])
-            store.keep(f"{name} {row['card']}", row | same | {"command": command})
-            print(line_of(row), flush=True)
+        asked += [(name, cards)] if cards else []
+    for name, row in made_by_actors(asked, tried, options.ray) if options.ray else made_here(asked, tried):
+        command = " ".join([row["command"], "--batches", *map(str, tried.batches), f"--seconds {tried.seconds:g}"])
+        Store(STORE, row_version(name)).keep(f"{name} {row['card']}", row | same | {"command": command})
+        print(line_of(row), flush=True)
     store = Store(STORE, "")
     if options.published:
         print("\n".join(published_table(beside_published(store.rows, options.search))))
