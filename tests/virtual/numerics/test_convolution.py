@@ -108,7 +108,7 @@ def test_quick_convolution_errs_as_the_recorded_one(
     case: dict, followed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not followed:
-        monkeypatch.setattr(compute, "FOLLOWED", 0)
+        follow_nothing(monkeypatch)
     ours, real = run(case, exact=False), recorded(case, "out")
     window = recipe(case).window
     truth = convolve_natively(window, recorded(case, "image"), recorded(case, "weight"), recorded(case, "bias"))
@@ -122,6 +122,12 @@ def test_quick_convolution_errs_as_the_recorded_one(
     assert correlation >= ((0.9999 if followed else 0.9997) if case["output"] == "BFLOAT16" else 0.999)
 
 
+def follow_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Quick numerics draw all errors of the register."""
+    patch.setattr(compute, "FOLLOWED", 0)
+    patch.setattr(compute, "FEW_RESULTS", 0)
+
+
 def normal(*shape: int, seed: int = 5) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
@@ -132,7 +138,7 @@ def normal(*shape: int, seed: int = 5) -> torch.Tensor:
 def test_errors_that_are_drawn_are_as_large_as_followed_ones(
     fidelity: MathFidelity, partials: DataType, adds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compute, "FOLLOWED", 0)
+    follow_nothing(monkeypatch)
     image, weights = host_round(normal(1, 14, 14, 96), BF16), Weights(normal(64, 96, 3, 3) / 29.4, BF8)
     kind = BF16 if adds else partials
     how = Recipe(Window((3, 3)), Inner("height", (3, 3), 96, 96), partials, partials, kind, fidelity, False, adds)
@@ -172,7 +178,7 @@ def test_any_convolution_is_close_to_torch(exact: bool, data: st.DataObject) -> 
     weights = Weights(normal(out, share, *kernel, seed=7), BF16, groups)
     bias = rounded_bias(normal(out, seed=9), BF16) if how.bias else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compute, "FOLLOWED", 0)
+        follow_nothing(patch)
         ours = convolve(how, image, weights, bias, exact=exact)
     ideal = convolve_natively(window, image, weights.values, None if bias is None else bias[:, :out], groups)
     scale = float(ideal.abs().max()) + 1e-6
