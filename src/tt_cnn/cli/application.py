@@ -65,7 +65,7 @@ app.command("doctor")(doctor.doctor)
 app.command("evaluate", cls=RayCommand)(evaluate.evaluate)
 app.command("memory")(memory.memory)
 app.command("ops")(operations.operations)
-app.command("optimize")(optimize.optimize)
+app.command("optimize", cls=RayCommand)(optimize.optimize)
 app.command("profile")(profile.profile)
 app.command(
     "run", cls=run.RunCommand, context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True}

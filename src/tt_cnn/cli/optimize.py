@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -39,13 +39,16 @@ from tt_cnn.cli.optimize_options import (
     Weights,
 )
 from tt_cnn.cli.profile import Batch, Model
+from tt_cnn.cli.ray_options import Actors, Ray, RayPlace, Threads, ray_place
 from tt_cnn.cli.tables import Listing, numbers, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tt_cnn.optimizer.journal_file import StoredJournal
     from tt_cnn.optimizer.judging import Judging
+    from tt_cnn.optimizer.planners import Planners
+    from tt_cnn.optimizer.prediction import Helpers
     from tt_cnn.optimizer.result import OptimizationResult
     from tt_cnn.optimizer.search import Candidate, Goal
 
@@ -81,6 +84,9 @@ def optimize(
     exact: Exact = False,
     folder: Folder = None,
     as_json: AsJson = False,
+    ray: Ray = None,
+    actors: Actors = None,
+    threads: Threads = None,
 ) -> None:
     """Make a model faster on a card: search for better settings of its layers, and for a better way to run it.
 
@@ -103,6 +109,7 @@ def optimize(
     tt-cnn optimize resnet50 --weights public --calibration my_images/
     tt-cnn optimize vanilla_unet --weights shipped --min-metric 80   IoU decides
     tt-cnn optimize yolov4 --weights yolov4.pt --data coco/ --min-metric 40
+    tt-cnn optimize yolov4 --ray                           planned ahead on all cores
     tt-cnn optimize my_net:ENTRY --explain                 what could be done
     tt-cnn optimize vanilla_unet --apply out/profile/vanilla_unet-n150/profile.json
     """
@@ -110,6 +117,9 @@ def optimize(
     from tt_cnn.optimizer.judging import judging_of
     from tt_cnn.virtual.devices.opening import option
 
+    place = ray_place(ray, actors, threads)
+    if place is not None and not runtime.is_virtual():
+        raise ValueError(f"--ray plans ahead, and {runtime.describe()} measures; TT_CNN_RUNTIME=virtual changes it")
     entry = entry_of(model)
     stored = _stored(resume)
     if stored is not None:  # what is not said is as it was
@@ -156,6 +166,7 @@ def optimize(
         stored=stored,
         apply=apply,
         where=folder or resume or Path("out/optimize") / f"{entry.name}-{name}",
+        helped=_planners(place, model, judging) if place is not None else nullcontext(),
     )
     if as_json:
         print(json.dumps(result_figures(result, made, files)))
@@ -188,7 +199,13 @@ class Asked:
 
 
 def _searched(
-    judging: Judging, asked: Asked, *, stored: StoredJournal | None, apply: Path | None, where: Path
+    judging: Judging,
+    asked: Asked,
+    *,
+    stored: StoredJournal | None,
+    apply: Path | None,
+    where: Path,
+    helped: AbstractContextManager[Helpers | None],
 ) -> tuple[OptimizationResult, Path, dict[str, str]]:
     """The result, its folder, and the files there."""
     from tt_cnn.cli.optimize_display import Display
@@ -207,6 +224,7 @@ def _searched(
     start = stored.start if stored is not None else None
     journal = JournalWriter(lambda: result_folder(where), ["tt-cnn", *sys.argv[1:]])
     with (
+        helped as helpers,
         judging.guard(start) if changes_values else nullcontext() as guard,
         Display(errors) as display,
     ):
@@ -232,6 +250,7 @@ def _searched(
             reference=judging.given,
             weights=judging.weights,
             min_metric=judging.min_metric,
+            helpers=helpers,
         )
     if result.end != "interrupted":
         if judging.runs_whole(result):
@@ -242,6 +261,25 @@ def _searched(
     assert journal.folder is not None
     files = write_files(result, journal.folder, optimization_page(result, judging.given))
     return result, journal.folder, {**files, FILE: "every attempt; --resume goes on with it"}
+
+
+@contextmanager
+def _planners(place: RayPlace, model: str, judging: Judging) -> Iterator[Planners]:
+    """Actors that plan what the search expects to ask for; `model` as it was typed."""
+    from tt_cnn.distributed.evaluating import as_actors_find_it
+    from tt_cnn.optimizer.planners import planners
+    from tt_cnn.optimizer.planning_actor import PlannedTask
+
+    def lost(why: str) -> None:
+        say(f"an actor ended, and the others and this process plan for it: {why}", console=errors)
+
+    weights = as_actors_find_it(judging.weights) or judging.weights
+    task = PlannedTask(model, judging.card, judging.resolution, judging.batch_size, judging.precision, weights)
+    with (
+        place.connected() as cluster,
+        planners(cluster, task, actors=place.actors, threads=place.threads, lost=lost) as pool,
+    ):
+        yield pool
 
 
 def _suggestions(path: Path, judging: Judging) -> list[Candidate]:

@@ -81,8 +81,10 @@ class _Judge:
         self.least_ns = max(LEAST_NS, LEAST_SHARE * profile.device_ns)
 
     def judged(self) -> Profile:
-        alone = [one for finding in find(self.profile) for one in self._of_calls(finding)]
-        several = [one for ways in proposals(self.profile) for one in self._of_layers(ways)]
+        calls, layers = find(self.profile), list(proposals(self.profile))
+        self.network.expect(self.start.with_all(way) for way in _all_ways(calls, layers))
+        alone = [one for finding in calls for one in self._of_calls(finding)]
+        several = [one for ways in layers for one in self._of_layers(ways)]
         alone = [one for one in alone if not any(_covers(other, one) for other in several)]
         findings = sorted([*alone, *several], key=lambda one: (-one.saves_ns, one.rows, one.kind))
         return replace(self.profile, findings=tuple(findings), together=self._together(findings))
@@ -162,6 +164,14 @@ class _Judge:
         half = len(fitting) // 2
         kept, applied = self._added(settings, fitting[:half], kept, applied)
         return self._added(settings, fitting[half:], kept, applied)
+
+
+def _all_ways(calls: Sequence[Finding], layers: Sequence[Sequence[Proposal]]) -> Iterator[_Changes]:
+    """What is planned for each finding at least."""
+    for finding in calls:
+        yield from _with_and_without_reshards(Assignment.from_dict(finding.changes)) if finding.changes else ()
+    for ways in layers:
+        yield from (way.changes for way in ways)
 
 
 def _covers(several: Finding, alone: Finding) -> bool:

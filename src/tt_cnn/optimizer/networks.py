@@ -13,7 +13,7 @@ from torch import nn
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import ModelEntry, Resolution, model_entry
 from tt_cnn.optimizer.deployment import Deployment
-from tt_cnn.optimizer.prediction import PlannedNetwork, Prediction, Predictor, Refusal, planned_network
+from tt_cnn.optimizer.prediction import Helpers, PlannedNetwork, Prediction, Predictor, Refusal, planned_network
 from tt_cnn.virtual.arch import card_by_name
 
 
@@ -62,6 +62,8 @@ class Networks:
     precision: str = "tuned"
     reference: nn.Module | None = None
     """The network that is planned where it is not the entry's default one."""
+    helpers: Helpers | None = None
+    """Who plans what networks expect to be asked for."""
     tolerance: float = 1e-9
     _open: dict[tuple[int, int], PlannedNetwork] = field(default_factory=dict)
     _held: ExitStack = field(default_factory=ExitStack)
@@ -98,6 +100,8 @@ class Networks:
                 reference=self.reference,
             )
             self._open[key] = self._held.enter_context(opened)
+            if self.helpers is not None:
+                self._open[key].take_help(self.helpers)
         return self._open[key]
 
     def rebuilt(self, assignment: Assignment, deployment: Deployment) -> Rebuilt | Refusal:

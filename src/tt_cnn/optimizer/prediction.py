@@ -7,10 +7,11 @@ same search can measure instead: whatever has `predict` will do (`Predictor`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -36,6 +37,9 @@ from tt_cnn.virtual.cost.kernel import kernel_cost
 from tt_cnn.virtual.memory.memory import OutOfMemory
 from tt_cnn.virtual.queues.queue import Command
 from tt_cnn.virtual.types.enums import BufferType
+
+_PROGRAM = re.compile(r" in program \d+")
+"""TT-NN counts the programs of a process: the number says nothing of the assignment."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,33 @@ class Predictor(Protocol):
     def predict(self, assignment: Assignment) -> Prediction | Refusal: ...
 
 
+@dataclass(frozen=True)
+class NetworkForm:
+    """In which a model is planned."""
+
+    batch_size: int
+    chips: int
+
+
+@runtime_checkable
+class Expecting(Protocol):
+    """A predictor that is told what it will be asked for, as far as that is known: others may plan it meanwhile."""
+
+    def expect(self, assignments: Iterable[Assignment]) -> None: ...
+
+
+class Helpers(Protocol):
+    """Who plans for a network what it expects to be asked for."""
+
+    def join(self, form: NetworkForm, own: Callable[[], Prediction | Refusal]) -> None:
+        """A network of this form begins; `own` is what it plans of no settings at all."""
+
+    def expect(self, form: NetworkForm, assignments: Iterable[Assignment]) -> None: ...
+
+    def planned(self, form: NetworkForm, assignment: Assignment) -> Prediction | Refusal | None:
+        """None where the network must plan it itself."""
+
+
 class PlannedNetwork:
     """A model on a planning card."""
 
@@ -93,14 +124,33 @@ class PlannedNetwork:
         """How many assignments were planned."""
         self._settings: dict[str, Mapping[str, Any]] = {}
         self._known: dict[Assignment, Prediction | Refusal] = {}
+        self._helpers: Helpers | None = None
         self._host_input, self._input_config = planned.host_input(), self.model.l1_input_memory_config
 
     def predict(self, assignment: Assignment) -> Prediction | Refusal:
         """The kernels of one input with these settings in place of the model's own."""
         if assignment not in self._known:
             self.predictions += 1
-            self._known[assignment] = self._configure(assignment) or self._run()
+            helped = self._helpers.planned(self.form, assignment) if self._helpers is not None else None
+            self._known[assignment] = helped or self._plan(assignment)
         return self._known[assignment]
+
+    def _plan(self, assignment: Assignment) -> Prediction | Refusal:
+        return self._configure(assignment) or self._run()
+
+    @property
+    def form(self) -> NetworkForm:
+        return NetworkForm(self.model.batch_size, self.model.chips)
+
+    def take_help(self, helpers: Helpers) -> None:
+        self._helpers = helpers
+        own = Assignment()
+        helpers.join(self.form, lambda: self._known.get(own) or self._plan(own))
+
+    def expect(self, assignments: Iterable[Assignment]) -> None:
+        """What `predict` will be asked for next, as far as it is known. Without helpers nothing is done with it."""
+        if self._helpers is not None:
+            self._helpers.expect(self.form, (one for one in assignments if one not in self._known))
 
     def profile(self, assignment: Assignment) -> Profile:
         """All that is known of one input's commands: calls as they were made, memory, rows."""
@@ -169,7 +219,8 @@ class PlannedNetwork:
                 error.__traceback__ = None  # it holds tensors of the run
                 self.device.clear_program_cache()
                 return self._run(without_tables=True)
-            return Refusal(str(error.args[0] if error.args else error).split("\n")[0], layer_that_failed(error))
+            first = str(error.args[0] if error.args else error).split("\n")[0]
+            return Refusal(_PROGRAM.sub("", first), layer_that_failed(error))
         finally:
             self.device.listeners.remove(commands.append)
         return self._read(commands)

@@ -22,7 +22,7 @@ from tt_cnn.optimizer.journal import Attempt, Best, State, states
 from tt_cnn.optimizer.journal_file import StoredJournal
 from tt_cnn.optimizer.measurement import measured_networks
 from tt_cnn.optimizer.networks import Networks, NetworkSource
-from tt_cnn.optimizer.prediction import Refusal
+from tt_cnn.optimizer.prediction import Helpers, Refusal
 from tt_cnn.optimizer.record import TuningRecord
 from tt_cnn.optimizer.result import OptimizationResult, Task
 from tt_cnn.optimizer.rounds import Rounds, Watcher
@@ -66,6 +66,7 @@ def optimize(
     reference: nn.Module | None = None,
     weights: str = SEEDED,
     min_metric: float | None = None,
+    helpers: Helpers | None = None,
 ) -> OptimizationResult:
     """Search for better settings of a model's layers, and for a better way to run it.
 
@@ -74,8 +75,9 @@ def optimize(
     to try before all steps. `record`: what earlier searches found is tried first, and what this one finds is added;
     with `candidates` nothing is read from it, so that the same call gives the same journal. `resume`: a former run to
     go on with. `reference`: the network that is optimised, where it is not the entry's default one; `weights` says
-    whose weights it has, and `min_metric` what the guard asks of the task's figure: both are only written down. Ctrl-C
-    ends the search and keeps the best so far.
+    whose weights it has, and `min_metric` what the guard asks of the task's figure: both are only written down.
+    `helpers`: who plans candidates ahead (`planners`); the result is the same without. Ctrl-C ends the search and keeps
+    the best so far.
     """
     entry = model_entry(model)
     task = Task(
@@ -99,7 +101,7 @@ def optimize(
     _check(task)
     if resume is not None:
         resume.must_fit(task)
-    with _networks(task, reference) as networks:
+    with _networks(task, reference, helpers) as networks:
         return _Run(task, networks, guard, watcher or Watcher(), record).run(start, resume, suggestions)
 
 
@@ -124,10 +126,14 @@ def _check(task: Task) -> None:
         raise ValueError(f"budget_seconds is {task.budget_seconds}; it must be 0 or more")
 
 
-def _networks(task: Task, reference: nn.Module | None) -> AbstractContextManager[NetworkSource]:
+def _networks(
+    task: Task, reference: nn.Module | None, helpers: Helpers | None
+) -> AbstractContextManager[NetworkSource]:
     if task.measured:
+        if helpers is not None:
+            raise ValueError("candidates are measured on the card, one after the other: nobody can plan them ahead")
         return measured_networks(task.model, task.resolution, task.precision, reference)
-    return Networks(task.model, task.card, task.resolution, task.precision, reference)
+    return Networks(task.model, task.card, task.resolution, task.precision, reference, helpers)
 
 
 class _Run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from math import inf
@@ -20,7 +20,7 @@ from tt_cnn.builder.overrides import Assignment, LayerSettings, with_settings
 from tt_cnn.optimizer.deployment import Deployment
 from tt_cnn.optimizer.journal import Attempt, Best, Journal, Outcome
 from tt_cnn.optimizer.networks import NetworkSource
-from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
+from tt_cnn.optimizer.prediction import Expecting, Prediction, Predictor, Refusal
 from tt_cnn.virtual.arch import Card
 
 Goal = Literal["latency", "throughput", "memory"]
@@ -111,6 +111,13 @@ class Budget:
         self.spent += 1
 
 
+def _rest(candidates: Iterable[Candidate], lists: Iterable[Callable[[], Iterable[Candidate]]]) -> Iterator[Candidate]:
+    """What is left of a list, and those after it."""
+    yield from candidates
+    for make in lists:
+        yield from make()
+
+
 @dataclass
 class Search:
     predictor: Predictor
@@ -176,9 +183,33 @@ class Search:
         configuration: Configuration = with_settings(own, settings, layer) if settings else own
         return configuration
 
-    def attempt_all(self, step: str, candidates: Iterable[Candidate]) -> list[Attempt]:
-        """Every candidate on top of the best of its time."""
-        return [self.attempt(step, candidate) for candidate in candidates]
+    def attempt_in_turn(
+        self,
+        step: str,
+        lists: Sequence[Callable[[], Iterable[Candidate]]],
+        refined: Callable[[Candidate], Candidate] = lambda candidate: candidate,
+    ) -> None:
+        """One list of candidates after the other, each made when its turn comes, from the best of that time.
+
+        Until one is kept it is known what comes, so the predictor is told. `refined` is given each before it is tried.
+        """
+        told: Best | None = None
+        for turn, make in enumerate(lists):
+            candidates = list(make())
+            for place, candidate in enumerate(candidates):
+                if told is not self.best:
+                    told = self.best
+                    self.expect(_rest(candidates[place:], lists[turn + 1 :]))
+                self.attempt(step, refined(candidate))
+        self.expect(())
+
+    def expect(self, changes: Iterable[Candidate | Mapping[str, LayerSettings]]) -> None:
+        """Tell the predictor what is going to be tried on top of the present best, as far as it is known."""
+        if isinstance(self.predictor, Expecting):
+            start = self.best.assignment
+            own = (one.changes if isinstance(one, Candidate) else one for one in changes)
+            assignments = (start.with_all(one) for one in own)
+            self.predictor.expect(one for one in assignments if one not in self.tried)
 
     def attempt(self, step: str, candidate: Candidate) -> Attempt:
         """Predict it, keep it where it is better and accurate, and write it down. Raises `BudgetSpent`.
@@ -259,6 +290,7 @@ class Search:
     def _take(self, assignment: Assignment, prediction: Prediction) -> None:
         self.prediction = prediction
         self.best = Best(assignment, self.value(prediction), prediction.device_ns)
+        self.expect(())
 
     def _write(
         self,

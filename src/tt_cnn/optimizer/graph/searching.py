@@ -72,6 +72,7 @@ class _Tried:
         attempt = self.search.attempt(self.step, Candidate(proposal.changes, words))
         segments = sorted(proposal.segments, key=lambda one: -one.saves_ns)
         if attempt.outcome != "kept" or attempt.device_ns is None:
+            self.search.expect(segment.changes for segment in segments)
             return any([self._segment(segment) for segment in segments])
         if attempt.device_ns > _AS_PREDICTED * proposal.ns:
             for segment in segments if len(segments) > 1 else ():

@@ -7,7 +7,8 @@ beside one layer may fit beside another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar
 
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
@@ -32,17 +33,23 @@ class Conv2dStep(OptimizationStep):
 
     def run(self, search: Search) -> None:
         layers = search.layers(ConvolutionConfiguration)
-        for group in groups_of_alike(search, layers):
-            self._attempt(search, group)
+        groups = groups_of_alike(search, layers)
+        search.attempt_in_turn(
+            self.name, [partial(_changed, search, group, topic) for group in groups for topic in self.topics]
+        )
         total = search.prediction.device_ns
-        for layer in search.layers(ConvolutionConfiguration):
-            if search.prediction.layer_ns.get(layer, 0.0) >= LEAST_SHARE * total:
-                self._attempt(search, [layer])
 
-    def _attempt(self, search: Search, layers: Sequence[str]) -> None:
-        for topic in self.topics:
-            configuration = search.configuration(layers[0])
-            assert isinstance(configuration, ConvolutionConfiguration)
-            for settings in topic(configuration, search.card):
-                words = f"{listed(layers)}: {described(settings)}"
-                search.attempt(self.name, Candidate({layer: settings for layer in layers}, words))
+        def alone(layer: str, topic: Topic) -> Iterator[Candidate]:
+            if search.prediction.layer_ns.get(layer, 0.0) >= LEAST_SHARE * total:
+                yield from _changed(search, [layer], topic)
+
+        layers = search.layers(ConvolutionConfiguration)
+        search.attempt_in_turn(self.name, [partial(alone, layer, topic) for layer in layers for topic in self.topics])
+
+
+def _changed(search: Search, layers: Sequence[str], topic: Topic) -> Iterator[Candidate]:
+    """All of the layers with each setting that the topic has for the first."""
+    configuration = search.configuration(layers[0])
+    assert isinstance(configuration, ConvolutionConfiguration)
+    for settings in topic(configuration, search.card):
+        yield Candidate({layer: settings for layer in layers}, f"{listed(layers)}: {described(settings)}")

@@ -25,7 +25,9 @@ class FindingsStep(OptimizationStep):
         if not isinstance(network, PlannedNetwork):  # measured models have no plans to look at
             return
         profile = find_in_model(network, start=search.best.assignment)
-        for one in profile.findings or ():
-            if one.changes and one.lossless and all(search.may_change(layer) for layer in one.changes):
-                words = f"{one.layer} {one.problem}: {one.advice}"
-                search.attempt(self.name, Candidate(Assignment.from_dict(one.changes), words))
+        candidates = [
+            Candidate(Assignment.from_dict(one.changes), f"{one.layer} {one.problem}: {one.advice}")
+            for one in profile.findings or ()
+            if one.changes and one.lossless and all(search.may_change(layer) for layer in one.changes)
+        ]
+        search.attempt_in_turn(self.name, [lambda: candidates])

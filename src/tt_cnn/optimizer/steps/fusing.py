@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from tt_cnn import ttnn
 from tt_cnn.builder import AddConfiguration
 from tt_cnn.optimizer.search import Candidate, Search
@@ -22,14 +25,16 @@ class FusingStep(OptimizationStep):
             lossless = all(_keeps_values(search, layer) for layer in sums)
             changes = dict.fromkeys(sums, everywhere)
             search.attempt(self.name, Candidate(changes, f"all sums: {described(everywhere)}", lossless))
-        for layer in sums:
-            configuration = search.configuration(layer)
-            assert isinstance(configuration, AddConfiguration)
-            for setting in ("fuse_activation", "in_place"):
-                settings = {setting: not getattr(configuration, setting)}
-                words = f"{layer}: {described(settings)}"
-                lossless = setting == "in_place" or _keeps_values(search, layer)
-                search.attempt(self.name, Candidate({layer: settings}, words, lossless))
+        search.attempt_in_turn(self.name, [partial(_turned, search, layer) for layer in sums])
+
+
+def _turned(search: Search, layer: str) -> Iterator[Candidate]:
+    configuration = search.configuration(layer)
+    assert isinstance(configuration, AddConfiguration)
+    for setting in ("fuse_activation", "in_place"):
+        settings = {setting: not getattr(configuration, setting)}
+        lossless = setting == "in_place" or _keeps_values(search, layer)
+        yield Candidate({layer: settings}, f"{layer}: {described(settings)}", lossless)
 
 
 def _keeps_values(search: Search, layer: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tt_cnn import ttnn
@@ -25,11 +26,15 @@ class InputFormStep(OptimizationStep):
     may_change = "how images wait on the card and become pixels: form, cores, padded channels"
 
     def run(self, search: Search) -> None:
-        for layer in search.layers(PictureConfiguration):
-            configuration = search.configuration(layer)
-            assert isinstance(configuration, PictureConfiguration)
-            for settings in _forms(configuration, search.card.grid):
-                search.attempt(self.name, Candidate({layer: settings}, f"{layer}: {described(settings)}"))
+        layers = search.layers(PictureConfiguration)
+        search.attempt_in_turn(self.name, [partial(_other_forms, search, layer) for layer in layers])
+
+
+def _other_forms(search: Search, layer: str) -> Iterator[Candidate]:
+    configuration = search.configuration(layer)
+    assert isinstance(configuration, PictureConfiguration)
+    for settings in _forms(configuration, search.card.grid):
+        yield Candidate({layer: settings}, f"{layer}: {described(settings)}")
 
 
 def _forms(configuration: PictureConfiguration, grid: tuple[int, int]) -> Iterator[LayerSettings]:

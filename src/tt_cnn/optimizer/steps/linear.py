@@ -8,7 +8,8 @@ the order in which products are added up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from tt_cnn import ttnn
@@ -33,12 +34,15 @@ class LinearStep(OptimizationStep):
         everywhere: LayerSettings = {"core_grid": ttnn.CoreGrid(x=grid[0], y=grid[1]), "memory_config": _L1}
         words = f"all linear layers: {described(everywhere)}"
         search.attempt(self.name, Candidate(dict.fromkeys(layers, everywhere), words))
-        for group in groups_of_alike(search, layers):
-            now = search.configuration(group[0])
-            assert isinstance(now, LinearConfiguration)
-            for settings in _others(now, grid):
-                candidate = Candidate(dict.fromkeys(group, settings), f"{listed(group)}: {described(settings)}")
-                search.attempt(self.name, candidate)
+        groups = groups_of_alike(search, layers)
+        search.attempt_in_turn(self.name, [partial(_on_other_grids, search, group) for group in groups])
+
+
+def _on_other_grids(search: Search, group: Sequence[str]) -> Iterator[Candidate]:
+    now = search.configuration(group[0])
+    assert isinstance(now, LinearConfiguration)
+    for settings in _others(now, search.card.grid):
+        yield Candidate(dict.fromkeys(group, settings), f"{listed(group)}: {described(settings)}")
 
 
 _L1 = ttnn.L1_MEMORY_CONFIG

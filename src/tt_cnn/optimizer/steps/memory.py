@@ -7,6 +7,7 @@ Everything out of DRAM at once is tried first, as a whole-network move; then eac
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from tt_cnn import ttnn
@@ -27,11 +28,9 @@ class MemoryStep(OptimizationStep):
     may_change = "L1 or DRAM for skips, stage inputs, joins and pooled images; moves that close holes in L1"
 
     def run(self, search: Search) -> None:
-        for candidate in self._all_at_once(search):
-            search.attempt(self.name, candidate)
-        for layer in search.layers(PlacementConfiguration, ConcatConfiguration, GlobalAvgPool2dConfiguration):
-            for settings in _others(search.configuration(layer)):
-                search.attempt(self.name, Candidate({layer: settings}, f"{layer}: {described(settings)}"))
+        search.attempt_in_turn(self.name, [partial(self._all_at_once, search)])
+        layers = search.layers(PlacementConfiguration, ConcatConfiguration, GlobalAvgPool2dConfiguration)
+        search.attempt_in_turn(self.name, [partial(_elsewhere, search, layer) for layer in layers])
 
     def _all_at_once(self, search: Search) -> Iterator[Candidate]:
         placements = search.layers(PlacementConfiguration)
@@ -44,6 +43,11 @@ class MemoryStep(OptimizationStep):
             changes |= {name: {"place": place} for name in joins}
             if changes:
                 yield Candidate(changes, f"all placements and joins: {words}")
+
+
+def _elsewhere(search: Search, layer: str) -> Iterator[Candidate]:
+    for settings in _others(search.configuration(layer)):
+        yield Candidate({layer: settings}, f"{layer}: {described(settings)}")
 
 
 def _others(configuration: Any) -> Iterator[LayerSettings]:

@@ -194,11 +194,13 @@ def gains_of(search: Search, moves: Sequence[Move]) -> dict[Move, float]:
     """
     found: dict[Move, float] = {}
     together: dict[tuple[str, object], list[Move]] = {}
+    alone = [move for move in moves if not move.dial.local]
     for move in moves:
         if move.dial.local:
             together.setdefault((move.dial.name, move.value), []).append(move)
-        else:
-            found |= _gain_of_one(search, move)
+    search.expect(changes_of(group) for group in (*([move] for move in alone), *together.values()))
+    for move in alone:
+        found |= _gain_of_one(search, move)
     for group in together.values():
         found |= _gains_of_group(search, group)
     return found

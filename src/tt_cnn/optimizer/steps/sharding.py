@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -46,8 +47,8 @@ class ShardingStep(OptimizationStep):
     def run(self, search: Search) -> None:
         if search.goal == "memory":  # what is fastest is proposed here, and that takes memory
             return
-        for candidates in (_into_l1(search), _stages(search)):
-            search.attempt_all(self.name, (repaired(search, candidate) for candidate in candidates))
+        lists = [partial(_into_l1, search), partial(_stages, search)]
+        search.attempt_in_turn(self.name, lists, refined=partial(repaired, search))
         if isinstance(search.predictor, RecordingPredictor):
             self._over_the_graph(search, search.predictor)
 
@@ -57,7 +58,7 @@ class ShardingStep(OptimizationStep):
         for candidates in (layouts_and_blocks, blocks_and_buffers):
             search_graph(search, predictor, self.name, candidates, plans)
         for layer in search.layers(PlacementConfiguration):
-            search.attempt_all(self.name, _placements(search, predictor, layer))
+            search.attempt_in_turn(self.name, [partial(_placements, search, predictor, layer)])
         search_graph(search, predictor, self.name, layouts_blocks_and_buffers, plans)
 
 
