@@ -44,7 +44,7 @@ class Nodes:
 
     def kill_actor(self) -> None:
         """The first that is found, with kill -9."""
-        actors = [each for node in self.workers for each in _children(_raylet(node)) if b"MapWorker" in _command(each)]
+        actors = [each for node in self.workers for each in _children(_raylet(node)) if b"CardActor" in _command(each)]
         os.kill(actors[0], signal.SIGKILL)
 
     def kill_node(self) -> None:

@@ -56,11 +56,6 @@ class Cluster:
             )
         return wanted or most
 
-    def actors_now(self, threads: int = 1) -> int:
-        """How many there can be on the nodes that are alive; 1 where none can, which waits for a node to come."""
-        resources = require("ray", "running on several cards or machines").cluster_resources()
-        return max(1, _most(int(resources.get(CARD, 0)), int(resources.get("CPU", 0)), threads))
-
 
 def _most(cards: int, cores: int, threads: int) -> int:
     return min(cards, cores // threads)

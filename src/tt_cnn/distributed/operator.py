@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on cards as an operator of Ray Data: items through a pool of actors that have a card each.
+"""Items through a pool of Ray's actors that have a card each.
 
-Ray Data feeds the actors as they get on (back-pressure) and starts dead ones again. What was on an actor or a node
-that died is lost, and done again in a further pass: the caller sees every item once.
+An actor has two tasks at a time, so that it need not wait for the driver and nothing is kept that is not asked for yet.
+One that dies, with its node or alone, is replaced where a card is free, and what it had is done again: the caller
+sees every item once. Ray Data's own pool of actors is not used: under kills it kept cards of actors that were gone, or
+waited for ever.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib
-import logging
-import pickle
 import traceback
-import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,9 +24,13 @@ from tt_cnn.distributed.extra import require
 
 TASK_ITEMS = 8
 """What Ray adds is per task."""
-MOST_FUTILE_PASSES = 3
-"""Passes without a single item done, before it is called a failure."""
-NUMBER, ITEM, OUTCOME = "number", "item", "outcome"
+AT_ONCE = 2
+"""Tasks of an actor: one that it does, and one that waits for it."""
+MOST_DEATHS = 3
+"""Of each actor of the pool without a single item done, before it is called a failure."""
+END_SECONDS = 10.0
+"""For actors to close their cards; then they are killed."""
+PURPOSE = "running on several cards or machines"
 
 Run = Callable[[list[Any]], list[Any]]
 """Items in, an outcome for each."""
@@ -72,6 +75,7 @@ class CardActor:
 
     def __init__(self, work: Work, driver: Driver) -> None:
         self.fault: _Fault | None = None
+        self.opened = ExitStack()
         try:
             driver.follow()
             take_a_card()
@@ -79,22 +83,25 @@ class CardActor:
 
             torch.set_num_threads(work.threads)
             module, _, name = work.opens.partition(":")
-            opened = ExitStack()
-            self.run: Run = opened.enter_context(getattr(importlib.import_module(module), name)(**work.arguments))
-            atexit.register(opened.close)
-        except Exception as error:  # told by the first task: a constructor that raises would be called again for ever
+            self.run: Run = self.opened.enter_context(getattr(importlib.import_module(module), name)(**work.arguments))
+        except Exception as error:  # told by the first task: a constructor that raises looks like an actor that died
             told = isinstance(error, (ValueError, OSError, ImportError))  # a user's mistake: its words are enough
             self.fault = _Fault(f"an actor cannot open its work: {error}") if told else _fault(error)
 
-    def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
+    def ready(self) -> list[Any]:
+        """What no items come to."""
+        return []
+
+    def do(self, items: list[Any]) -> list[Any]:
         if self.fault is not None:
-            outcomes: list[Any] = [self.fault] * len(rows[NUMBER])
-        else:
-            try:
-                outcomes = self.run([pickle.loads(each) for each in rows[ITEM]])
-            except Exception as error:
-                outcomes = [_fault(error)] * len(rows[NUMBER])
-        return {NUMBER: rows[NUMBER], OUTCOME: [pickle.dumps(each) for each in outcomes]}
+            return [self.fault] * len(items)
+        try:
+            return self.run(items)
+        except Exception as error:
+            return [_fault(error)] * len(items)
+
+    def close(self) -> None:
+        self.opened.close()
 
 
 def _fault(error: Exception) -> _Fault:
@@ -113,59 +120,96 @@ def map_on_cards(
 
     `lost` is told how many items were on actors that died, before these are done again.
     """
-    pool = cluster.actors(actors, work.threads)
-    left, futile = dict(items), 0
-    while left:
-        before = len(left)
-        for number, outcome in _one_pass(work, left, min(pool, cluster.actors_now(work.threads))):
-            if number not in left:
-                continue  # done again although it was not lost
-            if isinstance(outcome, _Fault):
-                raise WorkFailed(outcome.words)
-            del left[number]
-            yield number, outcome
-        futile = futile + 1 if len(left) == before else 0
-        if futile == MOST_FUTILE_PASSES:
-            raise ActorsLost(
-                f"{len(left)} items are left, and actors died {futile} times before they had done one; memory may be "
-                "short (ray's logs say so): try fewer --actors"
-            )
-        if left:
-            lost(len(left))
-
-
-def _one_pass(work: Work, items: Mapping[int, Any], actors: int) -> Iterator[tuple[int, Any]]:
-    """Once through the items; those are missing that were on actors that died."""
-    data, arrow = (require(name, "running on several cards or machines") for name in ("ray.data", "pyarrow"))
-    exceptions = require("ray.exceptions", "running on several cards or machines")
-    rows = [(number, pickle.dumps(item)) for number, item in items.items()]
-    tables = [
-        arrow.table({NUMBER: [number for number, _ in part], ITEM: [item for _, item in part]})
-        for part in (rows[start : start + work.task_items] for start in range(0, len(rows), work.task_items))
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Ray's of itself; our last two have no other names yet
-        _set_up(data.DataContext.get_current())
-        done = data.from_arrow(tables).map_batches(
-            CardActor,
-            fn_constructor_args=(work, Driver.here()),
-            batch_size=work.task_items,
-            batch_format="numpy",
-            compute=data.ActorPoolStrategy(size=min(actors, len(tables))),
-            num_cpus=work.threads,
-            resources={CARD: 1},
-            max_restarts=-1,
-            max_task_retries=0,  # a task that waits for a node that never comes back would wait for ever
-        )
+    size = cluster.actors(actors, work.threads)
+    rows = list(items.items())
+    tasks = [rows[start : start + work.task_items] for start in range(0, len(rows), work.task_items)]
+    pool = _Pool(work, min(size, len(tasks)), tasks, lost)
     try:
-        for row in done.iter_batches(batch_size=None, batch_format="numpy", prefetch_batches=0):
-            for number, outcome in zip(row[NUMBER].tolist(), row[OUTCOME], strict=True):
-                yield number, pickle.loads(outcome)
-    except exceptions.RayError:
-        return
+        while pool.left:
+            for number, outcome in pool.next_outcomes():
+                if isinstance(outcome, _Fault):
+                    raise WorkFailed(outcome.words)
+                yield number, outcome
+    finally:
+        pool.end()
 
 
-def _set_up(context: Any) -> None:
-    context.enable_progress_bars = False
-    context.max_errored_blocks = -1  # those of dead actors; the work's own faults come as outcomes
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+Task = list[tuple[int, Any]]
+
+
+class _Pool:
+    """Actors, and which tasks each of them has."""
+
+    def __init__(self, work: Work, size: int, tasks: list[Task], lost: Callable[[int], None]) -> None:
+        self._ray = require("ray", PURPOSE)
+        self._errors = require("ray.exceptions", PURPOSE)
+        options = {"num_cpus": work.threads, "resources": {CARD: 1}, "max_restarts": 0, "max_task_retries": 0}
+        self._actor_class = self._ray.remote(CardActor).options(**options)
+        self._work, self._lost, self._waiting = work, lost, deque(tasks)
+        self._given: dict[Any, tuple[Any, Task]] = {}
+        """By Ray's reference to what comes back: who does it, and the task."""
+        self._most_deaths, self._deaths = MOST_DEATHS * size, 0
+        self._ready: list[Any] = []
+        self._actors = [self._started() for _ in range(size)]
+
+    @property
+    def left(self) -> int:
+        """Items that are not done yet."""
+        return sum(map(len, self._waiting)) + sum(len(task) for _, task in self._given.values())
+
+    def next_outcomes(self) -> Iterator[tuple[int, Any]]:
+        """Of the next task that is done; none where an actor turned out to be ready, or dead."""
+        (reference,), _ = self._ray.wait(list(self._given), num_returns=1)
+        actor, task = self._given[reference]
+        try:
+            outcomes = self._ray.get(reference)
+        except self._errors.RayActorError as error:
+            self._replace(actor, str(error))
+            return
+        del self._given[reference]
+        if task:
+            self._deaths = 0
+        else:
+            self._ready.append(actor)
+        self._feed(actor)
+        yield from zip((number for number, _ in task), outcomes, strict=True)
+
+    def end(self) -> None:
+        busy = {id(actor) for actor, _ in self._given.values()}
+        closed = [actor.close.remote() for actor in self._actors if id(actor) not in busy]
+        if closed:
+            self._ray.wait(closed, num_returns=len(closed), timeout=END_SECONDS)
+        for actor in self._actors:
+            self._ray.kill(actor)
+
+    def _started(self) -> Any:
+        """It gets tasks once it is ready, however long it has to wait for a card."""
+        actor = self._actor_class.remote(self._work, Driver.here())
+        self._given[actor.ready.remote()] = actor, []
+        return actor
+
+    def _feed(self, actor: Any) -> None:
+        has = sum(each is actor for each, _ in self._given.values())
+        while has < AT_ONCE and self._waiting:
+            task = self._waiting.popleft()
+            self._given[actor.do.remote([item for _, item in task])] = actor, task
+            has += 1
+
+    def _replace(self, actor: Any, why: str) -> None:
+        had = [reference for reference, (each, _) in self._given.items() if each is actor]
+        tasks = [self._given.pop(reference)[1] for reference in had]
+        self._waiting.extendleft(task for task in reversed(tasks) if task)
+        self._actors.remove(actor)
+        if actor in self._ready:
+            self._ready.remove(actor)
+        self._deaths += 1
+        if self._deaths == self._most_deaths:
+            raise ActorsLost(
+                f"{self.left} items are left, and actors died {self._deaths} times before they had done one; memory "
+                f"may be short: try fewer --actors. The last one: {why}"
+            )
+        if any(tasks):
+            self._lost(sum(map(len, tasks)))
+        self._actors.append(self._started())
+        for other in self._ready:  # some may have had nothing left to do
+            self._feed(other)
