@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
 
-from tt_cnn.distributed.cluster import CARD, Cluster, ClusterUnusable, connected
+from tt_cnn.distributed.cluster import Cluster, ClusterUnusable, connected
 from tt_cnn.distributed.operator import ActorsLost, Work, WorkFailed, map_on_cards
 
 WORKS = "tests.distributed.works"
@@ -68,16 +70,27 @@ def test_no_more_actors_than_cards_and_cores(cluster: Cluster) -> None:
         raise AssertionError
 
 
-def test_a_cluster_without_cards_says_how_to_declare_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tt_cnn.distributed.cluster.CARD", "other_card")
-    with connected("local", cards=1, cores=1) as found:
-        assert (found.cards, found.cores, found.address) == (1, 1, "local")
-        monkeypatch.setattr("tt_cnn.distributed.cluster.CARD", CARD)
-        from tt_cnn.distributed.cluster import _found
+WITHOUT_CARDS = """
+import ray
+from tt_cnn.distributed import cluster
 
-        with pytest.raises(ClusterUnusable, match=r"ray start --resources='\{\"tt_card\": 1\}'"):
-            _found(ray, "local")
-    assert not ray.is_initialized()
+declared, cluster.CARD = cluster.CARD, "other_card"
+with cluster.connected("local", cards=1, cores=1) as found:
+    assert (found.cards, found.cores, found.address) == (1, 1, "local")
+    cluster.CARD = declared
+    try:
+        cluster._found(ray, "local")
+    except cluster.ClusterUnusable as error:
+        print(error)
+assert not ray.is_initialized()
+"""
+
+
+def test_a_cluster_without_cards_says_how_to_declare_them() -> None:
+    """In a process of its own: the end of a local Ray ends what the same process started before it, too."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_CARDS], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert """ray start --resources='{"tt_card": 1}'""" in done.stdout
 
 
 def test_an_address_without_a_cluster_is_named() -> None:
