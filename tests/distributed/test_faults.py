@@ -43,17 +43,26 @@ class Nodes:
             self.workers.append(self.cluster.add_node(num_cpus=1, resources={CARD: 1}, object_store_memory=STORE_BYTES))
 
     def kill_actor(self) -> None:
-        """The first that is found, with kill -9."""
-        actors = [each for node in self.workers for each in _children(_raylet(node)) if b"CardActor" in _command(each)]
-        os.kill(actors[0], signal.SIGKILL)
+        """The one that has worked most, with kill -9."""
+        os.kill(max((actor for node in self.workers for actor in _actors(node)), key=_worked), signal.SIGKILL)
 
     def kill_node(self) -> None:
-        """All its processes, with kill -9."""
-        node = self.workers.pop()
+        """All processes of the node whose actor has worked most, with kill -9."""
+        node = max(self.workers, key=lambda each: max(map(_worked, _actors(each)), default=0))
+        self.workers.remove(node)
         raylet = _raylet(node)
         for process in [raylet, *_children(raylet)]:
             os.kill(process, signal.SIGKILL)
         self.cluster.remove_node(node, allow_graceful=False)
+
+
+def _actors(node: Any) -> list[int]:
+    return [each for each in _children(_raylet(node)) if b"CardActor" in _command(each)]
+
+
+def _worked(process: int) -> int:
+    """Ticks of the processor in its own code."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11])
 
 
 def _raylet(node: Any) -> int:
@@ -124,7 +133,7 @@ def survives(nodes: Nodes, sources: list[Source], output: Path, right: Rows, kil
             nodes.kill_actor() if kill == "actor" else nodes.kill_node()
 
     with connected(nodes.cluster.address) as cluster:
-        assert cluster.cards == 2
+        assert cluster.cards >= 2  # a node that was killed just now may still be counted
         job.run(cluster, progress=kill_in_the_midst, lost=lost.append)
     assert job.finish() == [] and done == len(sources)
     assert lost, "what was killed had nothing to do"
