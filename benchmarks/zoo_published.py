@@ -30,7 +30,7 @@ WANTED = 0.8
 """The share of the published rates that ours are to reach."""
 SHIPPED = {"ResNet50": "resnet50", "Vanilla UNet": "vanilla_unet", "YOLOv4": "yolov4", "YOLOv8x": "yolov8x"}
 """Models of the package by their published names."""
-OF_ZOO = {"ResNet50": "resnet50", "YOLOv5x": "yolov5x", "YOLOv9c": "yolov9c"}
+OF_ZOO = {"ResNet50": "resnet50", "YOLOv5x": "yolov5x", "YOLOv9c": "yolov9c", "Panoptic DeepLab": "panoptic_deeplab"}
 """Architectures of the zoo."""
 
 

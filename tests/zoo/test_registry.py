@@ -24,7 +24,8 @@ LARGE = {
         "efficientnet_b3",
         "efficientnet_b4",
     ),
-    *("fcos_resnet50_fpn", "pspnet_resnet50", "resnet101", "resnet152", "resnext101_32x8d", "retinanet_resnet50_fpn"),
+    *("fcos_resnet50_fpn", "panoptic_deeplab"),
+    *("pspnet_resnet50", "resnet101", "resnet152", "resnext101_32x8d", "retinanet_resnet50_fpn"),
     *("srresnet_x4", "ssd300_vgg16", "swin_small", "unet", "vgg16_bn", "vgg19_bn", "vit_b_16", "wide_resnet50_2"),
     *("yolov3", "yolov5x", "yolov9c", "yolov9s"),
 }
