@@ -106,7 +106,7 @@ class _Reading:
                 yield Given(self.places[action.slot.buffer], action.slot)
             elif isinstance(action, Step):
                 yield from self._step(action)
-                if self.refused is not None and action is self.refused.step:
+                if self._placed(action) is self.refused is not None:
                     break
         yield from self._taken(self._all_waiting())
 
@@ -118,8 +118,11 @@ class _Reading:
             isinstance(action, Step) and id(action) not in self.placed and not action.moves
         )
 
+    def _placed(self, step: Step) -> PlacedStep | None:
+        return self.placed.get(id(step)) or self.placed.get(id(step.overlapping))
+
     def _step(self, step: Step) -> Iterator[Happening]:
-        placed = self.placed.get(id(step))
+        placed = self._placed(step)
         if placed is None:
             yield from self._taken(self._all_waiting())
             yield Stayed(step)

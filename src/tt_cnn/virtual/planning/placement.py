@@ -57,6 +57,11 @@ class Placement:
     """The step that was not dispatched, where that is what the call failed at."""
 
 
+def _overlap(one: Place, other: Place) -> bool:
+    lower, upper = sorted((one, other), key=lambda place: place.address)
+    return one.buffer_type is other.buffer_type and upper.address < lower.address + lower.bank_bytes
+
+
 class ProgramIds:
     """Programs are numbered as they are made; messages quote the number."""
 
@@ -148,7 +153,9 @@ class _Placer:
                     self._give_back(self.places[action.slot.buffer])
                 elif isinstance(action, Refuse):
                     raise CardError(action.error.message, action.error.advice)
-                elif not (action.moves and self._moves_nowhere(action)):
+                elif action.moves:
+                    self._move(action)
+                else:
                     self._dispatch(action)
         except CardError as error:
             error.where = _where(self.plan, at)
@@ -165,9 +172,18 @@ class _Placer:
         self.memory.free(here.buffer_type, here.address)
         self.changes.append((False, here))
 
-    def _moves_nowhere(self, step: Step) -> bool:
-        """A move whose output got its input's address is not dispatched."""
-        return self.places[step.inputs[0].buffer].address == self.places[step.outputs[0].buffer].address
+    def _move(self, step: Step) -> None:
+        """Not dispatched where the output got its input's address. Values that would be written over before they are
+        read are staged in circular buffers, unless these would reach into the output."""
+        source, output = self.places[step.inputs[0].buffer], self.places[step.outputs[0].buffer]
+        if source.address == output.address:
+            return
+        if step.overlapping is not None and _overlap(source, output):
+            card = self.memory.card
+            _, end, _ = _static_addresses(step.overlapping, card.l1_base, card.dram_alignment)
+            if end <= (output.address if output.buffer_type is BufferType.L1 else card.l1_size):
+                step = step.overlapping
+        self._dispatch(step)
 
     def _dispatch(self, step: Step) -> None:
         tables = self._place_configs(step) if step.configs else []

@@ -216,10 +216,15 @@ class Planner:
         inputs: Iterable[Slot],
         outputs: Iterable[Slot],
         configs: Iterable[AllocateConfig] = (),
-        moves: bool = False,
     ) -> None:
         """Dispatch a device operation. Its outputs must have been allocated before, as the real library does."""
-        self.actions.append(Step(program, tuple(inputs), tuple(outputs), tuple(configs), moves))
+        self.actions.append(Step(program, tuple(inputs), tuple(outputs), tuple(configs)))
+
+    def dispatch_move(self, program: Program, source: Slot, output: Slot, overlapping: Program | None = None) -> None:
+        """Dispatch what brings a tensor to its new memory, which is known when the plan is placed: `overlapping` where
+        that overlaps the old, nothing where it is the old."""
+        instead = None if overlapping is None else Step(overlapping, (source,), (output,), moves=True)
+        self.actions.append(Step(program, (source,), (output,), moves=True, overlapping=instead))
 
     def refused(self, error: CardError) -> Plan:
         """A plan that ends in an error. Plans are kept: the error must not hold on to the frames it was raised in."""

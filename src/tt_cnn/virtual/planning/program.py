@@ -100,6 +100,8 @@ class Step:
     configs: tuple[AllocateConfig, ...] = ()
     moves: bool = False
     """It brings a tensor to another address, and is not dispatched where the new memory is the old (`ttnn.move`)."""
+    overlapping: Step | None = None
+    """What is dispatched in its place where the new memory overlaps the old, as long as its buffers end below it."""
 
     @property
     def op(self) -> str:

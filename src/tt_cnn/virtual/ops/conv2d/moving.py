@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tt_cnn.virtual.ops.layout.move import APART, OVERLAP, bytes_per_bank, dispatch_move
+from tt_cnn.virtual.ops.layout.move import dispatch_move
 from tt_cnn.virtual.ops.layout.to_layout import plan_to_layout
 from tt_cnn.virtual.ops.layout.to_memory_config import plan_to_memory_config
 from tt_cnn.virtual.planning.plan import Free, Planner, Slot
@@ -26,29 +26,11 @@ def is_freed(planner: Planner, slot: Slot) -> bool:
 
 
 def emit_move(planner: Planner, slot: Slot) -> Slot:
-    """`ttnn.move` of a sharded tensor: free and allocate again, higher up where there is room now."""
-    return _reallocated(planner, slot, APART)
-
-
-def emit_move_up(planner: Planner, slot: Slot, freed: Slot) -> Slot:
-    """`ttnn.move` of a tensor that lies below `freed` and the call's input, which have just been given back.
-
-    Without shards another program is needed where the old and the new place overlap.
-    """
-    gone = {given.buffer: given.spec for given in [*planner.consumed, freed]}
-    above = sum(_bytes_per_bank(planner, spec) for spec in gone.values())
-    return _reallocated(planner, slot, APART if _bytes_per_bank(planner, slot.spec) <= above else OVERLAP)
-
-
-def _reallocated(planner: Planner, slot: Slot, factory: str) -> Slot:
+    """`ttnn.move`: free and allocate again, higher up where there is room now."""
     planner.free(slot)
     output = planner.allocate(slot.spec)
-    dispatch_move(planner, slot, output, factory)
+    dispatch_move(planner, slot, output)
     return output
-
-
-def _bytes_per_bank(planner: Planner, spec: Spec) -> int:
-    return bytes_per_bank(spec, planner.card.cores, planner.card.l1_alignment)
 
 
 def sharded(planner: Planner, slot: Slot, target: Spec, by_call: bool) -> Slot:

@@ -11,7 +11,6 @@ from tt_cnn.virtual.ops.conv2d.folding import plan_fold
 from tt_cnn.virtual.ops.conv2d.matmul import matmul_request
 from tt_cnn.virtual.ops.conv2d.moving import (
     emit_move,
-    emit_move_up,
     is_freed,
     placed,
     release,
@@ -144,7 +143,7 @@ def brought(
         if gives_back or owned:
             release(planner, flat)
         if gives_back:
-            tiles = emit_move_up(planner, tiles, flat)
+            tiles = emit_move(planner, tiles)
         flat, owned = tiles, True
     if auto and matmul:
         return flat, owned

@@ -2,6 +2,7 @@
 """move and reallocate: give the tensor's memory back and take it again, higher up in L1 or lower down in DRAM.
 
 Which program moves the values depends on where the new memory lies: one that overlaps the old needs its values staged.
+That is known when the plan is placed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tt_cnn.virtual.types.geometry import TILE_SIZE, div_up, round_up
 from tt_cnn.virtual.types.memory_config import MemoryConfig
 from tt_cnn.virtual.types.tensor_spec import Spec
 
-OVERLAP, APART = "MoveOverlapProgramFactory", "MoveProgramFactory"
+OVERLAP = "MoveOverlapProgramFactory"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,40 +67,47 @@ def moved_spec(spec: Spec, config: MemoryConfig | None) -> Spec:
     return Spec(spec.shape, spec.dtype, spec.layout, config, spec.alignment)
 
 
-def plan_move(planner: Planner, x: Slot, config: MemoryConfig | None, factory: str = APART) -> Slot:
-    """Give back, allocate, and move the values unless the memory is the same. `factory` matters without shards."""
+def plan_move(planner: Planner, x: Slot, config: MemoryConfig | None) -> Slot:
+    """Give back, allocate, and move the values unless the memory is the same."""
     planner.consume(x)
     out = planner.allocate(moved_spec(x.spec, config))
-    dispatch_move(planner, x, out, factory)
+    dispatch_move(planner, x, out)
     return out
 
 
-def dispatch_move(planner: Planner, x: Slot, out: Slot, factory: str) -> None:
+def dispatch_move(planner: Planner, x: Slot, out: Slot) -> None:
     """Values to their new memory; where it turns out to be the old one, nothing is dispatched."""
     spec = x.spec
-    if spec.is_sharded:
-        cores = spec.shard.grid
-        bytes_ = spec.shard_pages * round_up(spec.page_bytes, alignment(planner.card, spec))
-        factory = "MoveShardedProgramFactory"
-        buffers = [CircularBuffer(bytes_, cores, slot, name=name) for name, slot in (("input", x), ("output", out))]
-    elif factory == OVERLAP:
-        units = spec.volume // (TILE_SIZE * TILE_SIZE) if spec.layout is Layout.TILE else spec.physical[0]
-        cores, _ = split_work(planner.card, units)
-        size = bytes_per_bank(out.spec, planner.card.cores, planner.card.l1_alignment)
-        buffers = [CircularBuffer(size, cores, name="pages")]
+    if not _same_memory(spec, out.spec):
+        planner.dispatch(_program(planner, x, out), [x], [out])
+    elif spec.is_sharded:
+        planner.dispatch_move(_program(planner, x, out), x, out)
     else:
+        planner.dispatch_move(_program(planner, x, out), x, out, overlapping=_staged_program(planner, out))
+
+
+def _program(planner: Planner, x: Slot, out: Slot) -> MoveProgram:
+    spec = x.spec
+    if not spec.is_sharded:
         cores, buffers = same_memory_program(planner, x, out)
-    program = MoveProgram(factory=factory, cores=cores, buffers=tuple(buffers))
-    planner.dispatch(program, [x], [out], moves=_same_memory(spec, out.spec))
+        return MoveProgram(factory="MoveProgramFactory", cores=cores, buffers=tuple(buffers))
+    cores = spec.shard.grid
+    size = spec.shard_pages * round_up(spec.page_bytes, alignment(planner.card, spec))
+    shards = [CircularBuffer(size, cores, slot, name=name) for name, slot in (("input", x), ("output", out))]
+    return MoveProgram(factory="MoveShardedProgramFactory", cores=cores, buffers=tuple(shards))
+
+
+def _staged_program(planner: Planner, out: Slot) -> MoveProgram:
+    """All pages stay on the cores until the last one is read."""
+    spec = out.spec
+    units = spec.volume // (TILE_SIZE * TILE_SIZE) if spec.layout is Layout.TILE else spec.physical[0]
+    cores, _ = split_work(planner.card, units)
+    size = div_up(spec.num_pages, planner.card.cores) * round_up(spec.page_bytes, planner.card.l1_alignment)
+    return MoveProgram(factory=OVERLAP, cores=cores, buffers=(CircularBuffer(size, cores, name="pages"),))
 
 
 def _same_memory(spec: Spec, out: Spec) -> bool:
     return spec.memory_config.buffer_type is out.memory_config.buffer_type
-
-
-def bytes_per_bank(spec: Spec, banks: int, word: int) -> int:
-    """Bytes per bank of the tensor's pages distributed to a number of banks."""
-    return div_up(spec.num_pages, banks) * round_up(spec.page_bytes, word)
 
 
 @op("move")
@@ -112,7 +120,8 @@ class Move(Relayout):
         x = call.tensors[0]
         buffer = x.buffer(self.name)
         if buffer.owners == 1:
-            call.attributes["factory"] = self._factory(x, buffer, call.attributes["memory_config"])
+            if x.is_sharded():
+                self._check_shards(x, buffer, call.attributes["memory_config"])
             return None
         fatal(
             not x.is_sharded(),
@@ -121,34 +130,21 @@ class Move(Relayout):
         )
         return x
 
-    def _factory(self, x: Tensor, buffer: Buffer, config: MemoryConfig | None) -> str:
-        """Tried out on the memory, which is then put back as it was."""
-        device = buffer.device
+    def _check_shards(self, x: Tensor, buffer: Buffer, config: MemoryConfig | None) -> None:
+        """The program's buffers are the shards, in L1; without a new address there is no program."""
+        device, here = buffer.device, buffer.place
         spec = moved_spec(x.spec, config)
-        memory, card, here = device.memory, device.card, buffer.place
-        check_shard_grid(card, spec)
+        check_shard_grid(device.card, spec)
+        if x.memory_config().is_l1() and spec.memory_config.is_l1():
+            return
         with device.lock:
-            before = memory.snapshot()
-            try:
-                memory.free(here.buffer_type, here.address)
-                address = memory.allocate(memory.footprint(spec))
-            finally:
-                memory.restore(before)
-        kind = spec.memory_config.buffer_type
-        if x.is_sharded():
-            in_l1 = x.memory_config().is_l1() and spec.memory_config.is_l1()
-            fatal(in_l1 or address == here.address, "Only L1 buffers can have an associated circular buffer!")
-        if kind is not here.buffer_type or x.is_sharded():
-            return APART
-        region = memory.regions[kind]
-        size = bytes_per_bank(spec, region.banks, memory.page_alignment(kind))
-        apart = address + size <= here.address if region.bottom_up else here.address + size <= address
-        top = address if spec.memory_config.is_l1() else card.l1_size
-        fits = card.l1_base + bytes_per_bank(spec, card.cores, card.l1_alignment) <= top
-        return OVERLAP if not apart and fits else APART
+            memory = device.memory.copy()
+        memory.free(here.buffer_type, here.address)
+        address = memory.allocate(memory.footprint(spec))
+        fatal(address == here.address, "Only L1 buffers can have an associated circular buffer!")
 
-    def plan(self, planner: Planner, x: Slot, *, memory_config: MemoryConfig | None, factory: str) -> list[Slot]:
-        return [plan_move(planner, x, memory_config, factory)]
+    def plan(self, planner: Planner, x: Slot, *, memory_config: MemoryConfig | None) -> list[Slot]:
+        return [plan_move(planner, x, memory_config)]
 
 
 @op("reallocate")
