@@ -43,6 +43,11 @@ def block(forward: Forward, **layers: nn.Module) -> nn.Module:
     return Written(forward, **layers)
 
 
+def of_few_channels(**resize: Any) -> nn.Module:
+    """As segmentation ends: a map for each class, as large as the picture."""
+    return block(lambda m, x: F.interpolate(m.c(x), **resize).sigmoid() * 4, c=conv(32, 5, 1))
+
+
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "conv": lambda: one_layer(conv(32, 48)),
     "conv_bn_relu": lambda: one_layer(nn.Sequential(conv(32, 48, bias=False), norm(48), nn.ReLU())),
@@ -68,6 +73,13 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "upsample_corners": lambda: one_layer(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)),
     "resize": lambda: pure(lambda x: F.interpolate(x, size=(11, 13), mode="bilinear")),
     "resize_nearest": lambda: pure(lambda x: F.interpolate(x, size=(11, 5))),
+    "few_channels_bilinear": lambda: of_few_channels(scale_factor=4, mode="bilinear"),
+    "few_channels_corners": lambda: of_few_channels(size=(11, 13), mode="bilinear", align_corners=True),
+    "few_channels_by_factor": lambda: of_few_channels(scale_factor=(1.6, 2.3), mode="bilinear"),
+    "few_channels_nearest": lambda: of_few_channels(scale_factor=3),
+    "few_channels_read_by_conv": lambda: block(
+        lambda m, x: m.b(F.interpolate(m.a(x), scale_factor=2, mode="bilinear")), a=conv(32, 5), b=conv(5, 8)
+    ),
     "batch_norm": lambda: one_layer(norm(32)),
     "group_norm": lambda: one_layer(nn.GroupNorm(4, 32)),
     "layer_norm": lambda: block(lambda m, x: m.n(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2), n=nn.LayerNorm(32)),

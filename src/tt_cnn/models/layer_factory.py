@@ -66,6 +66,7 @@ from tt_cnn.builder.host import HostConfiguration, TtHost
 from tt_cnn.builder.multiply import TtMultiply
 from tt_cnn.builder.multiply_configuration import MultiplyConfiguration
 from tt_cnn.builder.overrides import with_settings
+from tt_cnn.builder.plane_resize import PlaneResizeConfiguration, TtPlaneResize
 from tt_cnn.builder.prelu import TtPReLU
 from tt_cnn.builder.prelu_configuration import PReLUConfiguration
 from tt_cnn.builder.rearrange import RearrangeConfiguration, TtRearrange
@@ -193,6 +194,10 @@ class LayerFactory:
     def resize(self, name: str, resize: nn.Upsample) -> TtResize:
         """To sizes that are no whole multiples, or with corners that stay corners; else `upsample` is quicker."""
         return self._image_layer(TtResize, ResizeConfiguration, name, resize)
+
+    def plane_resize(self, name: str, resize: nn.Upsample) -> TtPlaneResize:
+        """Of few channels, to (N, C, H, W)."""
+        return self._image_layer(TtPlaneResize, PlaneResizeConfiguration, name, resize)
 
     def upsample(self, name: str, upsample: nn.Upsample) -> TtUpsample:
         return self._image_layer(TtUpsample, UpsampleConfiguration, name, upsample)

@@ -10,6 +10,7 @@ from typing import Any
 from tt_cnn.bringup.activations import activation_of
 from tt_cnn.bringup.forms import Form, nearest_order, order_of
 from tt_cnn.bringup.lowering.lowering import TILE, Lowering, Unsupported, lowers
+from tt_cnn.bringup.lowering.pointwise import ACTIVATIONS, BINARY, UNARY, WITH_NUMBERS
 from tt_cnn.bringup.lowering.program import Code, ConstantTensor, Shape, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
@@ -17,69 +18,7 @@ MOST_SPREAD = 1024 * 1024
 """Values of a constant that is spread when the model is made."""
 MOST_SPREAD_CHANNELS = 1024
 """Channels that factors are spread over by a product."""
-UNARY = {
-    "abs": "abs",
-    "exp": "exp",
-    "log": "log",
-    "neg": "neg",
-    "sqrt": "sqrt",
-    "rsqrt": "rsqrt",
-    "reciprocal": "reciprocal",
-    "sin": "sin",
-    "cos": "cos",
-    "erf": "erf",
-    "floor": "floor",
-    "ceil": "ceil",
-    "square": "square",
-    "sign": "sign",
-    "log1p": "log1p",
-    "expm1": "expm1",
-    "atan": "atan",
-    "tan": "tan",
-    "asin": "asin",
-    "acos": "acos",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "asinh": "asinh",
-    "acosh": "acosh",
-    "atanh": "atanh",
-    "round": "round",
-    "trunc": "trunc",
-    "frac": "frac",
-    "exp2": "exp2",
-    "log2": "log2",
-    "log10": "log10",
-    "erfc": "erfc",
-    "log_sigmoid": "log_sigmoid",
-    "logical_not": "logical_not",
-}
-"""torch's name and TT-NN's."""
-WITH_NUMBERS = {
-    "celu": ("alpha",),
-    "hardshrink": ("lambd",),
-    "softshrink": ("lambd",),
-    "threshold": ("threshold", "value"),
-}
-"""Functions of one tensor and numbers, which TT-NN calls as torch does."""
 BOTH = ("deallocate_input", "deallocate_other")
-BINARY = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "div": "divide",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "gt": "gt",
-    "ge": "ge",
-    "lt": "lt",
-    "le": "le",
-    "eq": "eq",
-    "ne": "ne",
-    "logical_and": "logical_and",
-    "logical_or": "logical_or",
-    "remainder": "remainder",
-}
-"""torch's name and TT-NN's; comparisons give 1 and 0."""
 
 
 @lowers(*UNARY)
@@ -89,8 +28,7 @@ def unary(low: Lowering, node: TorchNode) -> Value:
     return low.emit(node, "function", [x], made, (UNARY[node.op],), frees="deallocate_input")
 
 
-@lowers("relu", "relu6", "silu", "mish", "hardswish", "hardsigmoid", "sigmoid", "tanh", "selu", "leaky_relu", "gelu")
-@lowers("hardtanh", "clamp", "clamp_min", "elu", "softplus")
+@lowers(*ACTIVATIONS)
 def activation(low: Lowering, node: TorchNode) -> Value:
     """An activation that could not be fused into the op before it."""
     x = low.value(node.arguments["self"])

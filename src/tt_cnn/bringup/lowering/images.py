@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from tt_cnn.bringup.forms import IMAGE, Form, image_form, order_of
-from tt_cnn.bringup.lowering.lowering import Lowering, Unsupported, lowers
+from tt_cnn.bringup.lowering.lowering import TILE, Lowering, Unsupported, lowers
 from tt_cnn.bringup.lowering.matrices import product
+from tt_cnn.bringup.lowering.pointwise import is_value_by_value
 from tt_cnn.bringup.lowering.program import Code, Made, Ref, Value
 from tt_cnn.bringup.torch_graph import TorchNode
 
@@ -257,17 +258,28 @@ def upsample(low: Lowering, node: TorchNode) -> Value:
         *(["align_corners=True"] if corners and not simple else []),
     ]
     settings: dict[str, Any] = {"input_size": (height, width), "channels": channels}
-    if simple:
+    method, made = "upsample" if simple else "resize", _image(node)
+    if channels < TILE and (height, width) != (1, 1) and _leaves(low, node):
+        method, made = "plane_resize", Value(Form.in_order(node.shape), node.shape, node=node)  # type: ignore[arg-type]
+    elif simple:
         settings["output_layout"] = Code("ttnn.TILE_LAYOUT")
     return low.emit(
         node,
-        "upsample" if simple else "resize",
+        method,
         [low.image(node, low.value(source))],
-        _image(node),
+        made,
         (Code(f"nn.Upsample({', '.join(said)})"),),
         settings=settings,
         frees="deallocate_input",
     )
+
+
+def _leaves(low: Lowering, node: TorchNode) -> bool:
+    """Whether the values go out of the model, maybe by way of ops on each of them: no layer of images reads them."""
+    users = low.users[node]
+    if not users:
+        return node in low.graph.outputs
+    return all(is_value_by_value(user) and _leaves(low, user) for user in users)
 
 
 @lowers("batch_norm")
