@@ -175,7 +175,7 @@ def _operands(node: TorchNode) -> tuple[Any, Any]:
 def draw_squeeze_excite_together(graph: TorchGraph) -> None:
     """x * gate(expand(act(reduce(mean(x))))), both products of one pixel, as one node."""
     users = graph.users()
-    modules = dict(graph.model.named_modules())
+    modules = dict(graph.model.named_modules(remove_duplicate=False))
 
     def alone(node: TorchNode) -> bool:
         return len(users[node]) == 1 and node not in graph.outputs

@@ -114,7 +114,7 @@ def drop_unused(graph: TorchGraph) -> None:
 
 def fold_batch_norms(graph: TorchGraph) -> None:
     """Into the convolution before them, where nothing else reads its output."""
-    modules = dict(graph.model.named_modules())
+    modules = dict(graph.model.named_modules(remove_duplicate=False))
     for node in list(graph.nodes):
         if node.op != "batch_norm":
             continue

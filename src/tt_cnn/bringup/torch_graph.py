@@ -23,19 +23,46 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """One call of a module: its path in the model, the class, and which call of several it is."""
+    """One call of a module: its path in the model, and the class."""
 
     path: str
     kind: str
     """Name of the class, without its module."""
     qualified: str
     """Name of the class with its module."""
-    call: int = 0
+    name: str = ""
+    """Unique in the model: a module that is called again is named as another one, and what is inside of it with it
+    (`head`, `head_2`, `head_2.conv`)."""
 
-    @property
-    def name(self) -> str:
-        """Unique in the model: a module that is called again is named as another one."""
-        return self.path if self.call == 0 else f"{self.path}_{self.call + 1}"
+
+class CallNames:
+    """Names of calls, each beginning with the name of the call that it is made in."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = {path for path, _ in model.named_modules(remove_duplicate=False)}
+        self._known: dict[tuple[str, str, str], str] = {}
+
+    def name(self, outer: ModuleCall, path: str, key: str) -> str:
+        """Of the call that torch has under this key."""
+        base = joined(outer.name, inner_path(path, outer.path))
+        known = self._known.get((base, path, key))
+        if known is not None:
+            return known
+        taken = {*self._known.values(), *(self._modules - {path})}
+        name, number = base, 2
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        self._known[base, path, key] = name
+        return name
+
+
+def inner_path(path: str, outer: str) -> str:
+    """The path of a module inside of another; its whole path where it is somewhere else in the model."""
+    return path[len(outer) + 1 :] if outer and path.startswith(f"{outer}.") else path
+
+
+def joined(*names: str) -> str:
+    return ".".join(name for name in names if name)
 
 
 @dataclass(frozen=True)
@@ -139,7 +166,8 @@ class _Reader:
     def __init__(self, program: torch.export.ExportedProgram, model: nn.Module) -> None:
         self.program, self.model = program, model
         self.known: dict[fx.Node, Any] = {}
-        self.calls: dict[str, dict[str, int]] = {}
+        self.names = CallNames(model)
+        self.modules = dict(model.named_modules(remove_duplicate=False))
         self.roots: dict[fx.Node, fx.Node] = {}
         """Of each view the tensor whose memory it may share."""
         self.overwritten: dict[fx.Node, str] = {}
@@ -178,8 +206,8 @@ class _Reader:
         return value if isinstance(value, torch.Tensor) else None
 
     def _input(self, node: fx.Node) -> TorchNode:
-        root = ModuleCall("", type(self.model).__name__, _qualified(type(self.model)))
-        return TorchNode(node.name, "input", "input", {}, _shape(node), node.meta["val"].dtype, (root,), "")
+        kind = node.meta["val"].dtype
+        return TorchNode(node.name, "input", "input", {}, _shape(node), kind, (self._root(),), "")
 
     def _add(self, node: fx.Node, graph: TorchGraph) -> None:
         if getattr(node.target, "__name__", "") == "_assert_tensor_metadata.default":
@@ -197,16 +225,10 @@ class _Reader:
             names = [argument.name for argument in schema.arguments]
             defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
             arguments = {**defaults, **dict(zip(names, given, strict=False)), **named}
-        made = TorchNode(
-            node.name,
-            op,
-            text,
-            arguments,
-            _shape(node),
-            getattr(node.meta.get("val"), "dtype", None),
-            self._stack(node),
-            _line(node),
-        )
+        stack = self._stack(node)
+        arguments = {name: self._as_own(name, value, stack[-1].path) for name, value in arguments.items()}
+        dtype = getattr(node.meta.get("val"), "dtype", None)
+        made = TorchNode(node.name, op, text, arguments, _shape(node), dtype, stack, _line(node))
         self.known[node] = made
         graph.nodes.append(made)
         first = node.args[0] if node.args else None
@@ -217,6 +239,16 @@ class _Reader:
             self.roots[node] = self.roots.get(first, first)
         if writes and not (op in DROPOUTS and not arguments.get("train")):
             self._written(first, node, made)
+
+    def _as_own(self, name: str, value: Any, path: str) -> Any:
+        """A parameter that several modules hold by the name that it has in the one that is called; torch has one for
+        all."""
+        if not isinstance(value, Parameter) or value.constant is not None or not path:
+            return value
+        own = getattr(self.modules.get(path), name, None)
+        if own is None or own is not _tensor_of(self.model, value.path):
+            return value
+        return Parameter(f"{path}.{name}", value.shape)
 
     def _written(self, node: fx.Node, result: fx.Node, made: TorchNode) -> None:
         """Readers of a tensor that was written in place read the result from now on; nobody may read other views of
@@ -241,16 +273,18 @@ class _Reader:
         return value
 
     def _stack(self, node: fx.Node) -> tuple[ModuleCall, ...]:
-        calls = []
+        calls: list[ModuleCall] = []
         for key, (path, kind) in (node.meta.get("nn_module_stack") or {}).items():
-            again = re.search(r"@(\d+)$", key)
-            call = int(again.group(1)) if again else 0
             plain = re.sub(r"@\d+$", "", path)
+            if plain and not calls:
+                calls.append(self._root())
             qualified = kind if isinstance(kind, str) else _qualified(kind)
-            calls.append(ModuleCall(plain, qualified.rsplit(".", 1)[-1], qualified, call))
-        if not calls or calls[0].path:
-            calls.insert(0, ModuleCall("", type(self.model).__name__, _qualified(type(self.model))))
-        return tuple(calls)
+            name = self.names.name(calls[-1], plain, key) if plain else ""
+            calls.append(ModuleCall(plain, qualified.rsplit(".", 1)[-1], qualified, name))
+        return tuple(calls) or (self._root(),)
+
+    def _root(self) -> ModuleCall:
+        return ModuleCall("", type(self.model).__name__, _qualified(type(self.model)))
 
     def _outputs(self, node: fx.Node, graph: TorchGraph) -> None:
         returned = [self._value(each) for each in cast(Sequence[fx.Node], node.args[0])]
@@ -347,6 +381,12 @@ def _why(error: Exception, model: nn.Module) -> str:
         "  Python that depends on the values of tensors (if x.sum() > 0, x.item()) cannot be exported: take it out of "
         "forward, or register the module with a lowering of its own (tt_cnn.bringup.own_lowerings)."
     )
+
+
+def _tensor_of(model: nn.Module, path: str) -> Any:
+    """The parameter or buffer of this path."""
+    module, _, name = path.rpartition(".")
+    return getattr(model.get_submodule(module), name, None)
 
 
 def first_input(node: TorchNode) -> TorchNode | None:

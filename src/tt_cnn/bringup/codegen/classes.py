@@ -192,7 +192,7 @@ class BlockWriter:
             and container is not None
             and isinstance(run[0], Block)
             and self.relative(run[0]) == f"{container}.0"
-            and self._count(container) == 1
+            and self._count(run[0]) == 1
             and len(self.flow.inputs(run[0])) == len(self.flow.outputs(run[0])) == 1
         )
 
@@ -216,9 +216,9 @@ class BlockWriter:
         shape = (*rows, -1) if set(rows) <= {1} else value.constant.shape
         return f"layers.constant({self.expressions.constant(value.constant)}, {shape})"
 
-    def _count(self, container: str) -> int:
-        path = f"{self.block.call.path}.{container}" if self.block.call.path else container
-        return len(self.writer.program.graph.model.get_submodule(path))  # type: ignore[arg-type]
+    def _count(self, item: Item) -> int:
+        """Of the modules in the list that the block is an element of."""
+        return len(self.writer.program.graph.model.get_submodule(_list_path(item)))  # type: ignore[arg-type]
 
     def _continues(self, run: list[Item], item: Item) -> bool:
         container = self._container(item)
@@ -283,7 +283,7 @@ class BlockWriter:
                 groups.append([item])
         parts: list[str] = []
         for group in groups:
-            if len(group) < 2 and not (len(groups) == 1 and self._count(container) == 1):
+            if len(group) < 2 and not (len(groups) == 1 and self._count(group[0]) == 1):
                 parts += [self.made(item) for item in group]
                 continue
             parts.append(self._comprehension(group, container, alone=len(groups) == 1))
@@ -291,9 +291,8 @@ class BlockWriter:
 
     def _comprehension(self, group: list[Item], container: str, alone: bool) -> str:
         first, last = self._index(group[0]), self._index(group[-1])
-        path = f"{self.block.call.path}.{container}" if self.block.call.path else container
-        modules = self.expressions.access(path)
-        count = self._count(container)
+        modules = self.expressions.access(_list_path(group[0]))
+        count = self._count(group[0])
         part = "" if first == 0 and last == count - 1 else f"[{first or ''}:{'' if last == count - 1 else last + 1}]"
         start = f", {first}" if first else ""
         prefix = f"{{name}}.{container}" if self.named else container
@@ -414,6 +413,12 @@ class BlockWriter:
         while name in taken or keyword.iskeyword(name):
             name, number = f"{plain}_{number}", number + 1
         return name
+
+
+def _list_path(item: Item) -> str:
+    """In the model, of the list that a block is an element of; its name says which call of the list it is, too."""
+    assert isinstance(item, Block)
+    return item.call.path.rpartition(".")[0]
 
 
 def _plain_call(statement: Statement) -> bool:

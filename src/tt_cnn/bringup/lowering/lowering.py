@@ -24,7 +24,7 @@ from tt_cnn.bringup.lowering.program import (
     Value,
 )
 from tt_cnn.bringup.own_modules import is_own
-from tt_cnn.bringup.torch_graph import ModuleCall, Parameter, TorchGraph, TorchNode
+from tt_cnn.bringup.torch_graph import ModuleCall, Parameter, TorchGraph, TorchNode, inner_path, joined
 
 TILE = 32
 LINE = 8
@@ -57,7 +57,7 @@ class Lowering:
 
     def __init__(self, graph: TorchGraph) -> None:
         self.graph = graph
-        self.modules = dict(graph.model.named_modules())
+        self.modules = dict(graph.model.named_modules(remove_duplicate=False))
         self.program = Program(graph)
         self.values: dict[TorchNode, Any] = {}
         """A `Value`, a `ConstantTensor`, or a list of them."""
@@ -128,8 +128,8 @@ class Lowering:
     def _named(self, node: TorchNode, scope: ModuleCall, hint: str) -> str:
         """The module's own path where the op is one's, else the op's name in its scope; a number where it is taken."""
         leaf = node.call if node.call.path != scope.path and hint == node.op else None
-        inside = leaf.path[len(scope.path) :].lstrip(".") if leaf else re.sub(r"^_+", "", hint)
-        base = f"{scope.name}.{inside}" if scope.name else inside
+        inside = inner_path(leaf.path, scope.path) if leaf else re.sub(r"^_+", "", hint)
+        base = joined(scope.name, inside)
         name, number = base, 2
         while name in self.taken:
             name, number = f"{base}_{number}", number + 1
