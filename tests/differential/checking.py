@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -122,6 +122,8 @@ class Setting:
     card: str = "n150"
     narrow: bool = False
     """It computes in 16 bits, so that a difference says something only where those carry its results that far."""
+    beside: str | None = None
+    """The engine whose commands outside of a trace are right; its own unless given."""
 
     def __str__(self) -> str:
         return f"{self.numerics} on {self.engine}"
@@ -129,6 +131,7 @@ class Setting:
 
 DEVICE = Setting("device", "kernels")
 EXACT = Setting("exact", "cpu")
+CUDA_EXACT = Setting("exact", "cuda", beside="cpu")
 NATIVE = tuple(Setting("native", engine, 1e-4) for engine in ("kernels", "openvino", "onnxruntime"))
 STEPS = Setting("native", "steps", 1e-4)
 NARROW_STEPS = Setting("native", "narrow steps", 2e-2, narrow=True)
@@ -266,6 +269,9 @@ def check(program: Program, setting: Setting, parts: list[Any] | None = None, ri
     """Raise a Difference where replays are not what they must be. `right`: the reference, where it is known."""
     expected = (right or reference(program)) if setting.tolerance is not None else None
     formats: set[torch.dtype] = set()
+    if setting.beside is not None:
+        with opened(replace(setting, engine=setting.beside)) as device:
+            expected = eager(program, device)
     with opened(setting) as device:
         if expected is None:
             expected = eager(program, device)

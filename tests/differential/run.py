@@ -26,6 +26,7 @@ import torch
 from tests.differential.checking import (
     ALIKE,
     CUDA,
+    CUDA_EXACT,
     DEVICE,
     EXACT,
     NARROW_STEPS,
@@ -56,6 +57,7 @@ SETTINGS: dict[str, Setting] = {
     **{one.engine: one for one in NATIVE},
     "steps": STEPS,
     "narrow-steps": NARROW_STEPS,
+    "cuda-exact": CUDA_EXACT,
     "cuda-device": CUDA[0],
     "cuda": CUDA[1],
 }

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,9 +16,20 @@ from tt_cnn.virtual.engines.engine import EIGHT_BIT, MAX_QUEUES, Engine
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.streams import QueueScope, Streams, from_host, here, on_gpus, set_stream
 from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
+from tt_cnn.virtual.numerics.primitive import compiled
 
 _E4M3_FROM = (8, 9)
 """The compute capability from which GPUs multiply e4m3 numbers."""
+
+
+@cache
+def say_without_triton() -> None:
+    """Once in a process: all that follows is slow, and nothing else would say why."""
+    warnings.warn(
+        "Triton was not found, so the card's units are followed in torch, a hundred times slower; pip install triton",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 class CudaEngine(Engine):
@@ -35,6 +48,17 @@ class CudaEngine(Engine):
         self._start: Any = None
         """What stamps are counted from: the first of them."""
         self.precision: EightBits | None = None
+        self._followed = self._functions() if numerics == "exact" else None
+
+    @staticmethod
+    def _functions() -> Mapping[str, Callable[..., torch.Tensor]]:
+        """What `exact` numerics calls in place of the torch functions that define it."""
+        if importlib.util.find_spec("triton") is None:
+            say_without_triton()
+            return {}
+        from tt_cnn.virtual.engines.replay.cuda.exact.registers import FOLLOWED  # with Triton, which is optional
+
+        return FOLLOWED
 
     def allow(self, precision: EightBits) -> None:
         if precision.name != "fp8":
@@ -59,7 +83,14 @@ class CudaEngine(Engine):
         self.precision = precision
 
     def scope(self, queue: int) -> AbstractContextManager[Any]:
-        return QueueScope(self._queues[queue])
+        scope = QueueScope(self._queues[queue])
+        return scope if self._followed is None else self._following(scope, self._followed)
+
+    @staticmethod
+    @contextmanager
+    def _following(scope: QueueScope, functions: Mapping[str, Callable[..., torch.Tensor]]) -> Iterator[None]:
+        with scope, compiled(functions):
+            yield
 
     @property
     def _streams(self) -> Streams | None:

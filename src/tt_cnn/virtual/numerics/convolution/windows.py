@@ -36,14 +36,15 @@ class Window:
         return F.pad(image, (0, 0, left, right, top, bottom))
 
     def output_size(self, padded: Tensor) -> tuple[int, int]:
-        return self._results(padded.shape[1], padded.shape[2])
+        return self.results(padded.shape[1], padded.shape[2])
 
     def output_hw(self, height: int, width: int) -> tuple[int, int]:
         """Of an image of this size."""
         top, bottom, left, right = self.padding
-        return self._results(height + top + bottom, width + left + right)
+        return self.results(height + top + bottom, width + left + right)
 
-    def _results(self, *sizes: int) -> tuple[int, int]:
+    def results(self, *sizes: int) -> tuple[int, int]:
+        """Of a padded image of this size."""
         height, width = (
             (size - self.dilation[axis] * (self.kernel[axis] - 1) - 1) // self.stride[axis] + 1
             for axis, size in enumerate(sizes)

@@ -37,7 +37,7 @@ def followed_sums(image: Tensor, matrix: Tensor, *, recipe: Recipe) -> Tensor:
     batch, height, width, channels = padded.shape
     out_height, out_width = recipe.window.output_size(padded)
     pixels, depth = batch * out_height * out_width, len(recipe.inner.worked_rows())
-    whole = _are_blocks_whole(recipe, channels)
+    whole = are_blocks_whole(recipe, channels)
     if whole:
         padded = in_source(recipe, padded).contiguous()
     stride = recipe.window.stride
@@ -57,7 +57,7 @@ def followed_sums(image: Tensor, matrix: Tensor, *, recipe: Recipe) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _are_blocks_whole(recipe: Recipe, channels: int) -> bool:
+def are_blocks_whole(recipe: Recipe, channels: int) -> bool:
     """Whether numbers that share an exponent in a window share it in the image too, so that each is rounded once."""
     if recipe.activations not in MAGNITUDE_BITS:
         return True

@@ -29,7 +29,7 @@ def is_tabulated(x: Tensor, name: str, unit: VectorUnit) -> bool:
 
 
 def looked_up(x: Tensor, name: str, params: tuple[float, ...], unit: VectorUnit) -> Tensor:
-    results = _table(name, params, repr(params), unit)
+    results = table_of(name, params, repr(params), unit)
     x = x.contiguous()
     y = torch.empty_like(x)
     count = (ctypes.c_int64(x.numel()), ctypes.c_int64(torch.get_num_threads()))
@@ -38,7 +38,7 @@ def looked_up(x: Tensor, name: str, params: tuple[float, ...], unit: VectorUnit)
 
 
 @lru_cache(maxsize=TABLES)
-def _table(name: str, params: tuple[float, ...], written: str, unit: VectorUnit) -> Tensor:
+def table_of(name: str, params: tuple[float, ...], written: str, unit: VectorUnit) -> Tensor:
     """The upper halves of all results. `written` tells 0.0 from -0.0, which are equal."""
     every = as_float(torch.arange(-(NUMBERS >> 1), NUMBERS >> 1, dtype=torch.int32) << 16)
     every = torch.cat((every[NUMBERS >> 1 :], every[: NUMBERS >> 1]))  # as unsigned numbers are counted

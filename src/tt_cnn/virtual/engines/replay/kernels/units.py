@@ -41,7 +41,7 @@ def _suit(*operands: Tensor) -> bool:
 
 def _each(function: str, given: tuple[Tensor, ...], setting: int) -> Tensor:
     shape = torch.broadcast_shapes(*(x.shape for x in given))
-    held = [_repeated(x, shape) for x in given]
+    held = [repeated_numbers(x, shape) for x in given]
     operands = (Operand * len(held))(*(Operand(x.data_ptr(), x.numel()) for x in held))
     result = torch.empty(shape)
     numbers = (ctypes.c_int64(one) for one in (setting, result.numel(), torch.get_num_threads()))
@@ -49,7 +49,7 @@ def _each(function: str, given: tuple[Tensor, ...], setting: int) -> Tensor:
     return result
 
 
-def _repeated(x: Tensor, shape: torch.Size) -> Tensor:
+def repeated_numbers(x: Tensor, shape: torch.Size) -> Tensor:
     """The numbers of one period."""
     size = x.numel()
     if size == 1 or (_is_innermost(x, shape) and (size % _PERIODS == 0 or size == shape.numel())):
