@@ -162,9 +162,34 @@ def test_averages_have_the_dtype_that_was_asked_for(given: Any, wanted: Any, dev
     assert torch.allclose(ttnn.to_torch(output).float().reshape(2, 64), x.mean((2, 3)), atol=0.01)
 
 
-def test_a_mean_of_tiles_keeps_its_dtype() -> None:
-    with pytest.raises(ValueError, match="as_mean is True; it must be False with a dtype"):
-        GlobalAvgPool2dConfiguration(7, 7, 64, 1, as_mean=True, dtype=ttnn.bfloat8_b)
+@pytest.mark.parametrize("batch, side", [(1, 7), (3, 7), (16, 7), (2, 16), (40, 4)])
+@pytest.mark.parametrize("layout", [ttnn.ROW_MAJOR_LAYOUT, ttnn.TILE_LAYOUT], ids=["rows", "tiles"])
+def test_an_average_pool_of_whole_images_may_be_a_mean_of_tiles(
+    batch: int, side: int, layout: Any, device: Any, images: Any, l1_in_use: Any
+) -> None:
+    x = images.random(batch, 96, side, side)
+    configuration = AvgPool2dConfiguration(
+        side, side, 96, batch, kernel_size=(side, side), output_layout=layout, as_mean=True, deallocate_input=True
+    )
+    rows = x.permute(0, 2, 3, 1).reshape(1, 1, -1, 96)
+    given = ttnn.from_torch(rows, dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+    output = TtAvgPool2d(configuration, device)(given)
+    assert not given.is_allocated() and output.layout == layout and output.dtype == ttnn.bfloat16
+    assert tuple(output.shape) == (1, 1, batch, 96)
+    assert torch.allclose(ttnn.to_torch(output).float().reshape(batch, 96), x.mean((2, 3)), atol=0.01)
+
+
+def test_a_mean_is_of_whole_images() -> None:
+    with pytest.raises(ValueError, match="as_mean is True; it must be False where the window is no whole image"):
+        AvgPool2dConfiguration(7, 7, 64, 1, kernel_size=(3, 3), as_mean=True)
+
+
+@pytest.mark.parametrize("as_mean", [False, True])
+def test_averages_of_two_images_have_the_dtype_that_was_asked_for(as_mean: bool, device: Any, images: Any) -> None:
+    rows = images.random(2, 64, 7, 7).permute(0, 2, 3, 1).reshape(1, 1, -1, 64)
+    given = ttnn.from_torch(rows, dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+    configuration = GlobalAvgPool2dConfiguration(7, 7, 64, 2, as_mean=as_mean, dtype=ttnn.bfloat8_b)
+    assert TtGlobalAvgPool2d(configuration, device)(given).dtype == ttnn.bfloat8_b
 
 
 @pytest.mark.parametrize(

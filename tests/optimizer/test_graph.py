@@ -13,7 +13,11 @@ from tt_cnn import ttnn
 from tt_cnn.builder import (
     AutoShardedStrategyConfiguration,
     BlockShardedStrategyConfiguration,
+    Conv2dConfiguration,
     HeightShardedStrategyConfiguration,
+    HeightSliceStrategyConfiguration,
+    L1FullSliceStrategyConfiguration,
+    WidthSliceStrategyConfiguration,
 )
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.optimizer.graph.calls import NOBODY, read_graph
@@ -26,6 +30,7 @@ from tt_cnn.optimizer.prediction import PlannedNetwork, Prediction, Refusal, pla
 from tt_cnn.optimizer.search import Budget, Search
 from tt_cnn.optimizer.steps.base import STEPS
 from tt_cnn.optimizer.steps.sharding import ShardingStep
+from tt_cnn.virtual.arch import card_by_name
 from tt_cnn.virtual.planning.plan import FreeMemory
 
 SKIPS = Chain(28, 64, (Link(64, 3, 1, "add"), Link(64, 1, 1, "concat"), Link(128, 3, 2, ""), Link(128, 3, 1, "add")))
@@ -55,6 +60,16 @@ def check_memory(network: PlannedNetwork) -> None:
         assert after is not None
         state = after
     assert state.ns == pytest.approx(profile.device_ns)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_layers_that_may_be_cut_are_tried_in_slices_along_either_side(whole: bool) -> None:
+    slicing = L1FullSliceStrategyConfiguration() if whole else None
+    configuration = Conv2dConfiguration.with_random_weights(32, 32, 64, 64, 1, (3, 3), slice_strategy=slicing)
+    every = layouts_and_blocks("conv", configuration, card_by_name("p150"))
+    cuts = {type(one["slice_strategy"]) for one in every if "slice_strategy" in one}
+    all_cuts = {HeightSliceStrategyConfiguration, WidthSliceStrategyConfiguration, L1FullSliceStrategyConfiguration}
+    assert cuts == (set() if whole else all_cuts)
 
 
 def test_the_walk_finds_the_memory_that_the_calls_found() -> None:

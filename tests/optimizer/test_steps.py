@@ -52,6 +52,15 @@ def test_small_blocks_and_single_buffers_are_found() -> None:
     assert {name for attempt in search.journal.kept for name in attempt.changes} >= set(layers)
 
 
+def test_averages_of_whole_images_become_products() -> None:
+    with planned_network("resnet50", "p150", batch_size=16) as network:
+        search = Search.starting_from(network, Assignment(), budget=Budget(seconds=None))
+        before = search.prediction.layer_ns["avgpool"]
+        STEPS["pools"]().run(search)
+        assert search.best.assignment == Assignment({"avgpool": {"as_mean": True}})
+        assert 2 * search.prediction.layer_ns["avgpool"] < before
+
+
 def test_a_stage_that_starts_in_dram_is_found() -> None:
     with planned_network("resnet50", "n150", batch_size=8) as network:
         assert isinstance(network.configurations["layer2.input"], PlacementConfiguration)

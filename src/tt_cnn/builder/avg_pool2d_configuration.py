@@ -42,9 +42,13 @@ class AvgPool2dConfiguration(ImageConfiguration):
     """How an input that is not sharded is spread over the cores; None leaves it to TT-NN."""
     config_tensor_in_dram: bool = False
 
+    as_mean: bool = False
+    """Average whole images in tiles, with `ttnn.mean` or a product: nothing is brought to rows for it. The output is
+    interleaved in L1."""
+
     pairs = ("kernel_size", "stride", "padding")
     rules = (
-        *flags("count_include_pad", "fp32_dest_acc_en", "packer_l1_acc"),
+        *flags("count_include_pad", "fp32_dest_acc_en", "packer_l1_acc", "as_mean"),
         *pool_rules("AvgPool2d"),
         Rule(
             "divisor_override",
@@ -52,7 +56,14 @@ class AvgPool2dConfiguration(ImageConfiguration):
             "None or a whole number, at least 1",
         ),
         instance("math_fidelity", ttnn.MathFidelity),
+        Rule("as_mean", lambda c: not c.as_mean or c.averages_images, "False where the window is no whole image"),
     )
+
+    @property
+    def averages_images(self) -> bool:
+        """Whether the window is the image, with nothing around it and nothing cut."""
+        whole = self.kernel_size == (self.input_height, self.input_width) and not any(self.padding)
+        return whole and self.divisor_override is None and self.slice_strategy is None
 
     @property
     def output_size(self) -> tuple[int, int]:

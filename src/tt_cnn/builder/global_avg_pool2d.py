@@ -51,6 +51,6 @@ class TtGlobalAvgPool2d(Layer):
         config = self.configuration
         rows = config.batch_size * config.input_height * config.input_width
         pixels = Flow(x).in_tiles().then(ttnn.reshape, (1, 1, rows, config.channels))
-        means = Flow(self._means(pixels.value), may_free=True)
+        means = Flow(self._means(pixels.value, config.dtype), may_free=True)
         pixels.end()
         return means.then(ttnn.reshape, self._shape).move_to(config.memory_config).value

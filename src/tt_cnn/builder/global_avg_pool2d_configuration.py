@@ -11,7 +11,7 @@ import torch
 from tt_cnn import ttnn
 from tt_cnn.builder.configuration import as_tuple
 from tt_cnn.builder.image_configuration import ImageConfiguration
-from tt_cnn.builder.rules import Rule, flags, instance, wholes
+from tt_cnn.builder.rules import flags, instance, wholes
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,6 @@ class GlobalAvgPool2dConfiguration(ImageConfiguration):
         instance("dtype", None, ttnn.DataType),
         instance("memory_config", None, ttnn.MemoryConfig),
         *flags("as_mean", "as_rows"),
-        Rule("as_mean", lambda c: not c.as_mean or c.dtype is None, "False with a dtype: ttnn.mean keeps the input's"),
     )
 
     @property

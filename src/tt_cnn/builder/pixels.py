@@ -22,6 +22,11 @@ _MANY_CHANNELS = 256
 the product grows with the rows, that of cutting with all values (predicted for n150, 7x7 to 28x28 pixels of 2 to 16
 images)."""
 
+_BLOCK = 32
+"""Tiles of the pixels that a core has in a block of the product."""
+_DESTINATION = 4
+"""Tiles of sums in 32 bits that a core keeps while it adds."""
+
 
 class PixelMeans:
     """(1, 1, N*H*W, C) in tiles to (1, 1, N, C), in L1, by the quickest of three ways."""
@@ -32,16 +37,17 @@ class PixelMeans:
         self._averaging: dict[int, Any] = {}
         """By the number of rows: a matrix with 1/(H*W) where a pixel belongs to an image."""
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any, dtype: Any = None) -> Any:
+        """In `dtype`; None: the input's, or of a product bfloat16."""
         rows, channels = prod(x.shape) // x.shape[-1], x.shape[-1]
         if self._images == 1:
-            return self._of_one(x, rows)
+            return Flow(self._of_one(x, rows), may_free=True).in_tiles(dtype).value
         flow = Flow(x).interleaved()
         if rows // self._images % TILE and (rows <= _FEW_ROWS * TILE or channels >= _MANY_CHANNELS):
-            return flow.become(self._product(flow.value, rows)).value
+            return flow.become(self._product(flow.value, rows, dtype or ttnn.bfloat16)).value
         flow.then(ttnn.reshape, (self._images, 1, rows // self._images, channels))
         flow.then(ttnn.mean, 2, keepdim=True, memory_config=ttnn.L1_MEMORY_CONFIG)
-        return flow.then(ttnn.reshape, (1, 1, self._images, channels)).value
+        return flow.then(ttnn.reshape, (1, 1, self._images, channels)).in_tiles(dtype).value
 
     def _of_one(self, x: Any, rows: int) -> Any:
         """Block shards with few rows are summed where they are; else all cores help."""
@@ -53,13 +59,33 @@ class PixelMeans:
             flow.then(ttnn.reshape, (1, 1, rows, x.shape[-1]))
         return flow.then(ttnn.mean, 2, keepdim=True, memory_config=ttnn.L1_MEMORY_CONFIG).value
 
-    def _product(self, x: Any, rows: int) -> Any:
+    def _product(self, x: Any, rows: int, dtype: Any) -> Any:
         """Images do not end where tiles do, and cutting pixels into images takes longer than multiplying them."""
         if rows not in self._averaging:
             pixels = rows // self._images
             weights = torch.repeat_interleave(torch.eye(self._images), pixels, dim=1) / pixels
             self._averaging[rows] = matrix_on_device(weights, self._device)
-        return _product(self._averaging[rows], x, self._device, ttnn.bfloat16)
+        return _product(self._averaging[rows], x, self._device, dtype, self._program(rows, x.shape[-1]))
+
+    def _program(self, rows: int, channels: int) -> Any:
+        """Columns of tiles dealt out, and as many rows in a block as fit: alone, TT-NN takes them one by one, which is
+        three times as slow. None where one row of tiles does not hold all images."""
+        if self._images > TILE:
+            return None
+        grid = self._device.compute_with_storage_grid_size()
+        columns, inner = -(-channels // TILE), -(-rows // TILE)
+        each = -(-columns // (grid.x * grid.y))
+        return ttnn.MatmulMultiCoreReuseMultiCast1DProgramConfig(
+            compute_with_storage_grid_size=(grid.x, grid.y),
+            in0_block_w=max(n for n in range(1, inner + 1) if inner % n == 0 and (n == 1 or n * each <= _BLOCK)),
+            out_subblock_h=1,
+            out_subblock_w=max(n for n in range(1, _DESTINATION + 1) if each % n == 0),
+            per_core_M=1,
+            per_core_N=each,
+            fuse_batch=True,
+            fused_activation=None,
+            mcast_in0=True,
+        )
 
 
 class PixelSpread:
@@ -101,11 +127,12 @@ class ChannelSpread:
         return _product(x, self._spreading[groups, channels], self._device, x.dtype)
 
 
-def _product(left: Any, right: Any, device: Any, dtype: Any) -> Any:
+def _product(left: Any, right: Any, device: Any, dtype: Any, program: Any = None) -> Any:
     return ttnn.matmul(
         left,
         right,
         dtype=dtype,
+        program_config=program,
         memory_config=ttnn.L1_MEMORY_CONFIG,
         compute_kernel_config=whole_values(device),
     )

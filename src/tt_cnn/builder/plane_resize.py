@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tt_cnn import ttnn
 from tt_cnn.builder.constants import matrix_on_device
-from tt_cnn.builder.flow import TILE, Flow, interleaved_beside
+from tt_cnn.builder.flow import TILE, Flow
 from tt_cnn.builder.layer import Layer, as_images
 from tt_cnn.builder.lowering import whole_values
 from tt_cnn.builder.resize import ResizeConfiguration
@@ -19,8 +19,8 @@ from tt_cnn.builder.resize import ResizeConfiguration
 
 @dataclass(frozen=True, eq=False)
 class PlaneResizeConfiguration(ResizeConfiguration):
-    """The output is (N, C, H, W) in tiles; with fewer channels than a tile has columns nothing else is as quick, as all
-    that works on pixels fills their channels up."""
+    """The output is (N, C, H, W) in tiles, in L1 where `memory_config` is None. With fewer channels than a tile has
+    columns nothing else is as quick, as all that works on pixels fills their channels up."""
 
 
 class TtPlaneResize(Layer):
@@ -42,7 +42,7 @@ class TtPlaneResize(Layer):
         if self._matrices is None:
             self._matrices = self._prepared_matrices()
         of_rows, of_columns = self._matrices
-        place = config.memory_config or interleaved_beside(x)
+        place = config.memory_config or ttnn.L1_MEMORY_CONFIG
         flow = Flow(x, config.deallocate_input).interleaved(place).in_tiles(ttnn.bfloat16).then(as_images, config)
         flow.then(ttnn.permute, (0, 3, 2, 1), memory_config=place)
         self._times(flow, of_rows, place)

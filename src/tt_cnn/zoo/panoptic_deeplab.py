@@ -121,6 +121,7 @@ def _grown(x: torch.Tensor) -> torch.Tensor:
     input_shape=(3, 512, 1024),
     outputs=("semantic", "center", "offset"),
     residuals=("backbone.layer*.bn3",),
+    norm_shift=1.0,
 )
 def panoptic_deeplab() -> nn.Module:
     return PanopticDeepLab()

@@ -3,18 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tt_cnn.builder.convolution_configuration import ConvolutionConfiguration
 from tt_cnn.builder.lowering import to_conv2d_config, to_slice_config
 from tt_cnn.builder.overrides import LayerSettings, with_settings
-from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration, channel_slices
+from tt_cnn.builder.slicing import (
+    HeightSliceStrategyConfiguration,
+    L1FullSliceStrategyConfiguration,
+    SliceStrategyConfiguration,
+    WidthSliceStrategyConfiguration,
+    channel_slices,
+)
 from tt_cnn.builder.strategy_candidates import strategies, with_blocks
 from tt_cnn.optimizer.graph.calls import CONVOLUTIONS, CallGraph, GraphCall
 from tt_cnn.optimizer.graph.plans import Plans, Request
 from tt_cnn.virtual.arch import Card
+
+_SLICES = (2, 4)
 
 CandidatesOf = Callable[[str, ConvolutionConfiguration, Card], list[LayerSettings]]
 """Of a layer, by its name and its configuration."""
@@ -30,15 +38,24 @@ class Option:
 
 
 def layouts_and_blocks(layer: str, configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:
-    """Every strategy with every block, whole in L1 where the layer would be cut otherwise."""
-    found: list[LayerSettings] = []
+    """Every strategy with every block; where the layer may be cut, also whole in L1, and cut along either side."""
+    sharded: list[LayerSettings] = []
     for strategy in strategies(configuration, card.grid):
         for blocked in with_blocks(configuration, strategy, card.grid):
-            found.append({"sharding_strategy": blocked})
+            sharded.append({"sharding_strategy": blocked})
+    found = list(sharded)
     if not isinstance(configuration.slice_strategy, L1FullSliceStrategyConfiguration):
-        whole = {"slice_strategy": L1FullSliceStrategyConfiguration()}
-        found += [whole, *({**settings, **whole} for settings in found)]
+        for cut in (L1FullSliceStrategyConfiguration(), *_cuts(configuration)):
+            slicing = {"slice_strategy": cut}
+            found += [slicing, *({**settings, **slicing} for settings in sharded)]
     return found
+
+
+def _cuts(configuration: ConvolutionConfiguration) -> Iterator[SliceStrategyConfiguration]:
+    """Few slices: every one has the windows at its edges once more."""
+    height, width = configuration.output_size
+    yield from (HeightSliceStrategyConfiguration(n) for n in _SLICES if n <= height)
+    yield from (WidthSliceStrategyConfiguration(n) for n in _SLICES if n <= width)
 
 
 def blocks_and_buffers(layer: str, configuration: ConvolutionConfiguration, card: Card) -> list[LayerSettings]:

@@ -11,6 +11,7 @@ from tt_cnn.optimizer.steps import (
     linear,
     memory,
     pipeline,
+    pools,
     precision,
     sharding,
 )
@@ -22,6 +23,7 @@ ORDER = (
     "fusing",
     "input",
     "findings",
+    "pools",
     "sharding",
     "memory",
     "linear",
@@ -46,6 +48,7 @@ __all__ = [
     "linear",
     "memory",
     "pipeline",
+    "pools",
     "precision",
     "register_step",
     "sharding",
