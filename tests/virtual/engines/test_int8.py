@@ -305,7 +305,6 @@ def test_an_engine_that_fails_leaves_float(device: Any, monkeypatch: pytest.Monk
     [
         ({"numerics": "device"}, "numerics='device'; use it with numerics='native'"),
         ({"numerics": "native", "engine": "torch"}, "engine='cpu'"),
-        ({"numerics": "native", "engine": "kernels"}, "engine='kernels'; use it with"),
         ({"numerics": "native", "precision": "int4"}, "float32, int8, fp8"),
         ({"numerics": "native", "guard": 1.5}, "from 0 to 1"),
         ({"numerics": "native", "samples": 1}, "one to calibrate on"),
@@ -317,7 +316,9 @@ def test_what_does_not_go_together_is_told(options: dict[str, Any], message: str
         ttnn.open_device(device_id=0, **{"precision": "int8", **options})
 
 
-def test_without_engines_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tt_cnn.virtual.engines.compiling.installed", lambda: ("kernels",))
-    with pytest.raises(RuntimeError, match=r"pip install 'tt-cnn\[cpu\]'"):
-        ttnn.open_device(device_id=0, numerics="native", precision="int8")
+@pytest.mark.parametrize("engine", ["cpu", "kernels", "openvino"])
+def test_without_engines_it_says_what_to_install(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8_replay, "installed", lambda: ())
+    monkeypatch.setattr("tt_cnn.virtual.engines.compiling.installed", lambda: ("kernels", "openvino"))
+    with pytest.raises(RuntimeError, match=rf"engine='{engine}'.*pip install 'tt-cnn\[cpu\]'"):
+        ttnn.open_device(device_id=0, numerics="native", precision="int8", engine=engine)

@@ -13,7 +13,7 @@ import torch
 from tt_cnn.virtual.engines.engine import EIGHT_BIT, Engine
 from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
-from tt_cnn.virtual.engines.replay.int8.replay import Int8Replay
+from tt_cnn.virtual.engines.replay.int8.replay import Int8Replay, eight_bit_hosts
 from tt_cnn.virtual.engines.replay.kernels.alike import OUTSIDE_TRACES
 from tt_cnn.virtual.engines.replay.replay import Replay
 from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
@@ -74,13 +74,14 @@ class CompilingEngine(Engine):
                 f"precision={precision.name!r} was asked for with engine={self.host or 'cpu'!r}; "
                 f"{EIGHT_BIT[precision.name]}; on the CPU it is precision='int8'"
             )
-        if self.numerics != "native" or self.host not in (None, *PACKAGES):
+        if self.numerics != "native" or self.host not in (None, "kernels", *PACKAGES):
             found = f"numerics={self.numerics!r}" if self.numerics != "native" else f"engine={self.host!r}"
             raise ValueError(f"precision='int8' was asked for with {found}; {EIGHT_BIT['int8']}")
-        if not any(name in installed() for name in PACKAGES):
+        if not eight_bit_hosts(self.host):
             raise RuntimeError(
-                "precision='int8' needs OpenVINO or ONNX Runtime, and neither is there; pip install 'tt-cnn[cpu]', or "
-                "leave precision out to replay in float32"
+                f"precision='int8' was asked for with engine={self.host or 'cpu'!r}, and nothing here runs it: our "
+                "kernels need a C++ compiler and a processor that multiplies bytes (AVX-512 VNNI), other engines are "
+                "installed by pip install 'tt-cnn[cpu]'; leave precision out to replay in float32"
             )
         self.precision = precision
 

@@ -18,6 +18,7 @@ from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.engines.replay.int8.rewrite import Int8Rounding
+from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part
 from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
 
@@ -68,4 +69,8 @@ class Int8Replay(LearningReplay):
 
 def eight_bit_hosts(host: str | None) -> tuple[str, ...]:
     """The engines that have 8-bit convolutions: the one asked for, or those that are there."""
-    return tuple(name for name in PACKAGES if name in installed() and host in (None, name))
+    found = tuple(name for name in PACKAGES if name in installed() and host in (None, name))
+    ours = (
+        ("kernels",) if "kernels" in installed() and host in (None, "kernels") and library().multiplies_bytes() else ()
+    )
+    return ours + found

@@ -155,14 +155,14 @@ struct Grid {
     int panels, tiles;
 };
 
-// Enough parts for everybody, and little to fetch: weights anew for each part of the tiles, pixels for each of the panels.
-static Grid grid(const Step& s, int panels, int tiles, int wanted) {
+// Enough parts for everybody, none of more than `most` tiles, and little to fetch: weights anew for each part of the tiles, pixels for each of the panels.
+static Grid grid(const Step& s, int panels, int tiles, int wanted, int most) {
     const double weights = (double)s.kernel_h * s.kernel_w * s.channels * s.out_channels;
     const double image = (double)s.batch * s.height * s.width * s.channels;
     Grid best = {1, tiles};
     double least = 1e30;
     for (int p = 1; p <= panels; p++) {
-        const int t = std::min(tiles, std::max((tiles + MOST_TILES - 1) / MOST_TILES, (wanted + p - 1) / p));
+        const int t = std::min(tiles, std::max((tiles + most - 1) / most, (wanted + p - 1) / p));
         const double cost = weights * t + image * p;
         if (cost < least) least = cost, best = {p, t};
     }
@@ -173,7 +173,7 @@ static void convolution(const Step& s, const Team& team) {
     const int C = (int)s.channels, kw = (int)s.kernel_w, kernel = (int)s.kernel_h * kw;
     const int64_t pixels = s.batch * s.out_height * s.out_width;
     const int tiles = (int)((pixels + ROWS - 1) / ROWS), panels = (int)((s.out_channels + PANEL - 1) / PANEL);
-    const Grid cut = grid(s, panels, tiles, 4 * team.size);
+    const Grid cut = grid(s, panels, tiles, 4 * team.size, MOST_TILES);
     const std::vector<Block> blocks = blocks_of(s);
     Pixel around[MOST_TILES * ROWS];
     alignas(64) float sums[MOST_TILES * ROWS * PANEL];

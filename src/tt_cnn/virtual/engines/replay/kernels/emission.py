@@ -10,9 +10,11 @@ from typing import Any, Protocol
 import torch
 
 from tt_cnn.virtual.engines.replay.graph import Node
-from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of
-from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, images_of
+from tt_cnn.virtual.engines.replay.kernels.bytes import TOGETHER, Steps, packed_weights, steps_of, sums_of
+from tt_cnn.virtual.engines.replay.kernels.endings import pieces_of, simple_end
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, holds_bytes, images_of
 from tt_cnn.virtual.engines.replay.kernels.instructions import (
+    ACTIVATIONS,
     BETWEEN,
     Stage,
     direct_weights,
@@ -23,6 +25,10 @@ from tt_cnn.virtual.engines.replay.kernels.memory import Image
 from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
 from tt_cnn.virtual.engines.replay.kernels.winograd import is_quicker, tiles_at_once
 from tt_cnn.virtual.types.enums import DataType
+
+RELU = ACTIVATIONS["Relu"]
+MOST_BY_ROWS = 64
+"""Bytes of a row of a window that are taken as one run, put together where it reaches beyond the image."""
 
 
 class StepList(Protocol):
@@ -77,22 +83,31 @@ def walk(lowering: StepList, fused: Fused) -> None:
     lowering.emit("walk", fused, fused.node.source, a=fused.node.params[0])
 
 
-def conv(lowering: StepList, fused: Fused) -> None:
-    node = fused.node
+def _window(node: Node, weight: torch.Tensor) -> dict[str, Any]:
     (sh, sw), (top, left, _, _), (dh, dw), groups = node.params
-    weight, bias = _weight_and_bias(node)
     kh, kw = weight.shape[2:]
     window: dict[str, Any] = {
         "kernel_h": kh, "kernel_w": kw, "stride_h": sh, "stride_w": sw, "top": top, "left": left, "dilation_h": dh,
-        "dilation_w": dw, "bias": padded_bias(bias, node.shape[1]),
+        "dilation_w": dw,
     }  # fmt: skip
-    if groups > 1:
-        weights = weight.reshape(weight.shape[0], -1).t().float().contiguous()
-        lowering.emit("depthwise", fused, node.source, weights=weights, **window)
-        return
-    if (kh, kw, sh, sw) == (1, 1, 1, 1) and not any(node.params[1]):  # all pixels in one row
+    if (kh, kw, sh, sw, groups) == (1, 1, 1, 1, 1) and not any(node.params[1]):  # all pixels in one row
         pixels = node.shape[0] * node.shape[2] * node.shape[3]
         window |= {"batch": 1, "height": 1, "width": pixels, "out_height": 1, "out_width": pixels}
+    return window
+
+
+def _rows(weight: torch.Tensor) -> torch.Tensor:
+    """A depthwise kernel as one row of channels for each place."""
+    return weight.reshape(weight.shape[0], -1).t().float().contiguous()
+
+
+def conv(lowering: StepList, fused: Fused) -> None:
+    node = fused.node
+    weight, bias = _weight_and_bias(node)
+    window = _window(node, weight) | {"bias": padded_bias(bias, node.shape[1])}
+    if node.params[3] > 1:
+        lowering.emit("depthwise", fused, node.source, weights=_rows(weight), **window)
+        return
     if is_quicker(node, lowering.threads):
         tiles, scratch = tiles_at_once(node, lowering.threads)
         lowering.reserve_scratch(scratch)
@@ -121,6 +136,65 @@ def conv_transpose(lowering: StepList, fused: Fused) -> None:
             )  # fmt: skip
 
 
+def byte_conv(lowering: StepList, fused: Fused) -> None:
+    node = fused.node
+    weight = node.inputs[1].value
+    assert weight is not None
+    if node.params[3] > 1:
+        fields = _byte_sums(fused, weight, takes_steps=False)
+        lowering.emit("byte_depthwise", fused, node.source, weights=_rows(weight), **fields, **_window(node, weight))
+        return
+    fields = _byte_sums(fused, weight, takes_steps=True) | _window(node, weight)
+    channels, width = weight.shape[1], weight.shape[3]
+    few = width > 1 and node.params[2][1] == 1 and channels * width <= MOST_BY_ROWS and channels % TOGETHER != 0
+    by_rows = few and lowering.image(node.source).pixel == channels
+    fields |= {"weights": packed_weights(weight, by_rows), "by_rows": int(by_rows)}
+    lowering.emit("byte_convolution", fused, node.source, **fields)
+
+
+def byte_conv_transpose(lowering: StepList, fused: Fused) -> None:
+    node, image = fused.node, lowering.image(fused.result)
+    weight = node.inputs[1].value
+    assert weight is not None
+    sh, sw = node.params[0]
+    row, size = image.pixel * node.shape[3], image.buffer.itemsize
+    for dy in range(sh):
+        for dx in range(sw):
+            place = weight[:, :, dy : dy + 1, dx : dx + 1].transpose(0, 1)
+            lowering.emit(
+                "byte_convolution", fused, node.source, image, weights=packed_weights(place),
+                **_byte_sums(fused, place, takes_steps=True), y=image.pointer + size * (dy * row + dx * image.pixel),
+                y_row=sh * row, y_pixel=sw * image.pixel, out_height=node.source.shape[2],
+                out_width=node.source.shape[3],
+            )  # fmt: skip
+
+
+def _byte_sums(fused: Fused, weight: torch.Tensor, takes_steps: bool) -> dict[str, Any]:
+    """What becomes of sums of bytes: in steps of the result at once, where bytes come out and little is in between."""
+    _, _, scales, *bias = (one.value for one in fused.node.inputs)
+    assert scales is not None
+    source, end = steps_of(fused.node.source), simple_end(fused)
+    row = bias[0] if bias else None
+    in_steps = (
+        takes_steps and holds_bytes(fused.result) and end is not None and end.get("activation", 0) in (0, RELU)
+        and (fused.other is None or fused.other_first or "activation" not in end)
+    )  # fmt: skip
+    if not in_steps:
+        sums = sums_of(weight, scales, row, source)
+        return {"offsets": sums.offsets, "scales": sums.scales, "bias": sums.bias}
+    to, added = steps_of(fused.result), fused.other
+    other = Steps(1.0, 0) if added is None or not holds_bytes(added) else steps_of(added)
+    sums = sums_of(weight, scales, row, source, to.scale, to.zero - other.zero * other.scale / to.scale)
+    return {
+        "offsets": sums.offsets, "scales": sums.scales, "bias": sums.bias, "in_steps": 1,
+        "other_scale": other.scale / to.scale,
+    }  # fmt: skip
+
+
+def byte_pixels(lowering: StepList, fused: Fused) -> None:
+    lowering.emit("byte_pixels", fused, fused.node.source)
+
+
 def pool(lowering: StepList, fused: Fused) -> None:
     node = fused.node
     (kh, kw), (sh, sw), (top, left, _, _), extra = node.params
@@ -128,20 +202,24 @@ def pool(lowering: StepList, fused: Fused) -> None:
     if node.kind == "avg_pool":
         lowering.emit("average_pool", fused, node.source, count_padding=int(extra[0]), **window)
     else:
-        lowering.emit("max_pool", fused, node.source, dilation_h=extra[0], dilation_w=extra[1], **window)
+        kind = "byte_max_pool" if holds_bytes(node) else "max_pool"
+        lowering.emit(kind, fused, node.source, dilation_h=extra[0], dilation_w=extra[1], **window)
 
 
 def repeat(lowering: StepList, fused: Fused) -> None:
     _, _, down, across = fused.node.params[0]
-    lowering.emit("upsample", fused, fused.node.source, stride_h=down, stride_w=across)
+    kind = "byte_pixels" if holds_bytes(fused.node) else "upsample"
+    lowering.emit(kind, fused, fused.node.source, stride_h=down, stride_w=across)
 
 
 def elementwise(lowering: StepList, fused: Fused) -> None:
-    lowering.emit("activate", fused, images_of(fused.node)[0])
+    source = images_of(fused.node)[0]
+    bytes_in_it = any(one is not None and holds_bytes(one) for one in (source, fused.other, fused.result))
+    lowering.emit("byte_pixels" if bytes_in_it else "activate", fused, source)
 
 
-def mean(lowering: StepList, fused: Fused) -> None:
-    lowering.emit("mean", fused, fused.node.source)
+def reduce(lowering: StepList, fused: Fused) -> None:
+    lowering.emit({"mean": "mean", "amax": "largest"}[fused.node.params[0]], fused, fused.node.source)
 
 
 def _weight_and_bias(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -153,6 +231,10 @@ def _weight_and_bias(node: Node) -> tuple[torch.Tensor, torch.Tensor | None]:
 EMIT: dict[str, Callable[[StepList, Fused], None]] = {
     "conv": conv,
     "conv_transpose": conv_transpose,
+    "byte_conv": byte_conv,
+    "byte_conv_transpose": byte_conv_transpose,
+    "quantize": byte_pixels,
+    "dequantize": byte_pixels,
     "max_pool": pool,
     "avg_pool": pool,
     "repeat": repeat,
@@ -161,5 +243,5 @@ EMIT: dict[str, Callable[[StepList, Fused], None]] = {
     "blocks": elementwise,
     "sums": sums,
     "walk": walk,
-    "reduce": mean,
+    "reduce": reduce,
 }

@@ -15,8 +15,13 @@ LARGEST_WINDOW = 256
 LANES = 16
 """Element-wise steps go so many channels at a time: with fewer of them torch is quicker."""
 _ELEMENTWISE = ("unary", "binary", "blocks")
-_WITHOUT_OTHER = ("conv_transpose", "reduce")
+_WITHOUT_OTHER = ("conv_transpose", "byte_conv_transpose", "reduce")
 """Steps that do not know which pixel they write."""
+PASSING = ("max_pool", "repeat", "cat", "reshape", "permute", "slice")
+"""They hand on the bytes that they get."""
+_BYTE_LAYERS = ("byte_conv", "byte_conv_transpose")
+_BYTES = (*_BYTE_LAYERS, *_ELEMENTWISE, "dequantize")
+"""Steps that take and leave images of bytes as well."""
 
 
 @dataclass
@@ -75,16 +80,29 @@ def _grown(node: Node, users: dict[int, list[Node]], taken: dict[int, Fused | No
         user = uses[0]
         if len(uses) > 1 or user is one.result or user.shape != node.shape or id(user) in taken:
             return one
+        if user.kind == "quantize":
+            one.result = user if node.kind in _BYTES else one.result
+            return one
         if only_simple and (node.kind in _WITHOUT_OTHER or not is_simple([*one.chain, user])):
             return one
         if user.kind == "binary" and _image_operand(user, one.result) is not None:
+            other = _image_operand(user, one.result)
             if one.other is not None or not is_step(user) or node.kind in _WITHOUT_OTHER:
                 return one
-            one.other = _image_operand(user, one.result)
+            if node.kind not in _BYTES and other is not None and holds_bytes(other):
+                return one
+            one.other = other
         elif not _is_stage(user):
             return one
         one.chain.append(user)
         one.result = user
+
+
+def holds_bytes(node: Node) -> bool:
+    """Whether a node's values are whole numbers of 8 bits."""
+    while node.kind in PASSING:
+        node = node.source
+    return node.kind == "quantize"
 
 
 def is_simple(chain: Sequence[Node]) -> bool:
@@ -129,9 +147,11 @@ def is_step(node: Node) -> bool:
     """Whether the kernels have it."""
     if len(node.shape) != 4:
         return False
+    if node.kind in (*_BYTE_LAYERS, "quantize", "dequantize"):
+        return True
     if node.kind == "conv":
         constant = all(one.value is not None for one in node.inputs[1:]) and _is_finite(node.inputs[1])
-        return constant and (node.params[3] == 1 or node.params[3] == node.source.shape[1] == node.shape[1])
+        return constant and (node.params[3] == 1 or _is_depthwise(node))
     if node.kind == "conv_transpose":  # without overlap
         stride, padding, (dilation, more), groups = node.params
         weight = node.inputs[1]
@@ -151,8 +171,13 @@ def is_step(node: Node) -> bool:
         same = all(one.shape == node.shape and one.value is None for one in node.inputs)
         return node.params[0] in BINARIES and same and node.shape[1] >= LANES
     if node.kind == "reduce":
-        return node.params == ("mean", (2, 3))
+        return node.params in (("mean", (2, 3)), ("amax", (2, 3)))
     return False
+
+
+def _is_depthwise(conv: Node) -> bool:
+    """A channel for each, with a kernel that is not too high for the step's list of rows."""
+    return bool(conv.params[3] == conv.source.shape[1] == conv.shape[1]) and conv.inputs[1].shape[2] <= LARGEST_WINDOW
 
 
 def _is_finite(weight: Node) -> bool:

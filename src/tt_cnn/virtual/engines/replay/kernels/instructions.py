@@ -19,7 +19,8 @@ POINTS = 36
 """Of a Winograd tile of 6x6."""
 KINDS = (
     "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
-    "walk", "pair",
+    "walk", "pair", "byte_convolution", "byte_depthwise", "byte_max_pool", "byte_pixels",
+    "largest",
 )  # fmt: skip
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
@@ -42,11 +43,13 @@ BETWEEN = {None: ROUNDINGS["nearest_even"], DataType.BFLOAT16: ROUNDINGS["to_bfl
 }
 """Roundings of sums between two pieces of the inner dimension."""
 
+_POINTERS = ("x", "weights", "bias", "other", "y", "stages", "pieces", "between", "scales", "offsets", "odd")
 _NUMBERS = (
     "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
     "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
     "dilation_h", "dilation_w", "activation", "tiles", "count_padding", "stage_count", "piece_count", "between_count",
-    "paired",
+    "paired", "x_bytes", "other_bytes", "y_bytes", "x_zero", "other_zero", "y_zero", "by_rows",
+    "in_steps",
 )  # fmt: skip
 
 
@@ -72,11 +75,9 @@ class Instruction(ctypes.Structure):
 
     _fields_ = (
         ("kind", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("x", "weights", "bias", "other", "y", "stages", "pieces", "between")),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
         *((name, ctypes.c_int64) for name in _NUMBERS),
-        ("a", ctypes.c_double),
-        ("b", ctypes.c_double),
-        ("scale", ctypes.c_double),
+        *((name, ctypes.c_double) for name in ("a", "b", "scale", "x_scale", "other_scale", "y_inverse")),
     )  # fmt: skip
 
 

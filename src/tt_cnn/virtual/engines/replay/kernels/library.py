@@ -22,8 +22,8 @@ from tt_cnn import cache_folder
 HERE = Path(__file__).parent
 SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
-    "registers.h", "lanes512.h", "lanes256.h", "steps.h", "followed.h", "gathering.h", "units.h", "tables.h",
-    "program.cpp",
+    "bytes.h", "byte_convolution.h", "depthwise.h", "registers.h", "lanes512.h", "lanes256.h", "steps.h", "followed.h",
+    "gathering.h", "units.h", "tables.h", "program.cpp",
 )  # fmt: skip
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILERS = ("g++", "c++")

@@ -16,9 +16,10 @@ import torch
 
 from tt_cnn.virtual.engines.replay import evaluate
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
+from tt_cnn.virtual.engines.replay.kernels.bytes import in_bytes, steps_of
 from tt_cnn.virtual.engines.replay.kernels.emission import EMIT
 from tt_cnn.virtual.engines.replay.kernels.endings import simple_end, stages_of
-from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse
+from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse, holds_bytes
 from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS, Instruction, instruction
 from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
@@ -55,7 +56,9 @@ class Lowering:
         self._pairs: dict[int, Image] = {}
         self._scratch_each = 0
         self._pool = Pool()
-        outputs = self.outputs = rewritten(outputs, REWRITES)
+        self.odd = ctypes.c_int64(0)
+        """Set where a number has no byte that stands for it; whoever reads it sets it back."""
+        outputs = self.outputs = in_bytes(rewritten(outputs, REWRITES))
         self._order = ordered(outputs)
         self._fused = fuse(outputs)
         self._last_use = self._last_uses(outputs)
@@ -98,7 +101,8 @@ class Lowering:
                 whole, first = self._wholes[id(node)]
                 image = self.image(whole).part(first, node.shape[1])
             else:
-                image = self._pool.image(node.shape, self._needed_until(node))
+                dtype = torch.uint8 if holds_bytes(node) else torch.float32
+                image = self._pool.image(node.shape, self._needed_until(node), dtype)
             self._images[id(node)] = image
         return self._images[id(node)]
 
@@ -127,7 +131,7 @@ class Lowering:
             chain.append(start)
             start = start.source
         image = self._images.get(id(start))
-        if image is None and start.kind != "input":
+        if holds_bytes(start) or (image is None and start.kind != "input"):
             return False
         whole = start.shape if image is None else image.buffer.shape
         places = torch.arange(1, math.prod(whole) + 1, dtype=torch.int32).view(whole)  # 0 is what a pad leaves
@@ -216,7 +220,7 @@ class Lowering:
             here = whole.part(first, part.shape[1])
             there = self._images.get(id(part))
             if there is None or there.region != here.region:
-                self.emit("activate", Fused(part, part), part, here)
+                self.emit("byte_pixels" if holds_bytes(part) else "activate", Fused(part, part), part, here)
             parts.append((part, here.region))
             first += part.shape[1]
         self._ledger.join(parts, (cat, whole.region))
@@ -232,6 +236,8 @@ class Lowering:
 
         def compute() -> None:
             inputs = [held() for held in sources]
+            if node.kind == "quantize" and not bool(torch.isfinite(inputs[0]).all()):
+                self.odd.value, inputs[0] = 1, torch.zeros(node.shape)
             result = evaluate.value_of(node, inputs) if function is None else staged(function, inputs[0])
             values[key] = result if is_view else _own(result, inputs)
 
@@ -256,12 +262,23 @@ class Lowering:
         if other is not None:
             numbers |= {"other": other.pointer, "other_pixel": other.pixel}
         numbers |= simple_end(fused) or self._stages(fused)
+        numbers |= self._byte_fields(source, fused)
         for name, value in fields.items():
             if isinstance(value, torch.Tensor):
                 self._kept.append(value)
                 value = value.data_ptr()
             numbers[name] = value
         self._instructions.append(instruction(kind, **numbers))
+
+    def _byte_fields(self, source: Node, fused: Fused) -> dict[str, Any]:
+        """What the bytes of the images that are made of them stand for."""
+        fields: dict[str, Any] = {}
+        for name, node in (("x", source), ("other", fused.other), ("y", fused.result)):
+            if node is not None and holds_bytes(node):
+                steps = steps_of(node)
+                fields |= {f"{name}_bytes": 1, f"{name}_zero": steps.zero}
+                fields |= {"y_inverse": 1 / steps.scale} if name == "y" else {f"{name}_scale": steps.scale}
+        return fields | ({"odd": ctypes.addressof(self.odd)} if "y_bytes" in fields else {})
 
     def _stages(self, fused: Fused) -> dict[str, Any]:
         stages, rows = stages_of(fused)

@@ -37,11 +37,12 @@ class Image:
 
     @property
     def pointer(self) -> int:
-        return int(self.buffer.data_ptr()) + 4 * self.first
+        return int(self.buffer.data_ptr()) + self.buffer.itemsize * self.first
 
     @property
     def region(self) -> Region:
-        return Region(self.buffer.untyped_storage().data_ptr(), self.pixel, self.first, self.first + self.channels)
+        memory, size = self.buffer.untyped_storage().data_ptr(), self.buffer.itemsize
+        return Region(memory, size * self.pixel, size * self.first, size * (self.first + self.channels))
 
     def part(self, first: int, channels: int) -> Image:
         return Image(self.buffer, self.first + first, channels)
@@ -59,10 +60,11 @@ class Pool:
         self._free: list[torch.Tensor] = []
         self._in_use: list[tuple[int, torch.Tensor]] = []
 
-    def image(self, shape: tuple[int, ...], until: int) -> Image:
+    def image(self, shape: tuple[int, ...], until: int, dtype: torch.dtype = torch.float32) -> Image:
         """Memory for (batch, channels, height, width) that is given back after position `until`."""
         n, c, h, w = shape
-        size = n * c * h * w
+        count = n * c * h * w
+        size = -(-count * dtype.itemsize // torch.float32.itemsize)
         fitting = [one for one in self._free if size + MARGIN <= one.numel() <= 4 * size + MARGIN]
         if fitting:
             memory = min(fitting, key=torch.Tensor.numel)
@@ -71,7 +73,7 @@ class Pool:
             memory = allocate(size + MARGIN).zero_()
             self.all.append(memory)
         self._in_use.append((until, memory))
-        return Image(memory[:size].view(n, h, w, c), 0, c)
+        return Image(memory.view(dtype)[:count].view(n, h, w, c), 0, c)
 
     def release(self, position: int) -> None:
         """Take back what is not needed after a position."""

@@ -11,7 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#include "byte_convolution.h"
 #include "convolution.h"
+#include "depthwise.h"
 #include "followed.h"
 #include "gathering.h"
 #include "registers.h"
@@ -29,10 +31,14 @@ static void run(const Step& s, const Team& team) {
         case DEPTHWISE: return depthwise(s, team);
         case MAX_POOL: return max_pool(s, team);
         case AVERAGE_POOL: return average_pool(s, team);
-        case MEAN: return mean(s, team);
+        case MEAN: case LARGEST: return over_pixels(s, team);
         case GATHER: return gather(s, team);
         case WALK: return walk(s, team);
         case PAIR: return pair(s, team);
+        case BYTE_CONVOLUTION: return byte_convolution(s, team);
+        case BYTE_DEPTHWISE: return byte_depthwise(s, team);
+        case BYTE_MAX_POOL: return byte_max_pool(s, team);
+        case BYTE_PIXELS: return byte_pixels(s, team);
         default: return pixelwise(s, team);
     }
 }

@@ -9,7 +9,11 @@
 #include "rounding.h"
 #include "vector.h"
 
-enum Kind { CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, WALK, PAIR };
+enum Kind {
+    CONVOLUTION, WINOGRAD, DEPTHWISE, MAX_POOL, AVERAGE_POOL, UPSAMPLE, ACTIVATE, MEAN, GATHER, WALK, PAIR,
+    BYTE_CONVOLUTION, BYTE_DEPTHWISE, BYTE_MAX_POOL, BYTE_PIXELS,
+    LARGEST
+};
 
 // A part of the inner dimension of a convolution.
 struct Piece {
@@ -28,6 +32,9 @@ struct Step {
     const Stage* stages;                                       // instead of activation and addition, where there are any
     const Piece* pieces;                                       // of a convolution's inner dimension, where it has some
     const Stage* between;                                      // what sums go through after a piece that rounds
+    const float* scales;                                       // of bytes: what sums of each channel are multiplied with
+    const int32_t* offsets;                                    // and where they begin
+    int64_t* odd;                                              // set where a number has no byte that stands for it
     int64_t batch, height, width, channels, x_pixel;           // of the input
     int64_t out_height, out_width, out_channels;               // of the output
     int64_t y_image, y_row, y_pixel;                           // distances in the output
@@ -38,8 +45,13 @@ struct Step {
     int64_t count_padding;                                     // average pool
     int64_t stage_count, piece_count, between_count;
     int64_t paired;                                            // numbers are pairs of bfloat16
+    int64_t x_bytes, other_bytes, y_bytes;                     // images of bytes, and the byte that stands for 0
+    int64_t x_zero, other_zero, y_zero;
+    int64_t by_rows;                                           // a row of the kernel is one run: its channels are few
+    int64_t in_steps;                                          // bytes come out, and sums are in steps of them
     double a, b;                                               // of the activation
     double scale;                                              // of sums of pairs
+    double x_scale, other_scale, y_inverse;                    // of images of bytes
 };
 
 // One of the threads on one step. Work is handed out piece by piece, since a thread may be held up by other programs.

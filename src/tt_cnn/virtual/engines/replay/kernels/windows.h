@@ -5,16 +5,16 @@
 
 // --- windows channel by channel --------------------------------------------------------------------------------------
 
-// The pixels of a window that are inside the image, and their numbers in the kernel.
+// The pixels of a window that are inside the image.
 struct Inside {
     const float* pixels[256];
-    int which[256], count;
+    int count;
 
     // Their channels from `c` on, one pixel after the other.
     template <class Take>
     Vector folded(int c, int lanes, Vector sum, Take take) const {
         for (int i = 0; i < count; i++)
-            sum = take(sum, lanes == LANES ? load(pixels[i] + c) : load_some(pixels[i] + c, lanes), which[i]);
+            sum = take(sum, lanes == LANES ? load(pixels[i] + c) : load_some(pixels[i] + c, lanes));
         return sum;
     }
 };
@@ -31,15 +31,13 @@ static void over_windows(const Step& s, const Team& team, Reduce reduce) {
                 for (int kx = 0; kx < s.kernel_w; kx++) {
                     const int64_t iy = y * s.stride_h + ky * s.dilation_h - s.top, ix = x * s.stride_w + kx * s.dilation_w - s.left;
                     if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
-                    inside.pixels[inside.count] = s.x + ((n * s.height + iy) * s.width + ix) * s.x_pixel;
-                    inside.which[inside.count++] = ky * (int)s.kernel_w + kx;
+                    inside.pixels[inside.count++] = s.x + ((n * s.height + iy) * s.width + ix) * s.x_pixel;
                 }
             float* out = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel;
             const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
             for (int c = 0; c < C; c += LANES) {
                 const int lanes = std::min(LANES, C - c);
                 Vector sum = reduce(inside, c, lanes);
-                if (s.bias) sum += load_some(s.bias + c, lanes);
                 if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : inside.count);
                 put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
             }
@@ -47,31 +45,23 @@ static void over_windows(const Step& s, const Team& team, Reduce reduce) {
     }
 }
 
-static void depthwise(const Step& s, const Team& team) {
-    over_windows(s, team, [&](const Inside& inside, int c, int lanes) {
-        return inside.folded(c, lanes, Vector{}, [&](Vector sum, Vector value, int at) {
-            return sum + value * load_some(s.weights + at * s.out_channels + c, lanes);
-        });
-    });
-}
-
 // Quickly, with a sum that tells whether there was a NaN to look for.
 static void max_pool(const Step& s, const Team& team) {
     over_windows(s, team, [](const Inside& inside, int c, int lanes) {
         const Vector lowest = Vector{} - __builtin_inff();
         Vector total = {};
-        const Vector most = inside.folded(c, lanes, lowest, [&](Vector sum, Vector value, int) {
+        const Vector most = inside.folded(c, lanes, lowest, [&](Vector sum, Vector value) {
             total += value;
             return larger(sum, value);
         });
         if (__builtin_expect(all_finite(total), 1)) return most;
-        return inside.folded(c, lanes, lowest, [](Vector sum, Vector value, int) { return larger_or_nan(sum, value); });
+        return inside.folded(c, lanes, lowest, [](Vector sum, Vector value) { return larger_or_nan(sum, value); });
     });
 }
 
 static void average_pool(const Step& s, const Team& team) {
     over_windows(s, team, [](const Inside& inside, int c, int lanes) {
-        return inside.folded(c, lanes, Vector{}, [](Vector sum, Vector value, int) { return sum + value; });
+        return inside.folded(c, lanes, Vector{}, [](Vector sum, Vector value) { return sum + value; });
     });
 }
 
@@ -94,13 +84,21 @@ static void pixelwise(const Step& s, const Team& team) {
     }
 }
 
-static void mean(const Step& s, const Team& team) {
+// MEAN or LARGEST of all pixels of an image.
+static void over_pixels(const Step& s, const Team& team) {
     const int groups = (int)((s.channels + LANES - 1) / LANES), pixels = (int)(s.height * s.width);
     for (int i; (i = (int)team.next()) < s.batch * groups;) {
         const int n = i / groups, c = i % groups * LANES, lanes = std::min(LANES, (int)s.channels - c);
-        Vector sum = {};
-        for (int p = 0; p < pixels; p++) sum += load_some(s.x + ((size_t)n * pixels + p) * s.x_pixel + c, lanes);
-        put(s, s.y + n * s.y_image + c, nullptr, sum / (float)pixels, lanes, c);
+        const float* x = s.x + (size_t)n * pixels * s.x_pixel + c;
+        Vector found = {};
+        if (s.kind == LARGEST) {
+            found = load_some(x, lanes);
+            for (int p = 1; p < pixels; p++) found = larger_or_nan(found, load_some(x + p * s.x_pixel, lanes));
+        } else {
+            for (int p = 0; p < pixels; p++) found += load_some(x + p * s.x_pixel, lanes);
+            found /= (float)pixels;
+        }
+        put(s, s.y + n * s.y_image + c, nullptr, found, lanes, c);
     }
 }
 

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution of bytes with signed bytes: four products at a time go into each sum, which is a whole number of 32 bits.
+//
+// Weights lie in panels of columns; a row of a panel holds four neighbouring channels of each column. Channels that are
+// missing to a multiple of four have weights of 0, so that whatever is read of the image beyond its last does not count.
+#pragma once
+#include <vector>
+#include "bytes.h"
+#include "convolution.h"
+
+constexpr int BYTE_ROWS = 8;       // pixels at a time, with one or two vectors of columns
+constexpr int WIDE_ROWS = 6;       // with more: their sums, a row of weights and a value fill the registers
+constexpr int AT_ONCE = 4;         // channels that are multiplied at a time
+constexpr int BYTE_DEPTH = 512;    // channels of weights that stay in the first-level cache
+constexpr int MOST_BYTES = 192;     // pixels whose sums are kept while the rows of weights are gone through
+
+extern "C" int multiplies_bytes() {
+#ifdef __AVX512VNNI__
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+// A stretch of rows, and the weights that go with them.
+struct ByteRun {
+    const int8_t* weights;
+    const uint8_t* from[BYTE_ROWS];
+};
+
+// `start` plus the products of all runs, each `length` times four channels long. What lies at `ahead` will be needed soon:
+// a line is fetched with every row of weights.
+#ifdef __AVX512VNNI__
+template <int R, int V>
+static void byte_product(const ByteRun* runs, int count, int length, const int32_t* start, size_t start_row, int32_t* sums,
+                         const int8_t* ahead) {
+    __m512i sum[R][V];
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++) sum[r][v] = _mm512_loadu_si512(start + r * start_row + v * LANES);
+    for (; count > 0; count--, runs++) {
+        const uint8_t* from[R];
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++) from[r] = runs->from[r];
+        const int8_t* w = runs->weights;
+        for (int k = 0; k < length; k++, w += V * LANES * AT_ONCE, ahead += V * LANES * AT_ONCE) {
+            __builtin_prefetch(ahead, 0, 2);
+            __m512i weights[V];
+#pragma GCC unroll 4
+            for (int v = 0; v < V; v++) weights[v] = _mm512_loadu_si512(w + v * LANES * AT_ONCE);
+#pragma GCC unroll 12
+            for (int r = 0; r < R; r++) {
+                int32_t four;
+                memcpy(&four, from[r] + k * AT_ONCE, sizeof four);
+                const __m512i value = _mm512_set1_epi32(four);
+#pragma GCC unroll 4
+                for (int v = 0; v < V; v++) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], value, weights[v]);
+            }
+        }
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++) _mm512_storeu_si512(sums + r * PANEL + v * LANES, sum[r][v]);
+}
+#else
+template <int R, int V>
+static void byte_product(const ByteRun* runs, int count, int length, const int32_t* start, size_t start_row, int32_t* sums,
+                         const int8_t*) {
+    int32_t sum[R][V * LANES];
+    for (int r = 0; r < R; r++) memcpy(sum[r], start + r * start_row, sizeof sum[r]);
+    for (; count > 0; count--, runs++) {
+        const int8_t* w = runs->weights;
+        for (int k = 0; k < length; k++, w += V * LANES * AT_ONCE)
+            for (int r = 0; r < R; r++)
+                for (int i = 0; i < V * LANES; i++)
+                    for (int j = 0; j < AT_ONCE; j++) sum[r][i] += runs->from[r][k * AT_ONCE + j] * w[i * AT_ONCE + j];
+    }
+    for (int r = 0; r < R; r++) memcpy(sums + r * PANEL, sum[r], sizeof sum[r]);
+}
+#endif
+
+using ByteProduct = void (*)(const ByteRun*, int, int, const int32_t*, size_t, int32_t*, const int8_t*);
+
+#define FOR_WIDTHS(R) {byte_product<R, 1>, byte_product<R, 2>, byte_product<R, 3>, byte_product<R, 4>}
+#define NARROW(R) {byte_product<R, 1>, byte_product<R, 2>, nullptr, nullptr}
+static const ByteProduct BYTE_PRODUCTS[BYTE_ROWS][WIDE] = {
+    FOR_WIDTHS(1), FOR_WIDTHS(2), FOR_WIDTHS(3), FOR_WIDTHS(4), FOR_WIDTHS(5), FOR_WIDTHS(6),
+    NARROW(7), NARROW(8)};
+#undef NARROW
+#undef FOR_WIDTHS
+
+// A result: the image and the place where its window begins, where it goes, and what is added to it.
+struct BytePixel {
+    const uint8_t* image;
+    int64_t y, other;
+    int top, left;
+};
+
+static void locate_bytes(const Step& s, int64_t first, int count, BytePixel* pixels) {
+    const int64_t area = s.out_height * s.out_width;
+    int64_t n = first / area, y = first % area / s.out_width, x = first % s.out_width;
+    for (int64_t number = first; number < first + count; number++, pixels++) {
+        *pixels = {(const uint8_t*)s.x + n * s.height * s.width * s.x_pixel, n * s.y_image + y * s.y_row + x * s.y_pixel,
+                   number * s.other_pixel, (int)(y * s.stride_h - s.top), (int)(x * s.stride_w - s.left)};
+        if (++x < s.out_width) continue;
+        x = 0;
+        if (++y == s.out_height) y = 0, n++;
+    }
+}
+
+// A part of the rows of weights: some places of the kernel, and some channels of each.
+struct ByteBlock {
+    int first, places, channel, channels;
+};
+
+static std::vector<ByteBlock> byte_blocks_of(const Step& s) {
+    const int kw = (int)s.kernel_w, C = (int)s.channels, end = (int)s.kernel_h * kw;
+    const int places = kw * C > BYTE_DEPTH ? std::max(1, BYTE_DEPTH / C) : kw * std::max(1, BYTE_DEPTH / (kw * C));
+    std::vector<ByteBlock> blocks;
+    for (int place = 0; place < end; place += places)
+        for (int channel = 0; channel < C; channel += BYTE_DEPTH)
+            blocks.push_back({place, std::min(places, end - place), channel, std::min(BYTE_DEPTH, C - channel)});
+    return blocks;
+}
+
+static inline int in_fours(int channels) { return (channels + AT_ONCE - 1) / AT_ONCE; }
+
+// Where channels are few, a row of the kernel is one run of all its places; where such a row of the window reaches beyond
+// the image, it is put together in `rows`.
+static int byte_rows_of(const Step& s, const BytePixel* pixels, int count, const int8_t* weights, int width, uint8_t* rows,
+                        ByteRun* runs, int& length) {
+    const int C = (int)s.channels, size = (int)s.kernel_w * C;
+    length = in_fours(size);
+    for (int ky = 0; ky < s.kernel_h; ky++) {
+        ByteRun& run = runs[ky];
+        run.weights = weights + (size_t)ky * length * AT_ONCE * width;
+        for (int r = 0; r < count; r++) {
+            const int y = pixels[r].top + ky * (int)s.dilation_h, x = pixels[r].left;
+            const bool within = y >= 0 && y < s.height;
+            const uint8_t* row = pixels[r].image + (int64_t)y * s.width * s.x_pixel;
+            if (within && x >= 0 && x + s.kernel_w <= s.width) {
+                run.from[r] = row + (int64_t)x * s.x_pixel;
+                continue;
+            }
+            run.from[r] = rows;
+            for (int kx = 0; kx < s.kernel_w; kx++, rows += C) {
+                if (within && x + kx >= 0 && x + kx < s.width) memcpy(rows, row + (int64_t)(x + kx) * s.x_pixel, C);
+                else memset(rows, (int)s.x_zero, C);
+            }
+            rows += AT_ONCE;
+        }
+    }
+    return (int)s.kernel_h;
+}
+
+// The runs of some results over a block; `around` is a pixel of the padding.
+static int byte_runs_of(const Step& s, const BytePixel* pixels, int count, ByteBlock block, const int8_t* weights, int width,
+                        const uint8_t* around, ByteRun* runs, int& length) {
+    const int kw = (int)s.kernel_w, C = (int)s.channels, place_size = in_fours(C) * AT_ONCE * width;
+    bool whole = kw > 1 && s.x_pixel == C && C % AT_ONCE == 0 && block.channels == C && s.dilation_w == 1 &&
+                 block.places % kw == 0 && block.first % kw == 0;
+    for (int r = 0; r < count; r++) whole = whole && pixels[r].left >= 0 && pixels[r].left + kw <= s.width;
+    const int step = whole ? kw : 1;
+    length = step * in_fours(block.channels);
+    int found = 0;
+    for (int place = block.first; place < block.first + block.places; place += step, found++) {
+        const int down = place / kw * (int)s.dilation_h, right = place % kw * (int)s.dilation_w;
+        ByteRun& run = runs[found];
+        for (int r = 0; r < count; r++) {
+            const int y = pixels[r].top + down, x = pixels[r].left + right;
+            const bool inside = y >= 0 && y < s.height && x >= 0 && x < s.width;
+            run.from[r] = inside ? pixels[r].image + ((size_t)y * s.width + x) * s.x_pixel + block.channel : around;
+        }
+        run.weights = weights + (size_t)place * place_size + block.channel * width;
+    }
+    return found;
+}
+
+// Sums of whole numbers as floats.
+static inline Vector as_floats(const int32_t* sum, Vector scale, Vector bias) {
+    return __builtin_convertvector(*(const Bits*)sum, Vector) * scale + bias;
+}
+
+// What is added, as a step with sums in steps of its result takes it: `other_zero` went into the bias.
+enum Added { NOTHING, FLOATS, BYTES };
+
+template <Added added>
+static inline Vector with_added(const Step& s, Vector sum, int64_t place, int lanes) {
+    if (added == NOTHING) return sum;
+    const Vector other = added == FLOATS ? load_some((const float*)s.other + place, lanes)
+                                         : from_bytes((const uint8_t*)s.other + place, lanes);
+    return sum + other * (float)s.other_scale;
+}
+
+// What is most frequent: bytes come out, and at most a ReLU is before. Scales are such that one step of the result is 1;
+// the zero of the result is in the bias.
+template <Added added, bool relu>
+static void finish_bytes(const Step& s, const BytePixel* pixels, int count, const int32_t* sums, int first, int columns) {
+    const Vector lowest = Vector{} + (float)s.y_zero;
+    for (int r = 0; r < count; r++, sums += PANEL) {
+        uint8_t* y = (uint8_t*)s.y + pixels[r].y + first;
+        const int64_t other = pixels[r].other + first;
+        Vector row[WIDE];
+        for (int c = 0; c < columns; c += LANES) {
+            const Vector sum = as_floats(sums + c, load(s.scales + first + c), load(s.bias + first + c));
+            row[c / LANES] = with_added<added>(s, sum, other + c, std::min(LANES, columns - c));
+            if (relu) row[c / LANES] = larger(lowest, row[c / LANES]);
+        }
+        if (columns == PANEL) four_to_bytes(y, row);
+        else if (columns == 2 * LANES) two_to_bytes(y, row);
+        else
+            for (int c = 0; c < columns; c += LANES) to_bytes(y + c, row[c / LANES], std::min(LANES, columns - c));
+    }
+}
+
+// With so few columns a vector holds one column of sixteen pixels.
+constexpr int FEW_COLUMNS = 4;
+
+static void finish_columns(const Step& s, const BytePixel* pixels, int count, const int32_t* sums, int first, int columns) {
+    const ImageSource added = other_of(s);
+    const Target target = target_of(s);
+    for (int begin = 0; begin < count; begin += LANES) {
+        const int lanes = std::min(LANES, count - begin);
+        for (int c = first; c < first + columns; c++) {
+            Vector value = {}, other = {};
+            for (int i = 0; i < lanes; i++) {
+                value[i] = (float)sums[(begin + i) * PANEL + c - first];
+                if (s.other) other[i] = added.at(pixels[begin + i].other + c, 1)[0];
+            }
+            value = value * s.scales[c] + s.bias[c];
+            finish_vectors(s, &value, s.other ? &other : nullptr, 1, 1, c, lanes);
+            for (int i = 0; i < lanes; i++) target.put(pixels[begin + i].y + c, Vector{} + value[i], 1);
+        }
+    }
+}
+
+static void finish_by_any(const Step& s, const BytePixel* pixels, int count, int32_t* sums, int first, int columns) {
+    const ImageSource added = other_of(s);
+    const Target target = target_of(s);
+    constexpr int FEW = 4 * BYTE_ROWS;
+    Vector others[FEW];
+    for (int begin = 0; begin < count; begin += FEW, sums += FEW * PANEL) {
+        const int rows = std::min(FEW, count - begin);
+        for (int c = 0; c < columns; c += LANES) {
+            const int lanes = std::min(LANES, columns - c);
+            const Vector scale = load(s.scales + first + c), bias = load(s.bias + first + c);
+            Vector values[FEW];
+            for (int r = 0; r < rows; r++) {
+                values[r] = as_floats(sums + r * PANEL + c, scale, bias);
+                if (s.other) others[r] = added.at(pixels[begin + r].other + first + c, lanes);
+            }
+            finish_vectors(s, values, s.other ? others : nullptr, rows, 1, first + c, lanes);
+            for (int r = 0; r < rows; r++) target.put(pixels[begin + r].y + first + c, values[r], lanes);
+        }
+    }
+}
+
+static void finish_sums(const Step& s, const BytePixel* pixels, int count, int32_t* sums, int first, int columns) {
+    if (!s.in_steps && columns <= FEW_COLUMNS && !s.stage_count) return finish_columns(s, pixels, count, sums, first, columns);
+    if (!s.in_steps) return finish_by_any(s, pixels, count, sums, first, columns);
+    const bool relu = s.activation == RELU;
+    const Added added = !s.other ? NOTHING : s.other_bytes ? BYTES : FLOATS;
+    if (added == NOTHING) (relu ? finish_bytes<NOTHING, true> : finish_bytes<NOTHING, false>)(s, pixels, count, sums, first, columns);
+    else if (added == FLOATS) (relu ? finish_bytes<FLOATS, true> : finish_bytes<FLOATS, false>)(s, pixels, count, sums, first, columns);
+    else (relu ? finish_bytes<BYTES, true> : finish_bytes<BYTES, false>)(s, pixels, count, sums, first, columns);
+}
+
+static void byte_convolution(const Step& s, const Team& team) {
+    const int C = (int)s.channels, kernel = (int)(s.kernel_h * s.kernel_w);
+    const int64_t pixels = s.batch * s.out_height * s.out_width;
+    const int panels = (int)((s.out_channels + PANEL - 1) / PANEL), together = s.out_channels <= 2 * LANES ? BYTE_ROWS : WIDE_ROWS;
+    const int tiles = (int)((pixels + together - 1) / together);
+    const Grid cut = grid(s, panels, tiles, 4 * team.size, MOST_BYTES / together);
+    const std::vector<ByteBlock> blocks = s.by_rows ? std::vector<ByteBlock>{{0, kernel, 0, C}} : byte_blocks_of(s);
+    std::vector<uint8_t> rows_apart(s.by_rows ? kernel * (C + AT_ONCE) * BYTE_ROWS : 0);
+    const std::vector<uint8_t> around(s.kernel_w * C + AT_ONCE, (uint8_t)s.x_zero);  // as long as the longest run
+    BytePixel places[MOST_BYTES];
+    alignas(64) int32_t sums[MOST_BYTES * PANEL];
+    std::vector<ByteRun> runs(kernel);
+    for (int part; (part = (int)team.next()) < cut.panels * cut.tiles;) {
+        const int t0 = (int)((int64_t)tiles * (part % cut.tiles) / cut.tiles);
+        const int t1 = (int)((int64_t)tiles * (part % cut.tiles + 1) / cut.tiles);
+        const int p0 = panels * (part / cut.tiles) / cut.panels, p1 = panels * (part / cut.tiles + 1) / cut.panels;
+        const int64_t first = (int64_t)t0 * together;
+        const int count = (int)(std::min((int64_t)t1 * together, pixels) - first);
+        locate_bytes(s, first, count, places);
+        for (int panel = p0; panel < p1; panel++) {
+            const int columns = std::min(PANEL, (int)s.out_channels - panel * PANEL);
+            const int vectors = (columns + LANES - 1) / LANES;
+            const int depth = s.by_rows ? (int)s.kernel_h * in_fours((int)s.kernel_w * C) : kernel * in_fours(C);
+            const int8_t* weights = (const int8_t*)s.weights + (size_t)panel * PANEL * depth * AT_ONCE;
+            const int width = vectors * LANES, place_size = in_fours(C) * AT_ONCE * width;
+            for (const ByteBlock& block : blocks) {
+                const bool starts = &block == &blocks.front(), ends = &block == &blocks.back();
+                const int8_t* here = weights + (size_t)block.first * place_size + block.channel * width;
+                const ByteBlock& after = ends ? block : (&block)[1];
+                const int8_t* next = ends ? weights + (size_t)depth * AT_ONCE * width
+                                          : weights + (size_t)after.first * place_size + after.channel * width;
+                for (int i = 0, line = 0; i < count; i += together, line++) {
+                    const int rows = std::min(together, count - i);
+                    int length;
+                    const int found =
+                        s.by_rows ? byte_rows_of(s, places + i, rows, weights, width, rows_apart.data(), runs.data(), length)
+                                  : byte_runs_of(s, places + i, rows, block, weights, width, around.data(), runs.data(), length);
+                    const int8_t* ahead = line < vectors ? next + line * LANES * AT_ONCE : here;
+                    int32_t* to = sums + (size_t)i * PANEL;
+                    BYTE_PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, starts ? s.offsets + panel * PANEL : to,
+                                                         starts ? 0 : PANEL, to, ahead);
+                }
+            }
+            finish_sums(s, places, count, sums, panel * PANEL, columns);
+        }
+    }
+}
