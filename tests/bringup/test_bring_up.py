@@ -136,6 +136,14 @@ def test_several_inputs(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.count("PCC 0.99") == 4, done.stderr
 
 
+def test_an_input_that_is_one_for_the_whole_batch(tmp_path: Path) -> None:
+    """The vector is added to all images; what the folder draws for its tests has the shapes that were given."""
+    target = tmp_path / "one_vector"
+    inputs = ["--input", "2x3x32x32", "--input", "1x8"]
+    code, said = command(f"{SOURCE}:TwoInputs", *inputs, "--budget", "0", "-o", str(target))
+    assert code == 0 and "passed" in said, said
+
+
 def test_an_output_of_one_value_is_held_to_a_gate(tmp_path: Path) -> None:
     """A PCC of one value is 1 or 0; both inputs must differ, or the distance would be 0 whatever the card does."""
     target = tmp_path / "distance"

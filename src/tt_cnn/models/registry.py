@@ -84,7 +84,10 @@ class ModelEntry:
         if self.input_shape is not None:
             generator = torch.Generator().manual_seed(seed)
             shapes = (self.input_shape, *self.more_inputs)
-            made = tuple(torch.randn(batch_size, *shape[1:], generator=generator) for shape in shapes)
+            batches = [shape[0] * batch_size // self.input_shape[0] for shape in shapes]  # one may be 1 for all images
+            made = tuple(
+                torch.randn(n, *shape[1:], generator=generator) for n, shape in zip(batches, shapes, strict=True)
+            )
             return made if self.more_inputs else made[0]
         return self.normalize(natural_images(batch_size, resolution or self.resolution, seed))
 
