@@ -99,6 +99,18 @@ class TwoInputs(nn.Module):
         return self.last(F.relu(self.conv(image) + added))
 
 
+class ChangesItsInput(nn.Module):
+    """Normalises the image that it is given in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.sub_(0.5).div_(0.25)
+        return self.conv(x) + x.mean()
+
+
 class Data(nn.Module):
     """Does in Python what torch.export cannot follow; registered with a lowering of its own in the tests."""
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from tests.bringup import small_nets
 from tt_cnn.bringup import own_lowerings
 from tt_cnn.bringup.bring_up import BringUp
+from tt_cnn.bringup.codegen.files import WHOLE_SEEDS
 from tt_cnn.bringup.folder import Edited, GeneratedFolder
 from tt_cnn.bringup.inputs import input_shape
 from tt_cnn.bringup.source import model_source
@@ -142,6 +143,19 @@ def test_an_input_that_is_one_for_the_whole_batch(tmp_path: Path) -> None:
     inputs = ["--input", "2x3x32x32", "--input", "1x8"]
     code, said = command(f"{SOURCE}:TwoInputs", *inputs, "--budget", "0", "-o", str(target))
     assert code == 0 and "passed" in said, said
+
+
+def test_a_model_that_changes_its_input_is_compared_on_the_same_images() -> None:
+    """Were the card given what the reference has left of the image, its output would be another one."""
+    work = BringUp(model_source(f"{SOURCE}:ChangesItsInput"), (1, 3, 24, 32))
+    work.load()
+    work.lower()
+    work.fit()
+    assert work.accuracy is not None and work.accuracy.pcc["output"] > 0.999
+    for sample, seed in zip(work.samples, WHOLE_SEEDS, strict=True):
+        assert torch.equal(sample.images, work.example(seed))
+    report, points = work.compare()
+    assert report.passed and "conv" in points
 
 
 def test_an_output_of_one_value_is_held_to_a_gate(tmp_path: Path) -> None:

@@ -35,8 +35,9 @@ class Point:
 
 
 def torch_values(reference: nn.Module, inputs: Sequence[torch.Tensor], names: set[str]) -> dict[str, torch.Tensor]:
-    """Values of nodes of the exported graph, by their names."""
+    """Values of nodes of the exported graph, by their names. The model's ops may work in place, so it gets copies."""
     reference.eval()
+    inputs = [each.clone() for each in inputs]
     with torch.no_grad(), registered_modules_closed(reference, inputs):
         program = torch.export.export(reference, tuple(inputs))
         noting = _Noting(program.graph_module, names)

@@ -130,7 +130,11 @@ def running_model(
 
 
 def reference_outputs(reference: nn.Module, images: Any) -> tuple[torch.Tensor, ...]:
-    """What PyTorch gives for a batch, always as a tuple: the tensors of lists and dictionaries in their order."""
+    """What PyTorch gives for a batch, always as a tuple: the tensors of lists and dictionaries in their order.
+
+    The model gets copies: one that works in place would leave other images for the card than it had itself.
+    """
+    given = images if isinstance(images, tuple) else (images,)
     with torch.no_grad():
-        outputs = reference(*images) if isinstance(images, tuple) else reference(images)
+        outputs = reference(*(each.clone() for each in given))
     return tuple(tree_leaves(outputs))
