@@ -2,6 +2,7 @@
 """Seconds of an image in `exact` numerics, beside the Python path that defines it.
 
     python benchmarks/exact.py [--models vanilla_unet,yolov4,resnet50] [--beside ...] [--check] [--write FILE]
+    python benchmarks/exact.py --device cuda ...        on a GPU, see benchmarks/exact_gpu.py
 
 Each model runs on the virtual card with the compiled kernels and, for the ratio, with `engine="torch"`, which has none;
 both must give the same bits. Torch takes minutes for UNet: `--beside` names the models for which it runs. With
@@ -52,12 +53,14 @@ def timed(running: RunningModel, image: torch.Tensor) -> tuple[float, list[torch
     return time.perf_counter() - start, list(outputs)
 
 
-def runs_of(model: str, engine: str, rounds: int) -> tuple[float, list[torch.Tensor]]:
+def runs_of(
+    model: str, engine: str, rounds: int, executor: str = "plain", warm_ups: int = 0
+) -> tuple[float, list[torch.Tensor]]:
     """The median of the seconds, and what came out."""
     entry, image = model_entry(model), model_entry(model).example_input()
-    with running_model(entry, create_reference(model), executor="plain", numerics="exact", engine=engine) as running:
-        runs = [timed(running, image) for _ in range(rounds)]
-    return statistics.median(seconds for seconds, _ in runs), runs[0][1]
+    with running_model(entry, create_reference(model), executor=executor, numerics="exact", engine=engine) as running:
+        runs = [timed(running, image) for _ in range(warm_ups + rounds)]
+    return statistics.median(seconds for seconds, _ in runs[warm_ups:]), runs[-1][1]
 
 
 def measured(model: str, rounds: int, beside: bool) -> Result:
@@ -65,9 +68,12 @@ def measured(model: str, rounds: int, beside: bool) -> Result:
     if not beside:
         return Result(model, seconds, None, True)
     python, expected = runs_of(model, "torch", 1)
+    return Result(model, seconds, python, same_bits(outputs, expected))
+
+
+def same_bits(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
     pairs = zip(outputs, expected, strict=True)
-    same = all(torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)) for a, b in pairs)
-    return Result(model, seconds, python, same)
+    return all(torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)) for a, b in pairs)
 
 
 def lines(results: Sequence[Result]) -> list[str]:
@@ -82,7 +88,16 @@ def lines(results: Sequence[Result]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = argparse.ArgumentParser(add_help=False)
+    where.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    chosen, rest = where.parse_known_args()
+    if chosen.device == "cuda":
+        import exact_gpu
+
+        return exact_gpu.main(rest)
+    parser = argparse.ArgumentParser(
+        parents=[where], description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", default=",".join(GOALS))
     parser.add_argument("--beside", default=",".join(GOALS), help="models that run on the Python path too")
     parser.add_argument("--rounds", type=int, default=3)

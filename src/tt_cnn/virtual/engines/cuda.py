@@ -131,7 +131,12 @@ class CudaEngine(Engine):
         return float(self._start.elapsed_time(stamp)) / 1000
 
     def replay(self, commands: Sequence[TracedCommand], outputs: Sequence[TracedCell]) -> Callable[[], None]:
-        """With `native` numerics, a CUDA graph of kernels of 16 bits; the commands themselves where Triton lacks."""
+        """With `native` numerics, a CUDA graph of kernels of 16 bits; with `exact`, of what the commands launch. The
+        commands themselves where Triton lacks."""
+        if self._followed:
+            from tt_cnn.virtual.engines.replay.cuda.exact.replay import FollowedReplay  # with Triton, which is optional
+
+            return FollowedReplay(commands, outputs)
         if self.numerics != "native" or importlib.util.find_spec("triton") is None:
             return super().replay(commands, outputs)
         from tt_cnn.virtual.engines.replay.cuda.replay import CudaReplay, Fp8Replay  # with Triton, which is optional
@@ -142,6 +147,16 @@ class CudaEngine(Engine):
 
     def captured(self, replay: Callable[[], None]) -> Callable[[], None] | None:
         return getattr(replay, "note_values", None)
+
+    def in_host_order(self, function: Callable[..., Sequence[torch.Tensor]]) -> Callable[..., Sequence[torch.Tensor]]:
+        """`exact` numerics has the CPU's bits, so it is the CPU that computes them."""
+        if self.numerics != "exact":
+            return function
+
+        def on_the_cpu(*values: torch.Tensor) -> list[torch.Tensor]:
+            return [one.to(self.device) for one in function(*(value.cpu() for value in values))]
+
+        return on_the_cpu
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
         """On a queue through pinned memory, which torch keeps until the copy is done. Others are not ordered with

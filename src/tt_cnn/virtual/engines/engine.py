@@ -84,6 +84,10 @@ class Engine:
             return value
         return pack(value, dtype)
 
+    def in_host_order(self, function: Callable[..., Sequence[torch.Tensor]]) -> Callable[..., Sequence[torch.Tensor]]:
+        """A function of values whose last bits hang on the order in which its host adds up."""
+        return function
+
     def upload(self, host: torch.Tensor) -> torch.Tensor:
         """Values are never changed in place, so card and host may share them."""
         return host

@@ -142,6 +142,9 @@ class Operation:
     single = True
     """The call returns one tensor, not a list of them."""
 
+    host_order: ClassVar[bool] = False
+    """The real kernel's order of additions is not followed: the host's functions decide the last bits."""
+
     runner: ClassVar[Callable[[Operation, Call], Any] | None] = None
     """Runs calls in place of `run` where it is set (comparison mode)."""
 
@@ -376,6 +379,8 @@ class Operation:
             bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **attributes)
             if all(spec.shape.volume() == 0 for spec in specs):
                 bound = functools.partial(self._nothing, specs, engine)
+            elif self.host_order:
+                bound = engine.in_host_order(bound)
             values = [cell.read(spec, chips, engine.device, ignored) for cell, spec, ignored in sources]
             results = [bound(*(v[chip] for v in values)) for chip in range(chips)]
             for i, (target, spec) in enumerate(zip(targets, specs, strict=True)):

@@ -64,7 +64,7 @@ def convolve(
     if exact:
         register = _followed_sums(image, weights.worked(recipe.inner), recipe=recipe)
         if bias is not None:
-            stored = to_source(pack(register, recipe.partials), recipe.partials)
+            stored = packed_in_source(register, recipe.partials)
             register = matrix_unit.add(stored, bias, fp32_dest=recipe.fp32_dest)
     else:
         register = quick_sums(recipe, image, weights)
@@ -73,7 +73,7 @@ def convolve(
     if activate is not None:
         register = activate(register, exact)
     if recipe.untilizes:
-        register = to_source(pack(register, recipe.partials), recipe.partials)
+        register = packed_in_source(register, recipe.partials)
     return pack(register, recipe.output)[:, : weights.values.shape[0]]
 
 
@@ -118,7 +118,13 @@ def _followed_sums(image: Tensor, matrix: Tensor, *, recipe: Recipe) -> Tensor:
 
 def in_source(recipe: Recipe, windows: Tensor) -> Tensor:
     """Activations as they stand in a source register."""
-    return to_source(pack(windows, recipe.activations), recipe.activations)
+    return packed_in_source(windows, recipe.activations)
+
+
+def packed_in_source(x: Tensor, dtype: DataType) -> Tensor:
+    """Packed values as they come back into a source register: narrow ones as they are, without denormals."""
+    packed = pack(x, dtype)
+    return to_source(packed, dtype) if dtype is DataType.FLOAT32 else packed
 
 
 def follow(recipe: Recipe, windows: Tensor, matrix: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ def reduce_by_ln2(unit: VectorUnit, t: Tensor) -> tuple[Tensor, Tensor]:
 
 def scale_by_power(y: Tensor, k: Tensor) -> Tensor:
     """y * 2 ** k by way of the exponent, 0 where it would become denormal."""
-    e = lanes.biased_exponent(y) + k.to(torch.int32)
+    e = lanes.biased_exponent(y) + lanes.whole(k)
     return torch.where(e > 0, lanes.set_exponent(y, e), 0.0)
 
 
@@ -89,7 +89,7 @@ def expm1_clamped(unit: VectorUnit, x: Tensor) -> Tensor:
     else:
         h = unit.polynomial(r, 1.0, 4.9999371171e-01, 1.6666433215e-01, 4.1875664145e-02, 8.3751315251e-03)
     h = unit.mul(r, h)
-    two_k = lanes.set_exponent(torch.ones_like(x), k.to(torch.int32) + 127)
+    two_k = lanes.set_exponent(torch.ones_like(x), lanes.whole(k) + 127)
     return unit.mad(two_k, h, unit.sub(two_k, 1.0))
 
 

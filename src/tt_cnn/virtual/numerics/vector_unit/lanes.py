@@ -61,6 +61,11 @@ def copy_sign(magnitude: Tensor, sign: Tensor) -> Tensor:
     return as_float((as_int(magnitude.contiguous()) & MAGNITUDE) | (bits(sign) & SIGN))
 
 
+def whole(x: Tensor) -> Tensor:
+    """Floats as int32, cut toward zero. What does not fit is the smallest of them, which x86 gives and GPUs do not."""
+    return torch.where(x.abs() < 2.0**31, x, -(2.0**31)).to(torch.int32)
+
+
 def shift(value: Tensor, amount: Tensor) -> Tensor:
     """Left for positive amounts, right without sign for negative ones; of the amount 5 bits count."""
     left = value << (amount.clamp(min=0) & 31)

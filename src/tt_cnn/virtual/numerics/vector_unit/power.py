@@ -78,7 +78,7 @@ def power(unit: VectorUnit, base: Tensor, exponent: Tensor) -> Tensor:
         s, e = torch.where(low, -127.0, s), torch.where(low, 0.0, e)
         k = unit.sub(unit.add(s, ROUND_TO_INTEGER), ROUND_TO_INTEGER)
         y = exp_float32(unit, unit.mul(unit.add(unit.sub(s, k), e), 0.693147180559945309))
-        biased = lanes.biased_exponent(y) + k.to(torch.int32)
+        biased = lanes.biased_exponent(y) + lanes.whole(k)
         y = torch.where(biased >= 255, math.inf, lanes.set_exponent(y, biased))
         y = _sign_and_domain(base, exponent, y)
         zero = torch.where(exponent < 0, math.inf, 0.0)
@@ -101,7 +101,7 @@ def power_scalar(unit: VectorUnit, x: Tensor, exponent: float) -> Tensor:
         k = unit.sub(unit.add(s, ROUND_TO_INTEGER), ROUND_TO_INTEGER)
         f = unit.add(unit.sub(s, k), e)
         p = unit.polynomial(unit.mad(f, 0.693359375, unit.mul(f, -2.12194440e-4)), *_EXP_SERIES)
-        y = lanes.set_exponent(p, lanes.biased_exponent(p) + k.to(torch.int32))
+        y = lanes.set_exponent(p, lanes.biased_exponent(p) + lanes.whole(k))
         y = torch.where(s >= 128.0, math.inf, y)
     else:
         y = _power_bfloat16(unit, x, exponent, 1.4426950408889634)

@@ -160,10 +160,14 @@ def _multiply_add(a: Tensor, b: Tensor, c: Tensor, *, vectors: tuple[bool, bool,
 
 def _tensors(*operands: Lane) -> list[Tensor]:
     device = next(operand.device for operand in operands if isinstance(operand, Tensor))
-    return [
-        operand if isinstance(operand, Tensor) else torch.tensor(operand, dtype=torch.float32, device=device)
-        for operand in operands
-    ]
+    return [operand if isinstance(operand, Tensor) else _spread(operand, device) for operand in operands]
+
+
+def _spread(value: float, device: torch.device) -> Tensor:
+    """A constant; on a GPU it is made there, without a copy from the host."""
+    if device.type == "cpu":
+        return torch.tensor(value, dtype=torch.float32)
+    return torch.full((), value, dtype=torch.float32, device=device)
 
 
 def _exponent(x: Tensor) -> Tensor:

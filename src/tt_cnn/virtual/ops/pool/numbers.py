@@ -61,23 +61,28 @@ def _maxima(image: Tensor, pool: Pool, indices: bool) -> list[Tensor]:
 
 
 def _averages(context: Context, image: Tensor, pool: Pool, program: PoolProgram) -> Tensor:
-    scalars = _scalars(pool, image.device)
     padded = _padded(image, pool, 0.0)
-    out_h, out_w = pool.window.output_hw
+    if context.exact:
+        return _followed_averages(padded, pool, program)
+    scalars = _scalars(pool, image.device)
     if context.engine.numerics == "native":
         return F.avg_pool2d(padded, pool.kernel, pool.stride, divisor_override=1) * scalars
     scalars = keep_mantissa(scalars, _BFLOAT16_MANTISSA)
-    if not context.exact:
-        return window_sums(padded, kernel=tuple(pool.kernel), stride=tuple(pool.stride)) * scalars
+    return window_sums(padded, kernel=tuple(pool.kernel), stride=tuple(pool.stride)) * scalars
+
+
+def _followed_averages(padded: Tensor, pool: Pool, program: PoolProgram) -> Tensor:
+    out_h, out_w = pool.window.output_hw
     windows = F.unfold(padded, pool.kernel, stride=pool.stride).reshape(
         pool.batch, pool.channels, pool.window_size, out_h * out_w
     )
-    result = image.new_empty(pool.batch, pool.channels, out_h * out_w)
-    flat = scalars.reshape(-1)
-    for scalar in flat.unique():
-        chosen = flat == scalar
+    result = padded.new_empty(pool.batch, pool.channels, out_h * out_w)
+    scalars = keep_mantissa(_scalars(pool, torch.device("cpu")), _BFLOAT16_MANTISSA).reshape(-1)
+    different = scalars.unique().tolist()  # of the host, which need not wait for them
+    for scalar in different:
+        chosen = slice(None) if len(different) == 1 else (scalars == scalar).to(padded.device)
         rows = windows[..., chosen].movedim(2, 0)
-        result[..., chosen] = _summed(rows, float(scalar), program).reshape(rows.shape[1:])
+        result[..., chosen] = _summed(rows, scalar, program).reshape(rows.shape[1:])
     return result.reshape(pool.batch, pool.channels, out_h, out_w)
 
 

@@ -68,6 +68,8 @@ class ProdProgram(FoldingProgram):
 class CumSum(Operation):
     """Running sums along a dimension, in float32, rounded to the result's dtype."""
 
+    host_order = True
+
     def arguments(
         self,
         input: Tensor,
@@ -193,6 +195,8 @@ _WAYS_BACK = {2: [[1, 2, 0, 3]], 3: [[1, 2, 0, 3], [0, 1, 3, 2]]}
 @op("prod")
 class Prod(Operation):
     """The product of a dimension's elements, or of all."""
+
+    host_order = True
 
     def arguments(
         self, input_tensor: Tensor, dim: int | None = None, keepdim: bool = False, *, memory_config: Any = None

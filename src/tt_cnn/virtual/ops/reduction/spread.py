@@ -32,6 +32,7 @@ class _Spread(Operation):
     """Mean and variance in one pass in float32; the real kernel's own rounding is not reproduced."""
 
     root = False
+    host_order = True
 
     def arguments(
         self,

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -65,6 +68,28 @@ def tile_of(rows: int, columns: int) -> dict[str, int]:
 def in_order(count: int, device: torch.device) -> Tensor:
     """The offsets of a matrix's row."""
     return resident(torch.arange(count, dtype=torch.int32), device)
+
+
+_kept: ContextVar[list[Tensor] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping() -> Iterator[list[Tensor]]:
+    """Within, the tensors are noted that caches hold: a graph that reads them must hold them too."""
+    noted: list[Tensor] = []
+    token = _kept.set(noted)
+    try:
+        yield noted
+    finally:
+        _kept.reset(token)
+
+
+def kept(value: Tensor) -> Tensor:
+    """A tensor out of a cache."""
+    holders = _kept.get()
+    if holders is not None:
+        holders.append(value)
+    return value
 
 
 def resident(values: Tensor, device: torch.device) -> Tensor:

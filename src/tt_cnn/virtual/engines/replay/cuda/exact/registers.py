@@ -51,7 +51,7 @@ def multiplied(x: Tensor, w: Tensor, register: Tensor | None, fidelity: MathFide
     deeper = -x.shape[1] % TILE
     x, w = F.pad(x, (0, deeper)).contiguous(), F.pad(w, (0, 0, 0, deeper)).contiguous()
     begin = None if register is None else register.contiguous()
-    (rows, inner), offsets = x.shape, launches.in_order(x.shape[1], x.device)
+    (rows, inner), offsets = x.shape, launches.kept(launches.in_order(x.shape[1], x.device))
     places, stored = Places.of_matrix(rows, inner), Stored(inner)
     return launches.follow(x, w, begin, offsets, True, places, stored, fidelity, fp32_dest)
 
@@ -69,7 +69,15 @@ def summed(image: Tensor, matrix: Tensor, recipe: Recipe, stored: Stored) -> Ten
     places = Places.of_windows(recipe, padded.shape)
     offsets, adjacent = _offsets(recipe, padded.shape[2], padded.shape[3], image.device)
     return launches.follow(
-        padded, matrix.contiguous(), None, offsets, adjacent, places, stored, recipe.fidelity, recipe.fp32_dest
+        padded,
+        matrix.contiguous(),
+        None,
+        launches.kept(offsets),
+        adjacent,
+        places,
+        stored,
+        recipe.fidelity,
+        recipe.fp32_dest,
     )
 
 
@@ -116,7 +124,7 @@ def unary(x: Tensor, *, name: str, params: tuple[float, ...], unit: VectorUnit) 
     if not suits(x) or has_stand_in(name, unit):
         return PRIMITIVES["unary"].function(x, name=name, params=params, unit=unit)
     if not unit.fp32_dest:
-        return launches.looked_up(_table(name, params, repr(params), unit, x.device), x)
+        return launches.looked_up(launches.kept(_table(name, params, repr(params), unit, x.device)), x)
     if unary_ops()[name].trust is Trust.IDEAL:
         return on_host("unary")(x, name=name, params=params, unit=unit)
     return PRIMITIVES["unary"].function(x, name=name, params=params, unit=unit)
