@@ -9,6 +9,7 @@ and two command queues.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,11 +29,16 @@ class PublishedRate:
     """Year and month."""
     tolerance: float = 0.0
     """What the published test lets the rate be off by, of 1."""
-    min_pcc: float = 0.99
-    """What the published test asks of every output; where it asks more of some, what ours are to have."""
-    gate: str = ""
-    """What the published test asks, where that is not one number."""
+    min_pcc: float | Mapping[str, float] = 0.99
+    """What the published test asks of every output, or of each."""
     end_to_end_fps: float | None = None
+
+    @property
+    def gate(self) -> str:
+        """What the published test asks, in words."""
+        if isinstance(self.min_pcc, Mapping):
+            return ", ".join(f"{output} {least:g}" for output, least in self.min_pcc.items())
+        return f"{self.min_pcc:g}"
 
     @property
     def title(self) -> str:

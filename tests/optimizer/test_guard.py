@@ -61,6 +61,14 @@ def test_each_output_is_judged_apart() -> None:
     assert "scores" in verdict.failed
 
 
+def test_outputs_may_have_minima_of_their_own() -> None:
+    noise = {"start": {"boxes": 0.0, "scores": 0.0}, "noisy": {"boxes": 0.0, "scores": 0.8}}
+    for scores, accepted in ((0.9, True), (0.95, False)):
+        guard = PccGuard(Fake(noise), [images()], min_pcc={"scores": scores})
+        assert guard.accepts(NOISY).accepted is accepted
+        assert guard.floors(guard.inputs[0]) == {"boxes": 0.99, "scores": scores}
+
+
 @pytest.mark.parametrize(("noise", "accepted"), [(0.29, True), (0.3, True), (0.31, False)])
 def test_a_start_under_the_minimum_may_not_become_worse_and_may_stay(noise: float, accepted: bool) -> None:
     guard = PccGuard(Fake({"start": {"mask": 0.3}, "noisy": {"mask": noise}}), [images()])

@@ -51,7 +51,7 @@ class TtConv2d(ConvolutionLayer):
         activation = self.conv2d_config.activation
         if activation is None or fits_into_matmul(activation) or not runs_as_matmul(self.configuration, x):
             return None
-        return self.configuration.activation
+        return self.configuration.used_activation
 
     def get_conv2d_kwargs(self) -> dict[str, Any]:
         """The keywords of `ttnn.conv2d` that the configuration decides, but for the compute configuration."""
@@ -59,4 +59,4 @@ class TtConv2d(ConvolutionLayer):
 
     @cached_property
     def _config_without_activation(self) -> Any:
-        return to_conv2d_config(replace(self.configuration, activation=None))
+        return to_conv2d_config(replace(self.configuration, activation=None, hard_mish=False))

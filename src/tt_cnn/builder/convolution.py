@@ -193,7 +193,8 @@ class ConvolutionLayer(Layer):
 
     def _added(self, total: Any, term: Any, last: bool) -> Any:
         """total + term in place of total, through the activation when it is complete."""
-        activations = [self.configuration.activation] if last and self.configuration.activation is not None else []
+        activation = self.configuration.used_activation
+        activations = [activation] if last and activation is not None else []
         return ttnn.add(total, term, output_tensor=total, activations=activations)
 
     def _bias_on_device(self, bias: Any) -> Any:

@@ -24,6 +24,7 @@ Self = TypeVar("Self", bound="ConvolutionConfiguration")
 
 BLOCK_FLOATS = (ttnn.bfloat8_b, ttnn.bfloat4_b)
 _AUTOMATIC = AutoShardedStrategyConfiguration()
+_HARD_MISH = ttnn.UnaryWithParam(ttnn.UnaryOpType.HARDMISH)
 
 WEIGHT_RULES = (
     Rule(
@@ -58,6 +59,7 @@ CONVOLUTION_RULES = (
     Rule("groups", lambda c: c.out_channels % c.groups == 0, lambda c: f"a divisor of out_channels ({c.out_channels})"),
     instance("activation", None, ttnn.UnaryWithParam, ttnn.UnaryOpType),
     NUMBERS_RULE,
+    Rule("hard_mish", lambda c: not c.hard_mish or c.has_mish, lambda c: f"False with activation {c.activation}"),
     instance("activation_dtype", ttnn.DataType),
     instance("weights_dtype", ttnn.DataType),
     instance("output_dtype", ttnn.DataType),
@@ -86,6 +88,7 @@ CONVOLUTION_RULES = (
     ),
     instance("math_fidelity", ttnn.MathFidelity),
     *flags(
+        "hard_mish",
         "fp32_dest_acc_en",
         "packer_l1_acc",
         "enable_act_double_buffer",
@@ -130,6 +133,8 @@ class ConvolutionConfiguration(Configuration):
     math_fidelity: Any = ttnn.MathFidelity.LoFi
     fp32_dest_acc_en: bool = False
     packer_l1_acc: bool = False
+    hard_mish: bool = False
+    """`HARDMISH` in the place of Mish: a parabola between two lines, six times as quick, up to 0.25 away from it."""
 
     enable_act_double_buffer: bool = False
     enable_weights_double_buffer: bool = True
@@ -160,6 +165,15 @@ class ConvolutionConfiguration(Configuration):
     def output_size(self) -> tuple[int, int]:
         """(height, width) of the output."""
         raise NotImplementedError
+
+    @property
+    def has_mish(self) -> bool:
+        return getattr(self.activation, "op_type", self.activation) == ttnn.UnaryOpType.MISH
+
+    @property
+    def used_activation(self) -> Any:
+        """As the card computes it."""
+        return _HARD_MISH if self.hard_mish else self.activation
 
     def validate_weights(self) -> None:
         check(self, WEIGHT_RULES)

@@ -35,7 +35,7 @@ def sharding_strategy_to_conv2d_config(sharding_strategy: ShardedStrategyConfigu
 def to_conv2d_config(configuration: ConvolutionConfiguration) -> Any:
     config = ttnn.Conv2dConfig(
         weights_dtype=configuration.weights_dtype,
-        activation=configuration.activation,
+        activation=configuration.used_activation,
         deallocate_activation=configuration.deallocate_activation,
         reallocate_halo_output=configuration.reallocate_halo_output,
         config_tensors_in_dram=configuration.config_tensors_in_dram,

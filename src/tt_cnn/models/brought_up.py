@@ -16,7 +16,9 @@ from tt_cnn.models.tt_model import Precision, TtModel
 from tt_cnn.pipeline import get_memory_config_for_persistent_dram_tensor
 
 IMAGE = (0, 2, 3, 1)
-PRECISION_SETTINGS = frozenset({"weights_dtype", "output_dtype", "activation_dtype", "math_fidelity", "dtype"})
+PRECISION_SETTINGS = frozenset(
+    {"weights_dtype", "output_dtype", "activation_dtype", "math_fidelity", "dtype", "hard_mish"}
+)
 """What the table of settings is read without for `precision="bfloat16"`."""
 
 

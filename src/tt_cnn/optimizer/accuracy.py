@@ -31,8 +31,11 @@ PRECISION_SETTINGS = (
     "math_fidelity",
     "fp32_dest_acc_en",
     "packer_l1_acc",
+    "hard_mish",
+    "as_mean",
 )
-"""Settings that decide in what a layer computes and what it stores; all others say where and in which order."""
+"""Settings that decide what and in what a layer computes, and what it stores; all others say where and in which
+order."""
 
 NOT_FINITE = -1.0
 """The PCC of an output with a NaN or an infinity where the reference has a number: the worst that a PCC can be."""

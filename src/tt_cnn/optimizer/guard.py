@@ -3,7 +3,7 @@
 
 An assignment is accepted when, for each calibration input and each output apart, the PCC against PyTorch in float32 is
 
-- at least `min_pcc` (0.99), or
+- at least `min_pcc` (0.99; maybe a number of its own for each output), or
 - not lower than the PCC of the configuration that the search started from, on the same input.
 
 The second half is there for models that never reached 0.99: a hand-written one whose scores have 0.985 would else be
@@ -35,6 +35,8 @@ from tt_cnn.optimizer.search import Guard, Verdict
 from tt_cnn.optimizer.sensitivity import Sensitivity
 from tt_cnn.virtual.errors.card_error import CardError
 
+DEFAULT_LEAST = 0.99
+"""Of outputs that a mapping does not name."""
 UNSEEN_SEEDS = 1000
 """Added to the seed of the calibration inputs: generated inputs that no choice is made on."""
 
@@ -73,7 +75,7 @@ class PccGuard:
         model: Model,
         inputs: Sequence[torch.Tensor],
         unseen: Sequence[torch.Tensor] = (),
-        min_pcc: float = 0.99,
+        min_pcc: float | Mapping[str, float] = 0.99,
         start: Assignment | None = None,
     ) -> None:
         if not inputs:
@@ -99,7 +101,7 @@ class PccGuard:
         batch_size: int = 1,
         precision: Precision = "tuned",
         reference: nn.Module | None = None,
-        min_pcc: float = 0.99,
+        min_pcc: float | Mapping[str, float] = 0.99,
         inputs: Sequence[torch.Tensor] | None = None,
         unseen: Sequence[torch.Tensor] | None = None,
         seed: int = 0,
@@ -131,7 +133,12 @@ class PccGuard:
 
     @classmethod
     def with_examples(
-        cls, model: ModelOnCard, min_pcc: float, start: Assignment | None, seed: int = 0, count: int = 1
+        cls,
+        model: ModelOnCard,
+        min_pcc: float | Mapping[str, float],
+        start: Assignment | None,
+        seed: int = 0,
+        count: int = 1,
     ) -> PccGuard:
         """On generated images, `count` inputs to choose by and as many others to verify."""
         chosen, unseen = ([model.example(first + i) for i in range(count)] for first in (seed, seed + UNSEEN_SEEDS))
@@ -159,13 +166,18 @@ class PccGuard:
             for output, value in measured.items():
                 if value == NOT_FINITE:
                     return Verdict(False, lowest, f"{output} is not finite")
-                if value < floors[output] - (chance * (1 - floors[output]) if floors[output] < self.min_pcc else 0.0):
+                below = floors[output] < self.least(output)
+                if value < floors[output] - (chance * (1 - floors[output]) if below else 0.0):
                     return Verdict(False, lowest, f"PCC of {output} {value:.5f} under {floors[output]:.5f}")
         return Verdict(True, lowest)
 
     def floors(self, images: torch.Tensor) -> dict[str, float]:
         """What each output must reach on this input."""
-        return {output: min(self.min_pcc, value) for output, value in self.measure(self.start, images).items()}
+        return {output: min(self.least(output), value) for output, value in self.measure(self.start, images).items()}
+
+    def least(self, output: str) -> float:
+        """The PCC that is good enough for an output, whatever the start has."""
+        return self.min_pcc.get(output, DEFAULT_LEAST) if isinstance(self.min_pcc, Mapping) else self.min_pcc
 
     def slack(self, assignment: Assignment) -> dict[str, float]:
         """How much each output's PCC may still fall, the least of all calibration inputs; below 0 if it has to rise."""

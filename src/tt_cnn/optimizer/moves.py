@@ -26,10 +26,14 @@ class Dial:
     ordered: bool = True
     """Whether what stands first is finer; else it is only quicker or slower, and may lose either way."""
 
+    needs: str = ""
+    """A property of configurations that have the dial; empty: all that have the setting."""
+
     def place(self, configuration: Configuration) -> int | None:
         """Where it stands in a layer; None where the layer has no such setting, or a value that is not here."""
         value = getattr(configuration, self.setting, None)
-        return self.values.index(value) if value in self.values else None
+        has = not self.needs or getattr(configuration, self.needs, False)
+        return self.values.index(value) if has and value in self.values else None
 
 
 DIALS = (
@@ -39,6 +43,7 @@ DIALS = (
     Dial("inputs", "activation_dtype", (ttnn.bfloat16, ttnn.bfloat8_b), local=False),
     Dial("float32 sums", "fp32_dest_acc_en", (True, False)),
     Dial("packer sums", "packer_l1_acc", (False, True), ordered=False),
+    Dial("hard Mish", "hard_mish", (False, True), needs="has_mish"),
 )
 """`inputs` is followed by models that convert what they give to a layer (UNet, where it joins tensors), and not by the
 layers themselves."""
