@@ -8,7 +8,7 @@ first=${1:?"usage: scripts/differential_on_gpu.sh FIRST_SEED [SECONDS] [FOLDER]"
 mkdir -p "$logs"
 export PYTHONPATH="$PWD:$PWD/src" OMP_NUM_THREADS=1
 i=0
-for engine in cuda cuda cuda cuda cuda cuda-device cuda-device cuda-device device kernels steps; do
+for engine in cuda cuda cuda cuda cuda cuda-device cuda-device cuda-exact device kernels steps; do
   python3 -m tests.differential.run --threads 1 --seconds "$seconds" --programs 100000 \
     --engines "$engine" --first $((first + 10000 * i)) >"$logs/$engine-$i.log" 2>&1 &
   i=$((i + 1))
