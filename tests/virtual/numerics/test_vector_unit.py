@@ -91,6 +91,11 @@ def test_nearest_integer_goes_away_from_zero_and_saturates() -> None:
     assert lanes.to_nearest_integer(x, 127).tolist() == [1, -1, 0, 3, 127, -127]
 
 
+def test_what_is_too_large_for_a_whole_number_is_the_smallest_on_every_machine() -> None:
+    x = torch.tensor([2.9, -2.9, -0.0, 2.0**31, -(2.0**31), 3e38, -3e38, math.inf, -math.inf, math.nan])
+    assert lanes.whole(x).tolist() == [2, -2, 0, *[-(2**31)] * 7]
+
+
 ANY = (-4.0, 4.0)
 REFERENCES = {
     "abs": (torch.abs, ANY),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
@@ -136,3 +136,21 @@ def test_cumsum_and_prod_follow_torch(card: ttnn.MeshDevice) -> None:
 def test_bad_dimensions_are_refused(card: ttnn.MeshDevice, op: str, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         getattr(ttnn, op)(put(card, random(1, 1, 32, 32)), dim=5)
+
+
+@pytest.mark.parametrize("call", ["prod", "cumsum", "var", "std"])
+def test_sums_in_the_order_of_the_host_are_left_to_the_engine(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine on a GPU has them computed on the CPU in `exact` numerics."""
+    card = ttnn.open_device(device_id=0, numerics="exact", engine="torch")
+    seen: list[str] = []
+
+    def in_host_order(function: Callable[..., Sequence[torch.Tensor]]) -> Callable[..., Sequence[torch.Tensor]]:
+        return lambda *values: seen.append(call) or function(*values)
+
+    monkeypatch.setattr(card.engine, "in_host_order", in_host_order)
+    x = ttnn.from_torch(torch.randn(1, 1, 32, 32), dtype=ttnn.float32, layout=ttnn.TILE_LAYOUT, device=card)
+    options = {"dim": -1} if call != "prod" else {}
+    ttnn.to_torch(getattr(ttnn, call)(x, **options))
+    ttnn.to_torch(ttnn.relu(x))
+    ttnn.close_device(card)
+    assert seen == [call]
