@@ -12,6 +12,7 @@ from torch import fx, nn
 from torch.export.graph_signature import InputKind
 
 from tt_cnn.bringup.own_lowerings import registered_modules_closed
+from tt_cnn.bringup.torch_graph import exported_program
 from tt_cnn.models.brought_up import TorchShape
 from tt_cnn.testing.layer_report import LayerComparison, LayerReport
 from tt_cnn.testing.listening import listening
@@ -38,8 +39,8 @@ def torch_values(reference: nn.Module, inputs: Sequence[torch.Tensor], names: se
     """Values of nodes of the exported graph, by their names. The model's ops may work in place, so it gets copies."""
     reference.eval()
     inputs = [each.clone() for each in inputs]
+    program = exported_program(reference, inputs)
     with torch.no_grad(), registered_modules_closed(reference, inputs):
-        program = torch.export.export(reference, tuple(inputs))
         noting = _Noting(program.graph_module, names)
         noting.run(*_arguments(program, inputs))
     return noting.found

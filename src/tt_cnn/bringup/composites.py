@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from tt_cnn.bringup.node_writer import NodeWriter, Tensor, become, constants_of, shape_of, written_values
+from tt_cnn.bringup.parts import cropped, filled_with, select_written, slice_written
 from tt_cnn.bringup.torch_graph import TorchGraph, TorchNode
 
 OTHER_NAMES = {
@@ -200,7 +201,11 @@ def _padded(writer: NodeWriter, node: TorchNode) -> tuple[str, str, dict[str, An
     """Borders that repeat values of the tensor, as slices that are joined."""
     places = _BORDERS.get(node.arguments.get("mode", "constant"))
     border, x = list(node.arguments["pad"]), node.arguments["self"]
-    if places is None or min(border) < 0 or not isinstance(x, TorchNode):
+    if not isinstance(x, TorchNode):
+        return None
+    if min(border) < 0:
+        return cropped(writer, node)
+    if places is None:
         return None
     shape, found = list(shape_of(x)), None
     for number in range(len(border) // 2):
@@ -404,6 +409,16 @@ _REWRITES: dict[str, Rewrite] = {
     "flip": _flipped,
     "repeat_interleave": _each_repeated,
     "pad": _padded,
+    "slice_scatter": slice_written,
+    "select_scatter": select_written,
+    "zeros_like": filled_with(0),
+    "new_zeros": filled_with(0),
+    "ones_like": filled_with(1),
+    "new_ones": filled_with(1),
+    "full_like": filled_with(None),
+    "new_full": filled_with(None),
+    "fill": filled_with(None),
+    "zero": filled_with(0),
     "var": _variance,
     "std": _deviation,
     "rms_norm": _rms_norm,

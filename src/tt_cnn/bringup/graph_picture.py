@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tt_cnn.bringup.graph_layout import Edge, Group, Leaf
 from tt_cnn.bringup.lowering.lowering import scope_of
+from tt_cnn.bringup.module_calls import ModuleCall
 from tt_cnn.bringup.op_facts import (
     dtype_text,
     multiply_adds,
@@ -20,7 +21,7 @@ from tt_cnn.bringup.op_facts import (
 )
 from tt_cnn.bringup.outcomes import Outcome
 from tt_cnn.bringup.summary import drawn_in
-from tt_cnn.bringup.torch_graph import VIEWS, ModuleCall, TorchGraph, TorchNode
+from tt_cnn.bringup.torch_graph import VIEWS, TorchGraph, TorchNode
 
 _FAMILIES = (
     ("compute", re.compile(r"conv|linear|matmul|^b?mm$|addmm|attention|einsum")),

@@ -57,12 +57,12 @@ class NodeWriter:
         shape = [*shape_of(x)[:dim], 1, *shape_of(x)[dim:]]
         return self.new("unsqueeze", "default", {"self": x, "dim": dim}, shape)
 
-    def slice(self, x: Tensor, dim: int, start: int, end: int) -> Tensor:
+    def slice(self, x: Tensor, dim: int, start: int, end: int, step: int = 1) -> Tensor:
         before, after = shape_of(x)[:dim], shape_of(x)[dim + 1 :]
-        if (start, end) == (0, shape_of(x)[dim]):
+        if (start, end, step) == (0, shape_of(x)[dim], 1):
             return x
-        shape = [*before, end - start, *after]
-        arguments = {"self": x, "dim": dim, "start": start, "end": end, "step": 1}
+        shape = [*before, len(range(start, end, step)), *after]
+        arguments = {"self": x, "dim": dim, "start": start, "end": end, "step": step}
         return self.new("slice", "Tensor", arguments, shape)
 
     def sum(self, x: Tensor, dims: Sequence[int]) -> Tensor:

@@ -16,53 +16,11 @@ from typing import Any, cast
 import torch
 from torch import fx, nn
 
+from tt_cnn.bringup.functional_form import Op, returned, usual, without_writes
+from tt_cnn.bringup.module_calls import CallNames, ModuleCall
 from tt_cnn.bringup.own_lowerings import registered_modules_closed
 
 Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class ModuleCall:
-    """One call of a module: its path in the model, and the class."""
-
-    path: str
-    kind: str
-    """Name of the class, without its module."""
-    qualified: str
-    """Name of the class with its module."""
-    name: str = ""
-    """Unique in the model: a module that is called again is named as another one, and what is inside of it with it
-    (`head`, `head_2`, `head_2.conv`)."""
-
-
-class CallNames:
-    """Names of calls, each beginning with the name of the call that it is made in."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._modules = {path for path, _ in model.named_modules(remove_duplicate=False)}
-        self._known: dict[tuple[str, str, str], str] = {}
-
-    def name(self, outer: ModuleCall, path: str, key: str) -> str:
-        """Of the call that torch has under this key."""
-        base = joined(outer.name, inner_path(path, outer.path))
-        known = self._known.get((base, path, key))
-        if known is not None:
-            return known
-        taken = {*self._known.values(), *(self._modules - {path})}
-        name, number = base, 2
-        while name in taken:
-            name, number = f"{base}_{number}", number + 1
-        self._known[base, path, key] = name
-        return name
-
-
-def inner_path(path: str, outer: str) -> str:
-    """The path of a module inside of another; its whole path where it is somewhere else in the model."""
-    return path[len(outer) + 1 :] if outer and path.startswith(f"{outer}.") else path
-
-
-def joined(*names: str) -> str:
-    return ".".join(name for name in names if name)
 
 
 @dataclass(frozen=True)
@@ -144,8 +102,17 @@ class ExportFailed(ValueError):
     """`torch.export` could not follow the model."""
 
 
+class WritesIntoView(ExportFailed):
+    """An op in place writes into a part of a tensor, or into another view of it, that is read again."""
+
+
 def export_graph(model: nn.Module, inputs: Sequence[torch.Tensor]) -> TorchGraph:
     """The ops of the model in eval mode, for inputs of these shapes."""
+    return read_program(exported_program(model, inputs), model)
+
+
+def exported_program(model: nn.Module, inputs: Sequence[torch.Tensor]) -> torch.export.ExportedProgram:
+    """As the model's code calls ops; without ops in place where these write into views."""
     was_training = model.training
     model.eval()
     try:
@@ -155,7 +122,11 @@ def export_graph(model: nn.Module, inputs: Sequence[torch.Tensor]) -> TorchGraph
         raise ExportFailed(_why(error, model)) from error
     finally:
         model.train(was_training)
-    return read_program(program, model)
+    try:
+        read_program(program, model)
+    except WritesIntoView:
+        return without_writes(program)
+    return program
 
 
 def read_program(program: torch.export.ExportedProgram, model: nn.Module) -> TorchGraph:
@@ -228,14 +199,19 @@ class _Reader:
         stack = self._stack(node)
         arguments = {name: self._as_own(name, value, stack[-1].path) for name, value in arguments.items()}
         dtype = getattr(node.meta.get("val"), "dtype", None)
-        made = TorchNode(node.name, op, text, arguments, _shape(node), dtype, stack, _line(node))
+        source = arguments.get("self")
+        if op == "getitem" and isinstance(source, TorchNode) and source.op == "batch_norm":
+            self.known[node] = source
+            return
+        op, text, arguments, shape = usual(Op(op, text, arguments, _shape(node)))
+        made = TorchNode(node.name, op, text, arguments, shape, dtype, stack, _line(node))
         self.known[node] = made
         graph.nodes.append(made)
         first = node.args[0] if node.args else None
         if not isinstance(first, fx.Node):
             return
         writes = schema is not None and schema.name.endswith("_") and not schema.name.endswith("__")
-        if writes or op in VIEWS:
+        if writes or op in VIEWS or (schema is not None and any(each.alias_info for each in schema.returns)):
             self.roots[node] = self.roots.get(first, first)
         if writes and not (op in DROPOUTS and not arguments.get("train")):
             self._written(first, node, made)
@@ -263,7 +239,7 @@ class _Reader:
     def _value(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
             if value in self.overwritten:
-                raise ExportFailed(
+                raise WritesIntoView(
                     f"{self.overwritten[value]}: an in-place op writes into a view of a tensor that is read again; "
                     "write it without the trailing underscore (or inplace=False)"
                 )
@@ -287,13 +263,13 @@ class _Reader:
         return ModuleCall("", type(self.model).__name__, _qualified(type(self.model)))
 
     def _outputs(self, node: fx.Node, graph: TorchGraph) -> None:
-        returned = [self._value(each) for each in cast(Sequence[fx.Node], node.args[0])]
-        if any(not isinstance(each, TorchNode) for each in returned):
+        found = [self._value(each) for each in returned(self.program, cast(Sequence[fx.Node], node.args[0]))]
+        if any(not isinstance(each, TorchNode) for each in found):
             raise ExportFailed("the model returns a parameter or a constant; it must return tensors that it computes")
-        graph.outputs = returned
+        graph.outputs = found
         spec = self.program.call_spec.out_spec
-        graph.single_output = len(returned) == 1 and spec.type is None if spec is not None else len(returned) == 1
-        graph.output_names = _output_names(spec, len(returned))
+        graph.single_output = len(found) == 1 and spec.type is None if spec is not None else len(found) == 1
+        graph.output_names = _output_names(spec, len(found))
 
 
 VIEWS = frozenset(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tt_cnn.bringup.lowering.lowering import CONTAINERS
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
-from tt_cnn.bringup.torch_graph import ModuleCall
+from tt_cnn.bringup.module_calls import ModuleCall
 
 
 @dataclass(eq=False)

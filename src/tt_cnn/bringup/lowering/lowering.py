@@ -23,8 +23,9 @@ from tt_cnn.bringup.lowering.program import (
     Statement,
     Value,
 )
+from tt_cnn.bringup.module_calls import ModuleCall, inner_path, joined
 from tt_cnn.bringup.own_modules import is_own
-from tt_cnn.bringup.torch_graph import ModuleCall, Parameter, TorchGraph, TorchNode, inner_path, joined
+from tt_cnn.bringup.torch_graph import Parameter, TorchGraph, TorchNode
 
 TILE = 32
 LINE = 8

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tt_cnn.bringup.forms import Form
-from tt_cnn.bringup.torch_graph import ModuleCall, Parameter, TorchGraph, TorchNode
+from tt_cnn.bringup.module_calls import ModuleCall
+from tt_cnn.bringup.torch_graph import Parameter, TorchGraph, TorchNode
 
 Shape = tuple[int, ...]
 

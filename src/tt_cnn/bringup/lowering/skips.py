@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import chain, count, pairwise
 
 from tt_cnn.bringup.lowering.program import LayerSpec, Program, Statement, Value
-from tt_cnn.bringup.torch_graph import ModuleCall
+from tt_cnn.bringup.module_calls import ModuleCall
 
 LEAST_WAIT = 2
 """Layers that run while the tensor waits; for fewer there is no room to be made."""
