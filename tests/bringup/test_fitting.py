@@ -13,13 +13,19 @@ from torch import nn
 from tests.bringup.bringing import Written, bring_up
 from tt_cnn import ttnn
 from tt_cnn.bringup.accuracy import RUNGS, arithmetic_settings
-from tt_cnn.bringup.fitting import Fitted, fit, fit_fastest
+from tt_cnn.bringup.fitting import Fitted, _from_dram, fit, fit_fastest
 from tt_cnn.bringup.lowering.program import Program
 from tt_cnn.bringup.lowering.skips import place_skips
+from tt_cnn.builder import Conv2dConfiguration
 from tt_cnn.builder.configuration import Configuration
 from tt_cnn.builder.linear_configuration import LinearConfiguration
 from tt_cnn.builder.overrides import Assignment, overriding
-from tt_cnn.builder.sharding import BlockShardedStrategyConfiguration, HeightShardedStrategyConfiguration
+from tt_cnn.builder.sharding import (
+    AutoShardedStrategyConfiguration,
+    BlockShardedStrategyConfiguration,
+    HeightShardedStrategyConfiguration,
+)
+from tt_cnn.builder.slicing import WidthSliceStrategyConfiguration
 from tt_cnn.optimizer.prediction import Prediction, Refusal
 from tt_cnn.virtual.arch import card_by_name
 
@@ -147,3 +153,16 @@ def test_convolutions_of_images_compute_finer_but_in_the_cheapest_arithmetic(dev
         assert settings["first"]["math_fidelity"] == ttnn.MathFidelity.HiFi4
         assert settings["first"]["weights_dtype"] == ttnn.bfloat16
     assert not {"weights_dtype", "output_dtype"} & set(settings["second"]), "the last one computes in bfloat16"
+
+
+@pytest.mark.parametrize("side, channels, first", [(8, 256, "WidthSlice"), (64, 32, "Auto")])
+def test_from_dram_layers_of_many_channels_run_in_slices_of_block_shards(side: int, channels: int, first: str) -> None:
+    """Dilated convolutions of small images, whose windows reach far, need it."""
+    configuration = Conv2dConfiguration.with_random_weights(side, side, channels, channels, 1, (3, 3))
+    settings, *_ = [changes["conv"] for changes in _from_dram("conv", configuration)]
+    assert settings["input_memory_config"] == DRAM
+    if first == "Auto":
+        assert isinstance(settings["sharding_strategy"], AutoShardedStrategyConfiguration)
+    else:
+        assert isinstance(settings["sharding_strategy"], BlockShardedStrategyConfiguration)
+        assert isinstance(settings["slice_strategy"], WidthSliceStrategyConfiguration)

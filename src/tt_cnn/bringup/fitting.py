@@ -24,7 +24,12 @@ from tt_cnn.builder.sharding import (
     HeightShardedStrategyConfiguration,
     WidthShardedStrategyConfiguration,
 )
-from tt_cnn.builder.slicing import L1FullSliceStrategyConfiguration
+from tt_cnn.builder.slicing import (
+    HeightSliceStrategyConfiguration,
+    L1FullSliceStrategyConfiguration,
+    SliceStrategyConfiguration,
+    WidthSliceStrategyConfiguration,
+)
 from tt_cnn.optimizer.prediction import Prediction, Predictor, Refusal
 from tt_cnn.optimizer.repair import FOR_ROOM
 
@@ -252,10 +257,26 @@ def _sharded_otherwise(
 
 
 def _from_dram(layer: str, configuration: Configuration) -> Iterator[dict[str, LayerSettings]]:
-    """A convolution's input in DRAM: from there it runs in slices, however large it is."""
+    """A convolution's input in DRAM: from there it runs in slices, however large it is.
+
+    In few slices of block shards where channels are many: TT-NN would take width shards, in which every core works
+    through all pixels.
+    """
     if isinstance(configuration, ConvolutionConfiguration) and configuration.input_memory_config is None:
+        if _kind_for(configuration) is BlockShardedStrategyConfiguration:
+            blocks = BlockShardedStrategyConfiguration(reshard_if_not_optimal=True)
+            for cut in _few_slices(configuration):
+                yield {layer: {"sharding_strategy": blocks, "slice_strategy": cut, "input_memory_config": DRAM}}
         sliced = {"sharding_strategy": AutoShardedStrategyConfiguration(), "slice_strategy": None}
         yield {layer: {**sliced, "input_memory_config": DRAM}}
+
+
+def _few_slices(configuration: ConvolutionConfiguration) -> Iterator[SliceStrategyConfiguration]:
+    """Along the longer side first: the less of a slice lies at its edges."""
+    height, width = configuration.output_size
+    kinds = (WidthSliceStrategyConfiguration, HeightSliceStrategyConfiguration)
+    for count in (2, 4):
+        yield from (kind(count) for kind in (kinds if width >= height else kinds[::-1]) if count <= min(height, width))
 
 
 _BLOCKS = (0, 512, 256, 128, 64, 32)
