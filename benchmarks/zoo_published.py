@@ -2,7 +2,8 @@
 """Our models beside the published rates of theirs: a table of `zoo.py`.
 
 Ours is the fastest of what there is for the model at the published card, resolution and batch: the shipped
-configuration, the one that `benchmarks/optimizer.py` stored, and what bring-up makes of the zoo's architecture.
+configuration, the one that `benchmarks/optimizer.py` stored, and what bring-up makes of the zoo's architecture, alone
+and with the optimiser behind it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from published import PublishedRate, published_rates
 
+from tt_cnn.bringup.architectures import architecture_work, load_state
 from tt_cnn.builder.overrides import Assignment
 from tt_cnn.models.registry import model_entry, registered
 from tt_cnn.optimizer.guard import PccGuard
@@ -23,6 +25,7 @@ from tt_cnn.optimizer.prediction import Prediction, Refusal, planned_network
 from tt_cnn.optimizer.run import optimize
 from tt_cnn.optimizer.settings import changed_settings
 from tt_cnn.optimizer.unseen import verify_whole
+from tt_cnn.zoo import create_architecture
 
 Row = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"
@@ -113,11 +116,37 @@ def _ends(rate: PublishedRate) -> tuple[str, ...]:
 
 def _file(rate: PublishedRate) -> Path:
     height, width = rate.resolution
-    return RESULTS / "published" / f"{rate.card}-{SHIPPED[rate.model]}-{height}x{width}-batch{rate.batch}.json"
+    name = SHIPPED.get(rate.model) or f"zoo-{OF_ZOO[rate.model]}"
+    return RESULTS / "published" / f"{rate.card}-{name}-{height}x{width}-batch{rate.batch}.json"
 
 
 def search(rate: PublishedRate, seconds: float) -> Row:
-    """The optimiser goes on from the best that is known; what it finds is stored where it is accurate enough."""
+    """What the optimiser finds is stored where it is accurate enough."""
+    return _search_shipped(rate, seconds) if rate.model in SHIPPED else _search_zoo(rate, seconds)
+
+
+def _search_zoo(rate: PublishedRate, seconds: float) -> Row:
+    """From what bring-up makes of the architecture."""
+    work = architecture_work(OF_ZOO[rate.model], rate.card, rate.batch)
+    work.min_pcc = rate.min_pcc if isinstance(rate.min_pcc, float) else min(rate.min_pcc.values())
+    load_state(work, create_architecture(work.name).state_dict())
+    work.lower()
+    work.fit()
+    result = work.optimize(seconds)
+    assert work.accuracy is not None and work.prediction is not None
+    found = {
+        "settings": Assignment(work.table).to_dict(),
+        "seconds": seconds,
+        "pcc": min(work.accuracy.pcc.values()),
+        "device_fps": _fps(rate, work.prediction),
+    }
+    if work.accuracy.passed and result.verification.holds:
+        _file(rate).write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _search_shipped(rate: PublishedRate, seconds: float) -> Row:
+    """From the best that is known."""
     before = _stored(rate)
     run: Row = {"card": rate.card, "resolution": rate.resolution, "batch_size": rate.batch}
     whole = run | {"min_pcc": rate.min_pcc}
@@ -144,6 +173,9 @@ def _of_zoo(rate: PublishedRate, zoo: Mapping[str, Row]) -> Iterator[Way]:
     rates = row.get("rates", {}).get(str(rate.batch))
     if rates is not None and rate in rates_of(row):
         yield "brought up", rates["device_fps"], min(row["pcc"].values())
+    if rate.model in OF_ZOO and rate.model not in SHIPPED and _file(rate).exists():
+        found = json.loads(_file(rate).read_text())
+        yield f"brought up, optimised for {found['seconds']:.0f} s", found["device_fps"], found["pcc"]
 
 
 def rates_of(row: Row) -> list[PublishedRate]:
@@ -180,7 +212,7 @@ def published_table(rows: Sequence[Row]) -> list[str]:
         f"Of {len(rows)} published rates, ours reach {strictly} ({strictly / len(rows):.0%}), and {nearly} "
         f"({nearly / len(rows):.0%}) within what the published tests allow. All of ours are predicted. Settings that "
         "were searched for hold a PCC of 0.99, or what the hand-written ones have, or the published gate; where that "
-        "holds, weights are in bfloat4_b.",
+        "holds, weights are in bfloat4_b, and Mish is a hard one in some layers, as it is upstream in all.",
     ]
 
 
