@@ -183,30 +183,17 @@ static inline Vector as_floats(const int32_t* sum, Vector scale, Vector bias) {
     return __builtin_convertvector(*(const Bits*)sum, Vector) * scale + bias;
 }
 
-// What is added, as a step with sums in steps of its result takes it: `other_zero` went into the bias.
-enum Added { NOTHING, FLOATS, BYTES };
-
+// What is most frequent: bytes come out, and at most bounds are before, such as a ReLU's. Scales and bounds are such that
+// one step of the result is 1; the zero of the result is in the bias.
 template <Added added>
-static inline Vector with_added(const Step& s, Vector sum, int64_t place, int lanes) {
-    if (added == NOTHING) return sum;
-    const Vector other = added == FLOATS ? load_some((const float*)s.other + place, lanes)
-                                         : from_bytes((const uint8_t*)s.other + place, lanes);
-    return sum + other * (float)s.other_scale;
-}
-
-// What is most frequent: bytes come out, and at most a ReLU is before. Scales are such that one step of the result is 1;
-// the zero of the result is in the bias.
-template <Added added, bool relu>
 static void finish_bytes(const Step& s, const BytePixel* pixels, int count, const int32_t* sums, int first, int columns) {
-    const Vector lowest = Vector{} + (float)s.y_zero;
     for (int r = 0; r < count; r++, sums += PANEL) {
         uint8_t* y = (uint8_t*)s.y + pixels[r].y + first;
         const int64_t other = pixels[r].other + first;
         Vector row[WIDE];
         for (int c = 0; c < columns; c += LANES) {
             const Vector sum = as_floats(sums + c, load(s.scales + first + c), load(s.bias + first + c));
-            row[c / LANES] = with_added<added>(s, sum, other + c, std::min(LANES, columns - c));
-            if (relu) row[c / LANES] = larger(lowest, row[c / LANES]);
+            row[c / LANES] = in_bounds(s, with_added<added>(s, sum, other + c, std::min(LANES, columns - c)));
         }
         if (columns == PANEL) four_to_bytes(y, row);
         else if (columns == 2 * LANES) two_to_bytes(y, row);
@@ -215,9 +202,7 @@ static void finish_bytes(const Step& s, const BytePixel* pixels, int count, cons
     }
 }
 
-// With so few columns a vector holds one column of sixteen pixels.
-constexpr int FEW_COLUMNS = 4;
-
+// The same as for floats where columns are few.
 static void finish_columns(const Step& s, const BytePixel* pixels, int count, const int32_t* sums, int first, int columns) {
     const ImageSource added = other_of(s);
     const Target target = target_of(s);
@@ -260,11 +245,9 @@ static void finish_by_any(const Step& s, const BytePixel* pixels, int count, int
 static void finish_sums(const Step& s, const BytePixel* pixels, int count, int32_t* sums, int first, int columns) {
     if (!s.in_steps && columns <= FEW_COLUMNS && !s.stage_count) return finish_columns(s, pixels, count, sums, first, columns);
     if (!s.in_steps) return finish_by_any(s, pixels, count, sums, first, columns);
-    const bool relu = s.activation == RELU;
-    const Added added = !s.other ? NOTHING : s.other_bytes ? BYTES : FLOATS;
-    if (added == NOTHING) (relu ? finish_bytes<NOTHING, true> : finish_bytes<NOTHING, false>)(s, pixels, count, sums, first, columns);
-    else if (added == FLOATS) (relu ? finish_bytes<FLOATS, true> : finish_bytes<FLOATS, false>)(s, pixels, count, sums, first, columns);
-    else (relu ? finish_bytes<BYTES, true> : finish_bytes<BYTES, false>)(s, pixels, count, sums, first, columns);
+    const Added added = added_of(s);
+    const auto quickly = added == NOTHING ? finish_bytes<NOTHING> : added == FLOATS ? finish_bytes<FLOATS> : finish_bytes<BYTES>;
+    quickly(s, pixels, count, sums, first, columns);
 }
 
 static void byte_convolution(const Step& s, const Team& team) {

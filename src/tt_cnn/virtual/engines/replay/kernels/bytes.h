@@ -37,11 +37,10 @@ static inline void to_bytes(uint8_t* to, Vector value, int count) {
 #endif
 }
 
-// The same for two or four vectors side by side.
+// The same for two or four vectors side by side, none of which is larger than a whole number may be.
 #ifdef __AVX512BW__
 static inline __m512i two_whole(const Vector* row) {
-    const auto whole = [](Vector x) { return _mm512_cvtps_epi32((__m512)smaller(Vector{} + 512.0f, x)); };
-    return _mm512_packs_epi32(whole(row[0]), whole(row[1]));
+    return _mm512_packs_epi32(_mm512_cvtps_epi32((__m512)row[0]), _mm512_cvtps_epi32((__m512)row[1]));
 }
 #endif
 
@@ -156,6 +155,25 @@ static void finish_vectors(const Step& s, Vector* values, const Vector* others, 
     }
 }
 
+// --- sums that are in steps of their result already ------------------------------------------------------------------
+
+// What is added; its zero went into the bias.
+enum Added { NOTHING, FLOATS, BYTES };
+
+static inline Added added_of(const Step& s) { return !s.other ? NOTHING : s.other_bytes ? BYTES : FLOATS; }
+
+template <Added added>
+static inline Vector with_added(const Step& s, Vector sum, int64_t place, int lanes) {
+    if (added == NOTHING) return sum;
+    const Vector other = added == FLOATS ? load_some((const float*)s.other + place, lanes)
+                                         : from_bytes((const uint8_t*)s.other + place, lanes);
+    return sum + other * (float)s.other_scale;
+}
+
+static inline Vector in_bounds(const Step& s, Vector sum) {
+    return smaller(Vector{} + (float)s.b, larger(Vector{} + (float)s.a, sum));
+}
+
 // Floats side by side become bytes.
 static void run_to_bytes(const Target& target, const float* from, uint8_t* to, int64_t count) {
     Vector finite = {};
@@ -166,7 +184,7 @@ static void run_to_bytes(const Target& target, const float* from, uint8_t* to, i
         for (int v = 0; v < 4; v++) {
             const Vector value = load(from + i + v * LANES);
             finite += value - value;
-            row[v] = value * target.inverse + target.zero;
+            row[v] = smaller(Vector{} + 512.0f, value * target.inverse + target.zero);
         }
         four_to_bytes(to + i, row);
     }

@@ -6,6 +6,7 @@
 #include "step.h"
 
 constexpr int DEPTH = 512;       // weights of so many rows and a panel stay in the second-level cache
+constexpr int FEW_COLUMNS = 4;   // so few are finished column by column
 constexpr int MOST_TILES = 32;   // tiles of ROWS results whose sums are kept while the rows of weights are gone through
 
 // A result: the image and the place where its window begins, where it goes, and what is added to it.
@@ -80,15 +81,28 @@ static int runs_of(const Step& s, const Pixel* pixels, int count, Block block, c
     return found;
 }
 
-// The same for all vectors of a row, with what is most frequent kept out of the loop.
-template <bool other, bool relu>
-static void finish_quickly(const Pixel* pixels, int count, const float* sums, int first, int columns) {
+// What is most frequent: bounds at most, and an addition before them.
+static inline bool ends_quickly(const Step& s) {
+    return (s.activation <= RELU || s.activation == CLIP) && (!s.other || s.other_first) && !s.stage_count;
+}
+
+// Of all vectors of a row, in one go with the bias.
+template <bool other, int activation>
+static void finish_quickly(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
     for (int r = 0; r < count; r++, sums += PANEL)
         for (int c = 0; c < columns; c += LANES) {
-            Vector sum = load(sums + c);
-            if (other) sum += load(pixels[r].other + first + c);
-            store(pixels[r].y + first + c, relu ? larger(Vector{}, sum) : sum);
+            const int lanes = std::min(LANES, columns - c);
+            Vector sum = load(sums + c) + load(s.bias + first + c);
+            if (other) sum += lanes == LANES ? load(pixels[r].other + first + c) : load_some(pixels[r].other + first + c, lanes);
+            store_some(pixels[r].y + first + c, activated(sum, activation, (float)s.a, (float)s.b), lanes);
         }
+}
+
+template <bool other>
+static void finish_quickly(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
+    if (s.activation == RELU) finish_quickly<other, RELU>(s, pixels, count, sums, first, columns);
+    else if (s.activation == CLIP) finish_quickly<other, CLIP>(s, pixels, count, sums, first, columns);
+    else finish_quickly<other, NONE>(s, pixels, count, sums, first, columns);
 }
 
 // By stages, for many rows at a time.
@@ -108,12 +122,24 @@ static void finish_by_stages(const Step& s, const Pixel* pixels, int count, floa
     }
 }
 
-static void finish(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
-    if (s.activation <= RELU && columns % LANES == 0 && (!s.other || s.other_first)) {
-        const auto quickly = s.other ? (s.activation == RELU ? finish_quickly<true, true> : finish_quickly<true, false>)
-                                     : (s.activation == RELU ? finish_quickly<false, true> : finish_quickly<false, false>);
-        return quickly(pixels, count, sums, first, columns);
+// With so few columns a vector holds one column of several pixels.
+static void finish_columns(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
+    for (int begin = 0; begin < count; begin += LANES) {
+        const int lanes = std::min(LANES, count - begin);
+        for (int c = 0; c < columns; c++) {
+            Vector value = {}, other = {};
+            for (int i = 0; i < lanes; i++) {
+                value[i] = sums[(begin + i) * PANEL + c];
+                if (s.other) other[i] = pixels[begin + i].other[first + c];
+            }
+            value = finished(s, value, s.other ? (const float*)&other : nullptr);
+            for (int i = 0; i < lanes; i++) pixels[begin + i].y[first + c] = value[i];
+        }
     }
+}
+
+static void finish(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
+    if (columns <= FEW_COLUMNS) return finish_columns(s, pixels, count, sums, first, columns);
     for (int r = 0; r < count; r++, sums += PANEL)
         for (int c = 0; c < columns; c += LANES)
             put(s, pixels[r].y + first + c, pixels[r].other ? pixels[r].other + first + c : nullptr, load(sums + c),
@@ -178,6 +204,7 @@ static void convolution(const Step& s, const Team& team) {
     Pixel around[MOST_TILES * ROWS];
     alignas(64) float sums[MOST_TILES * ROWS * PANEL];
     std::vector<Run> runs(kernel);
+    const bool quick = ends_quickly(s);
     for (int part; (part = (int)team.next()) < cut.panels * cut.tiles;) {
         const int t0 = (int)((int64_t)tiles * (part % cut.tiles) / cut.tiles);
         const int t1 = (int)((int64_t)tiles * (part % cut.tiles + 1) / cut.tiles);
@@ -212,8 +239,13 @@ static void convolution(const Step& s, const Team& team) {
                         PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, to, PANEL, ahead);
                     }
                     if (block.rounds && !evenly) round_sums(s, (Vector*)to, rows, columns);
-                    if (ends) add_bias(s.bias + panel * PANEL, to, rows, vectors);
-                    if (ends && !s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
+                    if (!ends) continue;
+                    if (quick) {
+                        (s.other ? finish_quickly<true> : finish_quickly<false>)(s, around + i, rows, to, panel * PANEL, columns);
+                        continue;
+                    }
+                    add_bias(s.bias + panel * PANEL, to, rows, vectors);
+                    if (!s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }
                 if (ends && s.stage_count) finish_by_stages(s, around, count, sums, panel * PANEL, columns);
             }

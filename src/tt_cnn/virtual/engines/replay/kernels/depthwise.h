@@ -8,11 +8,9 @@
 
 constexpr int TOGETHER = 4;
 
-// Bytes without the one that stands for 0, which the padding has too.
-static inline Vector values_at(const float* from, int lanes, Vector) { return load_some(from, lanes); }
-static inline Vector values_at(const uint8_t* from, int lanes, Vector zero) { return from_bytes(from, lanes) - zero; }
-static inline Vector all_values_at(const float* from, Vector) { return load(from); }
-static inline Vector all_values_at(const uint8_t* from, Vector zero) { return from_bytes(from) - zero; }
+// Bytes without the one that stands for 0, which the padding has too. What is read beyond the last channel is not kept.
+static inline Vector values_at(const float* from, Vector) { return load(from); }
+static inline Vector values_at(const uint8_t* from, Vector zero) { return from_bytes(from) - zero; }
 
 static inline Vector plus_products_of(Vector sum, Vector value, Vector weight) {
 #ifdef __AVX512F__
@@ -28,36 +26,42 @@ struct Under {
     const Number* rows[256];
 };
 
+// Weights are rows of whole vectors, one for each place of the kernel.
+static inline int64_t weights_row(const Step& s) { return (s.out_channels + LANES - 1) / LANES * LANES; }
+
 // One result, with a look at every place.
 template <class Number>
-static Vector one_sum(const Step& s, const Under<Number>& under, int x, int c, int lanes, Vector zero) {
+static Vector one_sum(const Step& s, const Under<Number>& under, int x, int c, Vector zero) {
     Vector sum = {};
     const int left = x * (int)s.stride_w - (int)s.left;
-    for (int ky = 0; ky < s.kernel_h; ky++) {
+    const float* weights = s.weights + c;
+    for (int ky = 0; ky < s.kernel_h; ky++, weights += s.kernel_w * weights_row(s)) {
         if (!under.rows[ky]) continue;
         for (int kx = 0; kx < s.kernel_w; kx++) {
             const int at = left + kx * (int)s.dilation_w;
             if (at < 0 || at >= s.width) continue;
-            const Vector weight = load_some(s.weights + (ky * s.kernel_w + kx) * s.out_channels + c, lanes);
-            sum = plus_products_of(sum, values_at(under.rows[ky] + at * s.x_pixel + c, lanes, zero), weight);
+            sum = plus_products_of(sum, values_at(under.rows[ky] + at * s.x_pixel + c, zero), load(weights + kx * weights_row(s)));
         }
     }
     return sum;
 }
 
-// Some results side by side, all of whose windows are inside.
-template <class Number, int width, int stride>
+// Some results side by side. With `edges` their windows may reach beyond the image.
+template <class Number, int width, int stride, bool edges>
 static void some_sums(const Step& s, const Under<Number>& under, int x, int c, Vector zero, Vector* sums) {
     Vector sum[TOGETHER] = {};
-    for (int ky = 0; ky < s.kernel_h; ky++) {
+    const int left = x * stride - (int)s.left;
+    const float* row_of_weights = s.weights + c;
+    for (int ky = 0; ky < s.kernel_h; ky++, row_of_weights += width * weights_row(s)) {
         if (!under.rows[ky]) continue;
-        const Number* row = under.rows[ky] + ((int64_t)x * stride - s.left) * s.x_pixel + c;
+        const Number* row = under.rows[ky] + (int64_t)left * s.x_pixel + c;
         Vector weights[width];
 #pragma GCC unroll 7
-        for (int kx = 0; kx < width; kx++) weights[kx] = load(s.weights + (ky * width + kx) * s.out_channels + c);
+        for (int kx = 0; kx < width; kx++) weights[kx] = load(row_of_weights + kx * weights_row(s));
 #pragma GCC unroll 16
         for (int column = 0; column < (TOGETHER - 1) * stride + width; column++) {
-            const Vector value = all_values_at(row + column * s.x_pixel, zero);
+            if (edges && (left + column < 0 || left + column >= s.width)) continue;
+            const Vector value = values_at(row + column * s.x_pixel, zero);
 #pragma GCC unroll 4
             for (int j = 0; j < TOGETHER; j++) {
                 const int kx = column - j * stride;
@@ -68,29 +72,34 @@ static void some_sums(const Step& s, const Under<Number>& under, int x, int c, V
     for (int j = 0; j < TOGETHER; j++) sums[j] = sum[j];
 }
 
+// The functions for a kernel that is frequent, none for others.
 template <class Number>
-using SomeSums = void (*)(const Step&, const Under<Number>&, int, int, Vector, Vector*);
+struct SomeSums {
+    using Function = void (*)(const Step&, const Under<Number>&, int, int, Vector, Vector*);
+    Function inside, at_edges;
 
-// For kernels that are frequent, none for others.
-template <class Number>
-static SomeSums<Number> some_sums_of(const Step& s) {
-    if (s.dilation_w != 1) return nullptr;
-    if (s.kernel_w == 3 && s.stride_w == 1) return some_sums<Number, 3, 1>;
-    if (s.kernel_w == 3 && s.stride_w == 2) return some_sums<Number, 3, 2>;
-    if (s.kernel_w == 5 && s.stride_w == 1) return some_sums<Number, 5, 1>;
-    if (s.kernel_w == 5 && s.stride_w == 2) return some_sums<Number, 5, 2>;
-    if (s.kernel_w == 7 && s.stride_w == 1) return some_sums<Number, 7, 1>;
-    return nullptr;
-}
+    template <int width, int stride>
+    static SomeSums with() {
+        return {some_sums<Number, width, stride, false>, some_sums<Number, width, stride, true>};
+    }
 
-// `take` gets the sums of results side by side: the first of them, the channel, how many channels, the sums and their
-// number.
+    static SomeSums of(const Step& s) {
+        const bool plain = s.dilation_w == 1;
+        if (plain && s.kernel_w == 3 && s.stride_w == 1) return with<3, 1>();
+        if (plain && s.kernel_w == 3 && s.stride_w == 2) return with<3, 2>();
+        if (plain && s.kernel_w == 5 && s.stride_w == 1) return with<5, 1>();
+        if (plain && s.kernel_w == 5 && s.stride_w == 2) return with<5, 2>();
+        if (plain && s.kernel_w == 7 && s.stride_w == 1) return with<7, 1>();
+        return {nullptr, nullptr};
+    }
+};
+
+// `take` gets the sums of results side by side: where they are, the first channel, how many channels, and how many sums.
 template <class Number, class Take>
 static void over_channels(const Step& s, const Team& team, Take take) {
     const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels, W = (int)s.out_width;
-    const SomeSums<Number> together = some_sums_of<Number>(s);
+    const SomeSums<Number> together = SomeSums<Number>::of(s);
     const Vector zero = Vector{} + (sizeof(Number) == 1 ? (float)s.x_zero : 0.0f);
-    const int first_inside = (int)std::min(s.out_width, (s.left + s.stride_w - 1) / s.stride_w);
     for (int row; (row = (int)team.next()) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
         Under<Number> under;
@@ -103,14 +112,10 @@ static void over_channels(const Step& s, const Team& team, Take take) {
             const int lanes = std::min(LANES, C - c);
             for (int x = 0; x < W;) {
                 Vector sums[TOGETHER];
-                int count = 1;
-                const int64_t last = ((int64_t)x + TOGETHER - 1) * s.stride_w - s.left + s.kernel_w - 1;
-                if (together && lanes == LANES && x >= first_inside && x + TOGETHER <= W && last < s.width) {
-                    together(s, under, x, c, zero, sums);
-                    count = TOGETHER;
-                } else {
-                    sums[0] = one_sum(s, under, x, c, lanes, zero);
-                }
+                const int count = together.inside ? std::min(TOGETHER, W - x) : 1;
+                const int64_t left = x * s.stride_w - s.left, last = left + (TOGETHER - 1) * s.stride_w + s.kernel_w - 1;
+                if (!together.inside) sums[0] = one_sum(s, under, x, c, zero);
+                else (left >= 0 && last < s.width ? together.inside : together.at_edges)(s, under, x, c, zero, sums);
                 take(row, n, y, x, c, lanes, sums, count);
                 x += count;
             }
@@ -120,19 +125,42 @@ static void over_channels(const Step& s, const Team& team, Take take) {
 
 static void depthwise(const Step& s, const Team& team) {
     over_channels<float>(s, team, [&](int row, int n, int y, int x, int c, int lanes, Vector* sums, int count) {
-        const Vector bias = load_some(s.bias + c, lanes);
+        const Vector bias = load(s.bias + c);
         float* to = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel + c;
         const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel + c : nullptr;
-        for (int i = 0; i < count; i++, to += s.y_pixel, other += other ? s.other_pixel : 0)
-            put(s, to, other, sums[i] + bias, lanes, c);
+        float* places[TOGETHER];
+        const float* others[TOGETHER];
+        for (int i = 0; i < count; i++) {
+            sums[i] += bias;
+            places[i] = to + i * s.y_pixel;
+            others[i] = other ? other + i * s.other_pixel : nullptr;
+        }
+        put_many(s, places, others, sums, count, 1, lanes, c);
+    });
+}
+
+template <Added added>
+static void byte_depthwise_in_steps(const Step& s, const Team& team) {
+    over_channels<uint8_t>(s, team, [&](int row, int n, int y, int x, int c, int lanes, Vector* sums, int count) {
+        const Vector scale = load(s.scales + c), bias = load(s.bias + c);
+        uint8_t* to = (uint8_t*)s.y + n * s.y_image + y * s.y_row + x * s.y_pixel + c;
+        int64_t other = ((int64_t)row * s.out_width + x) * s.other_pixel + c;
+        for (int i = 0; i < count; i++, to += s.y_pixel, other += s.other_pixel)
+            to_bytes(to, in_bounds(s, with_added<added>(s, sums[i] * scale + bias, other, lanes)), lanes);
     });
 }
 
 static void byte_depthwise(const Step& s, const Team& team) {
+    if (s.in_steps) {
+        const Added added = added_of(s);
+        return (added == NOTHING  ? byte_depthwise_in_steps<NOTHING>
+                : added == FLOATS ? byte_depthwise_in_steps<FLOATS>
+                                  : byte_depthwise_in_steps<BYTES>)(s, team);
+    }
     const ImageSource added = other_of(s);
     const Target target = target_of(s);
     over_channels<uint8_t>(s, team, [&](int row, int n, int y, int x, int c, int lanes, Vector* sums, int count) {
-        const Vector scale = load_some(s.scales + c, lanes), bias = load_some(s.bias + c, lanes);
+        const Vector scale = load(s.scales + c), bias = load(s.bias + c);
         Vector others[TOGETHER];
         for (int i = 0; i < count; i++) {
             sums[i] = sums[i] * scale + bias;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, holds_bytes, ima
 from tt_cnn.virtual.engines.replay.kernels.instructions import (
     ACTIVATIONS,
     BETWEEN,
+    LANES,
     Stage,
     direct_weights,
     padded_bias,
@@ -26,7 +28,13 @@ from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
 from tt_cnn.virtual.engines.replay.kernels.winograd import is_quicker, tiles_at_once
 from tt_cnn.virtual.types.enums import DataType
 
-RELU = ACTIVATIONS["Relu"]
+NONE = 0
+_BOUNDS: dict[int, Callable[[dict[str, Any]], tuple[float, float]]] = {
+    NONE: lambda end: (-math.inf, math.inf),
+    ACTIVATIONS["Relu"]: lambda end: (0.0, math.inf),
+    ACTIVATIONS["clip"]: lambda end: (end["a"], end["b"]),
+}
+"""Activations that are bounds, and which."""
 MOST_BY_ROWS = 64
 """Bytes of a row of a window that are taken as one run, put together where it reaches beyond the image."""
 
@@ -97,8 +105,9 @@ def _window(node: Node, weight: torch.Tensor) -> dict[str, Any]:
 
 
 def _rows(weight: torch.Tensor) -> torch.Tensor:
-    """A depthwise kernel as one row of channels for each place."""
-    return weight.reshape(weight.shape[0], -1).t().float().contiguous()
+    """A depthwise kernel as one row of channels for each place, in whole vectors."""
+    rows = weight.reshape(weight.shape[0], -1).t().float()
+    return torch.nn.functional.pad(rows, (0, -weight.shape[0] % LANES)).contiguous()
 
 
 def conv(lowering: StepList, fused: Fused) -> None:
@@ -140,11 +149,10 @@ def byte_conv(lowering: StepList, fused: Fused) -> None:
     node = fused.node
     weight = node.inputs[1].value
     assert weight is not None
+    fields = _byte_sums(fused, weight) | _window(node, weight)
     if node.params[3] > 1:
-        fields = _byte_sums(fused, weight, takes_steps=False)
-        lowering.emit("byte_depthwise", fused, node.source, weights=_rows(weight), **fields, **_window(node, weight))
+        lowering.emit("byte_depthwise", fused, node.source, weights=_rows(weight), **fields)
         return
-    fields = _byte_sums(fused, weight, takes_steps=True) | _window(node, weight)
     channels, width = weight.shape[1], weight.shape[3]
     few = width > 1 and node.params[2][1] == 1 and channels * width <= MOST_BY_ROWS and channels % TOGETHER != 0
     by_rows = few and lowering.image(node.source).pixel == channels
@@ -163,31 +171,32 @@ def byte_conv_transpose(lowering: StepList, fused: Fused) -> None:
             place = weight[:, :, dy : dy + 1, dx : dx + 1].transpose(0, 1)
             lowering.emit(
                 "byte_convolution", fused, node.source, image, weights=packed_weights(place),
-                **_byte_sums(fused, place, takes_steps=True), y=image.pointer + size * (dy * row + dx * image.pixel),
+                **_byte_sums(fused, place), y=image.pointer + size * (dy * row + dx * image.pixel),
                 y_row=sh * row, y_pixel=sw * image.pixel, out_height=node.source.shape[2],
                 out_width=node.source.shape[3],
             )  # fmt: skip
 
 
-def _byte_sums(fused: Fused, weight: torch.Tensor, takes_steps: bool) -> dict[str, Any]:
+def _byte_sums(fused: Fused, weight: torch.Tensor) -> dict[str, Any]:
     """What becomes of sums of bytes: in steps of the result at once, where bytes come out and little is in between."""
     _, _, scales, *bias = (one.value for one in fused.node.inputs)
     assert scales is not None
-    source, end = steps_of(fused.node.source), simple_end(fused)
+    source, end, added = steps_of(fused.node.source), simple_end(fused), fused.other
     row = bias[0] if bias else None
-    in_steps = (
-        takes_steps and holds_bytes(fused.result) and end is not None and end.get("activation", 0) in (0, RELU)
-        and (fused.other is None or fused.other_first or "activation" not in end)
-    )  # fmt: skip
-    if not in_steps:
+    activation = None if end is None else end.get("activation", NONE)
+    in_order = added is None or fused.other_first or activation == NONE
+    if not (holds_bytes(fused.result) and activation in _BOUNDS and in_order):
         sums = sums_of(weight, scales, row, source)
         return {"offsets": sums.offsets, "scales": sums.scales, "bias": sums.bias}
-    to, added = steps_of(fused.result), fused.other
+    assert end is not None and activation is not None
+    to = steps_of(fused.result)
     other = Steps(1.0, 0) if added is None or not holds_bytes(added) else steps_of(added)
     sums = sums_of(weight, scales, row, source, to.scale, to.zero - other.zero * other.scale / to.scale)
+    low, high = _BOUNDS[activation](end)
     return {
         "offsets": sums.offsets, "scales": sums.scales, "bias": sums.bias, "in_steps": 1,
-        "other_scale": other.scale / to.scale,
+        "other_scale": other.scale / to.scale, "a": max(0.0, low / to.scale + to.zero),
+        "b": min(255.0, high / to.scale + to.zero),
     }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ struct Step {
     int64_t x_zero, other_zero, y_zero;
     int64_t by_rows;                                           // a row of the kernel is one run: its channels are few
     int64_t in_steps;                                          // bytes come out, and sums are in steps of them
-    double a, b;                                               // of the activation
+    double a, b;                                               // of the activation; bounds, where sums are in steps
     double scale;                                              // of sums of pairs
     double x_scale, other_scale, y_inverse;                    // of images of bytes
 };
@@ -92,11 +92,15 @@ static inline void put_many(const Step& s, float* const* y, const float* const* 
     if (s.stage_count) {
         run_stages(s.stages, s.stage_count, sums, n, apart, other, channel, count);
         for (int i = 0; i < n; i++) store_some(y[i], sums[i * apart], count);
-    } else if (s.activation <= RELU && count >= LANES && (!s.other || s.other_first)) {  // what is most frequent
-        const bool relu = s.activation == RELU;
-        if (s.other)
+    } else if ((s.activation <= RELU || s.activation == CLIP) && count >= LANES && (!s.other || s.other_first)) {
+        if (s.other)  // what is most frequent
             for (int i = 0; i < n; i++) sums[i * apart] += load(other[i]);
-        for (int i = 0; i < n; i++) store(y[i], relu ? larger(Vector{}, sums[i * apart]) : sums[i * apart]);
+        const int activation = (int)s.activation;
+        const float a = (float)s.a, b = (float)s.b;
+        for (int i = 0; i < n; i++) {
+            const Vector sum = sums[i * apart];
+            store(y[i], activation == RELU ? larger(Vector{}, sum) : activation == CLIP ? activated(sum, CLIP, a, b) : sum);
+        }
     } else {
         for (int i = 0; i < n; i++) put(s, y[i], other[i], sums[i * apart], count, channel);
     }
