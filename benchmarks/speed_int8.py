@@ -5,8 +5,8 @@
     python benchmarks/speed_int8.py [--models resnet50,yolov4,...] [--rounds 7] [--check] [--write FILE]
 
 For each model: `precision="int8"` of the traced two-queue pipeline, what NNCF makes of the same reference with 32
-images of the same kind (ours learns from 4), and the reference on OpenVINO in float32. Ours must keep a PCC of 0.99 with
-the reference, and be 1.2 times as fast as NNCF's; that PCC is told, not asked for.
+images of the same kind (ours learns from 4), and the reference on OpenVINO in float32. Ours must keep a PCC of 0.99
+with the reference, and be 1.2 times as fast as NNCF's; that PCC is told, not asked for.
 """
 
 from __future__ import annotations
