@@ -163,3 +163,44 @@ class Distance(nn.Module):
 
     def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         return (self.branch(one) - self.branch(other)).abs().sum(1)
+
+
+class ReadsANumber(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        return y * y.abs().max().item()
+
+
+class ReturnsANumber(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return self.conv(x), 3.0
+
+
+class OfWords(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(10, 32)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        embedded: torch.Tensor = self.embedding(words)
+        return embedded
+
+
+class Places(nn.Module):
+    """Where the largest values are: rounding alone chooses others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        largest, places = self.conv(x).flatten(1).topk(5, dim=1)
+        return largest, places

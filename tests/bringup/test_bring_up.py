@@ -207,6 +207,13 @@ def test_a_model_that_cannot_be_exported_names_the_line() -> None:
         export_graph(small_nets.DependsOnValues(), [torch.randn(1, 3, 8, 8)])
 
 
+def test_a_gate_that_says_little_is_reported(tmp_path: Path) -> None:
+    target = tmp_path / "places"
+    code, said = command(f"{SOURCE}:Places", "--input", "1x3x10x12", "--budget", "0", "--no-tests", "-o", str(target))
+    assert code == 0 and "careful with output2" in said and "careful with output1" not in said
+    assert "careful with output2" in (target / "README.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -217,6 +224,10 @@ def test_a_model_that_cannot_be_exported_names_the_line() -> None:
         ((f"{SOURCE}:SmallResNet", "--input", "3*32"), "it must be like 1x3x224x224"),
         ((f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "-o", "no-name"), "must be a Python name"),
         ((f"{SOURCE}:SmallResNet", "--input", "1x3x32x32", "--budget", "soon"), "it must be like 120s"),
+        ((f"{SOURCE}:ReadsANumber", "--input", "1x3x8x8"), "a number is read from a tensor (aten.item.default)"),
+        ((f"{SOURCE}:ReturnsANumber", "--input", "1x3x8x8"), "output 2 of 2 is the constant 3.0"),
+        ((f"{SOURCE}:OfWords", "--input", "1x7"), "inputs are float32"),
+        (("torch.nn:ReLU", "--input", "1x3x8x8"), "ReLU has no parameters"),
     ],
 )
 def test_mistakes_are_sentences(

@@ -25,6 +25,8 @@ _FINEST: LayerSettings = {"weights_dtype": ttnn.bfloat16, "math_fidelity": ttnn.
 MIN_PCC = 0.99
 HEADROOM = 0.3
 """Share of what outputs may lose that is left where there is a choice: other inputs are harder than those measured."""
+LOOSE = 0.95
+"""Under such a gate an output is reported: rounding alone makes another one of it."""
 BELOW_BFLOAT16 = 0.005
 """What an output may lose beside PyTorch's own bfloat16, where that does not reach `MIN_PCC` with room to spare."""
 
@@ -108,6 +110,11 @@ class Accuracy:
     @property
     def gates(self) -> dict[str, float]:
         return {output: int(self.gate(output) * 10000) / 10000 for output in self.pcc}
+
+    @property
+    def loose(self) -> dict[str, float]:
+        """Gates that say little, because PyTorch's own bfloat16 is far off."""
+        return {output: self.gate(output) for output in self.pcc if self.gate(output) < min(LOOSE, self.min_pcc)}
 
     def margin(self, output: str) -> float:
         """How far the output is above its gate; below 0 where it misses it."""

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,13 +83,17 @@ def _called(factory: Any, spec: str) -> Any:
 
 def check_inputs(model: nn.Module, inputs: Sequence[torch.Tensor]) -> None:
     """In torch, before anything else is blamed."""
+    if not model.state_dict():
+        raise ValueError(f"{type(model).__name__} has no parameters: there are no weights to bring up")
     shapes = " ".join(f"--input {'x'.join(map(str, each.shape))}" for each in inputs)
     try:
         inspect.signature(model.forward).bind(*inputs)
         with torch.no_grad():
             model(*inputs)
     except Exception as error:  # whatever the model raises
-        raise ValueError(f"{type(model).__name__} does not run in PyTorch with {shapes}: {error}") from error
+        whole = "\n  inputs are float32: give a module that makes whole numbers of its input, with x.long()"
+        said = f"{error}{whole if re.search('Long|Int|dtype', str(error)) else ''}"
+        raise ValueError(f"{type(model).__name__} does not run in PyTorch with {shapes}: {said}") from error
 
 
 def model_source(spec: str) -> ModelSource:

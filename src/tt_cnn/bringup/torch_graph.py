@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -116,7 +117,8 @@ def exported_program(model: nn.Module, inputs: Sequence[torch.Tensor]) -> torch.
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad(), registered_modules_closed(model, inputs):
+        with torch.no_grad(), registered_modules_closed(model, inputs), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about how the model is written: it runs, or it fails
             program = torch.export.export(model, tuple(inputs))
     except Exception as error:  # torch.export raises whatever the model's own code does
         raise ExportFailed(_why(error, model)) from error
@@ -184,6 +186,11 @@ class _Reader:
         if getattr(node.target, "__name__", "") == "_assert_tensor_metadata.default":
             return
         target = node.target
+        if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise ExportFailed(
+                f"{_line(node) or node.name}: a number is read from a tensor ({target}), and what is computed with it "
+                "differs from input to input; keep it a tensor (x.max() without .item())"
+            )
         schema = getattr(target, "_schema", None)
         given = [self._value(each) for each in node.args]
         named = {key: self._value(each) for key, each in node.kwargs.items()}
@@ -264,8 +271,12 @@ class _Reader:
 
     def _outputs(self, node: fx.Node, graph: TorchGraph) -> None:
         found = [self._value(each) for each in returned(self.program, cast(Sequence[fx.Node], node.args[0]))]
-        if any(not isinstance(each, TorchNode) for each in found):
-            raise ExportFailed("the model returns a parameter or a constant; it must return tensors that it computes")
+        for number, each in enumerate(found, 1):
+            if not isinstance(each, TorchNode):
+                what = f"the parameter {each.path}" if isinstance(each, Parameter) else f"the constant {each!r}"
+                raise ExportFailed(
+                    f"output {number} of {len(found)} is {what}; a model must return tensors that it computes"
+                )
         graph.outputs = found
         spec = self.program.call_spec.out_spec
         graph.single_output = len(found) == 1 and spec.type is None if spec is not None else len(found) == 1

@@ -212,6 +212,11 @@ def _figures(work: BringUp, profile: Profile | None) -> dict[str, Any]:
     for name, value in work.accuracy.pcc.items():
         own = work.accuracy.bfloat16.get(name)
         figures[f"PCC of {name}"] = f"{value:.5f}" + ("" if own is None else f" (PyTorch in bfloat16: {own:.5f})")
+    for name, gate in work.accuracy.loose.items():
+        figures[f"careful with {name}"] = (
+            f"rounding to bfloat16 changes it in PyTorch, too, so it is held to a PCC of {gate:.3f} alone; places of "
+            "largest values and thresholds are like that"
+        )
     figures["arithmetic to begin with"] = work.arithmetic.name
     if profile is not None:
         figures["on the device, predicted"] = (
