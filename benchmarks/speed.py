@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays of UNet, YOLOv4 and ResNet50 beside what people use on a CPU: ratios in one run.
+"""Replays of the shipped models beside what people use on a CPU: ratios in one run.
 
-    python benchmarks/speed.py [--models vanilla_unet,yolov4,resnet50] [--rounds 7] [--check] [--write FILE]
+    python benchmarks/speed.py [--models vanilla_unet,yolov4,...] [--batch 1] [--rounds 7] [--check] [--write FILE]
     python benchmarks/speed.py --device cuda ...        on a GPU, see benchmarks/speed_gpu.py
     python benchmarks/speed.py --against TREE           beside another tree of the project: speed_trees.py
 
-`native` float32 through the traced two-queue pipeline must be at least 0.97 times as fast as the fastest of
-ONNX Runtime, OpenVINO and torch.compile for each, 1.1 times on the geometric mean, and 2 times torch eager;
-`device` numerics at least as fast as torch eager; `precision="int8"` 1.8 times as fast as the fastest of the three in
-float32, at a PCC of 0.99. PCC and repeatability are checked in the same run.
+`native` float32 through the traced two-queue pipeline beside the fastest of ONNX Runtime, OpenVINO and torch.compile:
+1.3 times as fast is wanted of ResNet50, 1.6 of YOLOv4, 1.1 of each other, 1.8 on the geometric mean, and 2 times torch
+eager; `device` numerics at least as fast as torch eager. PCC and repeatability are checked in the same run. Eight bits
+are in benchmarks/speed_int8.py.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tt_cnn.bench import Comparison, VirtualCard, compare, create_peer
 from tt_cnn.models import create_reference, model_entry
 from tt_cnn.models.running import reference_outputs
 
-MODELS = ("vanilla_unet", "yolov4", "resnet50")
+MODELS = ("vanilla_unet", "yolov4", "resnet50", "mobilenetv2", "efficientnet_lite0", "yolov8s")
 PEERS = ("onnxruntime", "openvino", "compile", "torch")
 EAGER = "torch eager"
-EACH, MEAN, OVER_EAGER, DEVICE, PCC, COMPILE = 0.97, 1.1, 2.0, 1.0, 0.9999, 10.0
-INT8, INT8_PCC = 1.8, 0.99
+GOALS, EACH, MEAN = {"resnet50": 1.3, "yolov4": 1.6}, 1.1, 1.8
+OVER_EAGER, DEVICE, PCC, COMPILE = 2.0, 1.0, 0.9999, 10.0
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,11 @@ class Result:
     model: str
     native: Comparison
     device: Comparison
-    int8: Comparison
     engine: str
-    eight_bit: str
 
     @property
     def best(self) -> float:
         return over_fastest(self.native)
-
-    @property
-    def eight(self) -> float:
-        return over_fastest(self.int8)
 
     @property
     def eager(self) -> float:
@@ -71,26 +65,21 @@ def over_fastest(comparison: Comparison) -> float:
     return comparison.ratio(min(peers, key=lambda one: one.median))
 
 
-def measured(model: str, rounds: int, batches: int) -> Result:
+def measured(model: str, batch: int, rounds: int, batches: int) -> Result:
     entry = model_entry(model)
     reference = create_reference(model)
-    example = entry.example_input().bfloat16().float()
+    example = entry.example_input(batch_size=batch).bfloat16().float()
     expected = reference_outputs(reference, example)
     peers = [create_peer(name, reference, example) for name in PEERS]
-    eager = [peer for peer in peers if peer.name == EAGER]
-    quick = [peer for peer in peers if peer.name != EAGER]
-    comparisons, engines, eight_bit = [], [], ""
-    for numerics, precision, others in (
-        ("native", "float32", peers), ("device", "float32", eager), ("native", "int8", quick),
-    ):  # fmt: skip
-        ours = VirtualCard(model, reference, example, numerics=numerics, precision=precision)
+    comparisons, engines = [], []
+    for numerics, others in (("native", peers), ("device", [peer for peer in peers if peer.name == EAGER])):
+        ours = VirtualCard(model, reference, example, numerics=numerics)
         try:
             comparisons.append(compare([ours, *others], expected, example, rounds=rounds, batches=batches))
             engines.append(", ".join(dict.fromkeys(part.engine for part in ours.parts)))
-            eight_bit = "; ".join(ours.eight_bit)
         finally:
             ours.close()
-    return Result(model, *comparisons, engines[0], f"{eight_bit} (engine: {engines[-1]})")
+    return Result(model, *comparisons, engines[0])
 
 
 def mean_of(results: Sequence[Result]) -> float:
@@ -103,7 +92,7 @@ def lines(results: Sequence[Result]) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for one in results:
-        for comparison in (one.native, one.device, one.int8):
+        for comparison in (one.native, one.device):
             for timing in comparison.timings:
                 rows.append(
                     f"| {one.model} | {timing.name} | {timing.median * 1e3:.1f} | {comparison.ratio(timing):.2f} | "
@@ -113,7 +102,6 @@ def lines(results: Sequence[Result]) -> list[str]:
         "",
         *(f"{r.model}: {r.best:.2f} of the fastest peer, {r.eager:.2f} of torch eager, `device` {r.faithful:.2f} "
           f"(engine: {r.engine})" for r in results),
-        *(f"{r.model} int8: {r.eight:.2f} of the fastest float32 peer; {r.eight_bit}" for r in results),
         f"geometric mean over the fastest peers: {mean_of(results):.2f}",
     ]  # fmt: skip
     return rows
@@ -123,16 +111,14 @@ def misses(results: Sequence[Result]) -> list[str]:
     found = []
     for one in results:
         for name, value, least in (
-            ("the fastest peer", one.best, EACH),
+            ("the fastest peer", one.best, GOALS.get(one.model, EACH)),
             ("torch eager", one.eager, OVER_EAGER),
             ("torch eager, device numerics", one.faithful, DEVICE),
             ("PCC", one.native.ours.pcc, PCC),
-            ("the fastest float32 peer, int8", one.eight, INT8),
-            ("PCC, int8", one.int8.ours.pcc, INT8_PCC),
         ):
             if value < least:
                 found.append(f"{one.model}: {value:.4f} of {name}; at least {least} is wanted")
-        if not (one.native.ours.repeats and one.int8.ours.repeats):
+        if not one.native.ours.repeats:
             found.append(f"{one.model}: repeated replays differ")
         if one.native.ours.compile_seconds > COMPILE:
             found.append(f"{one.model}: compiled in {one.native.ours.compile_seconds:.1f} s; {COMPILE} s are wanted")
@@ -166,8 +152,9 @@ def main() -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(parents=[where], description=__doc__, formatter_class=plain)
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--batch", type=int, default=1, help="images of a replay")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--batches", type=int, default=2, help="images per subject and round")
+    parser.add_argument("--batches", type=int, default=2, help="replays per subject and round")
     parser.add_argument("--check", action="store_true", help="exit 1 where a ratio is missed")
     parser.add_argument("--write", type=Path, help="add the table to a Markdown file")
     parser.add_argument("--against", type=Path, metavar="TREE", help="another tree of this project, in place of peers")
@@ -190,7 +177,7 @@ def main() -> None:
     results = []
     for name in options.models.split(","):
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        results.append(measured(name, options.rounds, options.batches))
+        results.append(measured(name, options.batch, options.rounds, options.batches))
     table = lines(results)
     print("\n".join([before, "", *table]))
     if options.write is not None:
