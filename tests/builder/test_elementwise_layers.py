@@ -71,6 +71,12 @@ def test_other_functions_of_the_vector_unit(op_type: str, place: Callable[..., A
     assert_rows(getattr(torch, op_type.lower())(values), layer(place(values)))
 
 
+def test_mish_says_which_form_it_takes() -> None:
+    """TT-NN 0.81.1: `Undefined non-parametrized op type UnaryOpType::MISH`, in sums, products, convolutions."""
+    mish = activation_from_torch(nn.Mish())
+    assert (mish.op_type, list(mish.params)) == (ttnn.UnaryOpType.MISH, [0.0])
+
+
 def test_activations_that_are_none() -> None:
     assert activation_from_torch(None) is None and activation_from_torch(nn.Identity()) is None
     with pytest.raises(ValueError, match="the activation is Linear; it must be one of CELU, ELU, GELU"):

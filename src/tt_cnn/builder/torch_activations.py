@@ -40,7 +40,7 @@ _FROM_TORCH: dict[type[nn.Module], Callable[[Any], tuple[Any, ...]]] = {
     nn.Hardtanh: lambda m: (_TYPES.HARDTANH, m.min_val, m.max_val),
     nn.LeakyReLU: lambda m: (_TYPES.LEAKY_RELU, m.negative_slope),
     nn.LogSigmoid: lambda m: (_TYPES.LOGSIGMOID,),
-    nn.Mish: lambda m: (_TYPES.MISH,),
+    nn.Mish: lambda m: (_TYPES.MISH, 0.0),  # the exact form; TT-NN 0.81.1 fuses none without saying which
     nn.ReLU: lambda m: (_TYPES.RELU,),
     nn.ReLU6: lambda m: (_TYPES.RELU6,),
     nn.SELU: lambda m: (_TYPES.SELU, _SELU_SCALE, _SELU_ALPHA),
