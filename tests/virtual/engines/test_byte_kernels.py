@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tt_cnn.virtual.engines.replay.eight_bit.guard import Search
+from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched, WatchedGraph
 from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Graph, Node, ordered
 from tt_cnn.virtual.engines.replay.hosts import Kernels
@@ -263,6 +265,28 @@ def test_the_kernels_are_offered_where_the_processor_multiplies_bytes(monkeypatc
     assert "kernels" not in int8_replay.eight_bit_hosts("openvino")
     monkeypatch.setattr(int8_replay, "library", lambda: Library(0))
     assert "kernels" not in int8_replay.eight_bit_hosts(None)
+
+
+def test_the_layers_that_were_found_run_on_the_quickest_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it keeps the guard: the search's own engine is there otherwise."""
+    drawn, shape = Drawn(), (1, 16, 12, 12)
+    node = residual(drawn, drawn.graph.input(0, shape))
+    samples = pictures(shape, 4)
+
+    def compiled(nodes: Sequence[Node]) -> Watched:
+        graph = WatchedGraph.of(nodes)
+        return Watched(Kernels(graph.all, 1), graph)
+
+    for right, expected in ((True, "another"), (False, "kernels")):
+        search = Search([node], samples, Kernels([node], 1), compiled, 0.95, Int8Rounding)
+        found, host = search.run()
+        assert isinstance(host, Watched)
+        better = Kernels(host.graph.all, 1)
+        other = better if right else lambda inputs: [torch.randn(one.shape) for one in better(inputs)]  # noqa: B023
+        monkeypatch.setattr(int8_replay, "quickest", lambda *_, other=other: ("another", other))
+        told, name, chosen = int8_replay._on_the_quickest(search, found, host, ("kernels", "another"))
+        assert name == expected and (chosen is host) == (not right)
+        assert told.pcc == pytest.approx(found.pcc, abs=1e-4)
 
 
 # --- depthwise convolutions in float ---------------------------------------------------------------------------------

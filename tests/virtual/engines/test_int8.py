@@ -293,7 +293,7 @@ def test_an_engine_that_fails_leaves_float(device: Any, monkeypatch: pytest.Monk
     def fails(*_: Any) -> Any:
         raise RuntimeError("no such kernel")
 
-    monkeypatch.setattr(int8_replay, "quickest", fails)
+    monkeypatch.setattr(int8_replay.WatchedGraph, "of", fails)
     program = Program(device)
     for (image,) in pictures(4):
         torch.testing.assert_close(program.replay(image), program.expected(image), rtol=1e-4, atol=1e-4)

@@ -21,7 +21,7 @@ from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.eight_bit.beside import LearningBeside
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 from tt_cnn.virtual.engines.replay.eight_bit.inputs import NAMES, InputRange, statistics
-from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Ball, Watched, Witness, witnesses_of
+from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Ball, Watched, WatchedGraph, Witness, witnesses_of
 from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.fp8.choice import in_fp8
 from tt_cnn.virtual.engines.replay.fp8.rewrite import Fp8Rounding
@@ -472,7 +472,7 @@ def test_witnesses_are_small_and_spread_over_the_graph() -> None:
 def test_of_a_vector_all_that_is_cut_off_is_known() -> None:
     """Within the ball of samples that lie far apart, and still beyond what rounding leaves."""
     x = Node("input", (), (0,), (1, 2, 1, 1))
-    host = Watched(lambda inputs: evaluated([x, x], inputs), 1, [Witness(x, 0.0, 2.0, True)])
+    host = Watched(lambda inputs: evaluated([x, x], inputs), WatchedGraph([x], [Witness(x, 0.0, 2.0, True)]))
     for values in ([1.0, 0.0], [2.0, 0.0]):
         host([torch.tensor(values).reshape(x.shape)])
     host.learn()
@@ -484,7 +484,10 @@ def test_of_a_vector_all_that_is_cut_off_is_known() -> None:
 def test_a_watched_graph_hands_on_its_own_outputs() -> None:
     x = Node("input", (), (0,), (2, 3, 4, 4))
     nodes = [Node("unary", (x,), ("Relu",), x.shape), Node("reduce", (x,), ("amax", (2, 3)), (2, 3, 1, 1))]
-    host = Watched(lambda inputs: evaluated(nodes, inputs), 1, [Witness(nodes[1], -9.0, 9.0, False)])
+    witness = Witness(nodes[1], -9.0, 9.0, False)
+    host = Watched(lambda inputs: evaluated(nodes, inputs), WatchedGraph(nodes[:1], [witness]))
+        lambda inputs: evaluated(nodes, inputs), WatchedGraph(nodes[:1], [Witness(nodes[1], -9.0, 9.0, False)])
+    )
     random = torch.Generator().manual_seed(0)
     for _ in range(4):
         assert len(host([torch.randn(2, 3, 4, 4, generator=random)])) == 1

@@ -86,11 +86,29 @@ class Ball:
         return bool(((rows - self.center).norm(dim=1) <= self.radius).all())
 
 
+@dataclass(frozen=True)
+class WatchedGraph:
+    """The outputs of an 8-bit graph, and its witnesses."""
+
+    outputs: Sequence[Node]
+    witnesses: Sequence[Witness]
+
+    @classmethod
+    def of(cls, outputs: Sequence[Node]) -> WatchedGraph:
+        return cls(outputs, witnesses_of(outputs))
+
+    @property
+    def all(self) -> list[Node]:
+        """What an engine computes."""
+        return [*self.outputs, *(one.node for one in self.witnesses)]
+
+
 class Watched:
     """A compiled 8-bit graph whose last outputs are witnesses: it hands on the others, and remembers those."""
 
-    def __init__(self, host: Host, outputs: int, witnesses: Sequence[Witness]) -> None:
-        self._host, self._outputs, self._witnesses = host, outputs, witnesses
+    def __init__(self, host: Host, graph: WatchedGraph) -> None:
+        self.graph = graph
+        self._host, self._outputs, self._witnesses = host, len(graph.outputs), graph.witnesses
         self._seen: list[list[torch.Tensor]] = []
         self._balls: list[Ball] = []
         self._cuts: list[float] = []

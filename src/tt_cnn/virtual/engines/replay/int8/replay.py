@@ -13,9 +13,9 @@ from tt_cnn.virtual.engines.precision import EightBits
 from tt_cnn.virtual.engines.replay.choice import quicker, quickest
 from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit, Search
 from tt_cnn.virtual.engines.replay.eight_bit.replay import LearningReplay
-from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched, witnesses_of
+from tt_cnn.virtual.engines.replay.eight_bit.witnesses import Watched, WatchedGraph
 from tt_cnn.virtual.engines.replay.graph import Node
-from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host
+from tt_cnn.virtual.engines.replay.hosts import HOSTS
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.engines.replay.int8.rewrite import Int8Rounding
 from tt_cnn.virtual.engines.replay.kernels.library import library
@@ -37,34 +37,47 @@ class Int8Replay(LearningReplay):
     def _in_eight_bits(self, part: Part, guard: float) -> Part:
         run = part.run
         assert isinstance(run, OnHost)
-        names: list[str] = []
+        names, threads = eight_bit_hosts(self.host), torch.get_num_threads()
+        name, host = names[0], None
 
-        def compiled(nodes: Sequence[Node]) -> Host:
-            """The engine is chosen for all layers in 8 bits, and kept for fewer."""
-            threads, witnesses = torch.get_num_threads(), witnesses_of(nodes)
-            watched = [*nodes, *(one.node for one in witnesses)]
-            if not names:
-                name, host = quickest(watched, run.samples[0], threads, eight_bit_hosts(self.host))
-                names.append(name)
-                return Watched(host, len(nodes), witnesses)
-            return Watched(HOSTS[names[0]](watched, threads), len(nodes), witnesses)
+        def compiled(nodes: Sequence[Node]) -> Watched:
+            """On the engine that compiles soonest, while layers are searched for."""
+            graph = WatchedGraph.of(nodes)
+            return Watched(HOSTS[names[0]](graph.all, threads), graph)
 
         try:
-            found, host = Search(run.nodes, run.samples, run.host, compiled, guard, self.rounding).run()
+            search = Search(run.nodes, run.samples, run.host, compiled, guard, self.rounding)
+            found, host = search.run()
+            if isinstance(host, Watched):
+                found, name, host = _on_the_quickest(search, found, host, names)
         except Exception as error:  # of the engines, each with its own kinds; float32 runs
             log.warning("a trace stays in float32, 8 bits failed: %s", error)
             found, host = EightBit(0, guard, refused=f"8 bits failed: {error}"), None
         if isinstance(host, Watched):
             host.learn()
             ours, plain = quicker(host, run.host, run.samples[0])
-            log.info("8 bits on %s: %.1f ms, float32 on %s: %.1f ms", names[0], ours * 1e3, part.engine, plain * 1e3)
+            log.info("8 bits on %s: %.1f ms, float32 on %s: %.1f ms", name, ours * 1e3, part.engine, plain * 1e3)
             if ours >= plain:
-                refused = f"8 bits on {names[0]} take {ours * 1e3:.1f} ms, float32 on {part.engine} {plain * 1e3:.1f}"
+                refused = f"8 bits on {name} take {ours * 1e3:.1f} ms, float32 on {part.engine} {plain * 1e3:.1f}"
                 found, host = replace(found, refused=refused), None
         log.info("%s", found)
         if host is None:
             return replace(part, eight_bit=found)
-        return replace(part, engine=names[0], run=OnHost(host, run.sources, run.shapes, run.outputs), eight_bit=found)
+        return replace(part, engine=name, run=OnHost(host, run.sources, run.shapes, run.outputs), eight_bit=found)
+
+
+def _on_the_quickest(
+    search: Search, found: EightBit, host: Watched, names: tuple[str, ...]
+) -> tuple[EightBit, str, Watched]:
+    """The engine for the layers that were found: another than the first where it is quicker and keeps the guard too."""
+    if len(names) == 1:
+        return found, names[0], host
+    name, compiled = quickest(host.graph.all, search.samples[0], torch.get_num_threads(), names)
+    if name == names[0]:
+        return found, name, host
+    other = Watched(compiled, host.graph)
+    loss = max(search.losses_of(other))
+    return (replace(found, pcc=1 - loss), name, other) if loss <= search.allowed else (found, names[0], host)
 
 
 def eight_bit_hosts(host: str | None) -> tuple[str, ...]:
