@@ -486,8 +486,6 @@ def test_a_watched_graph_hands_on_its_own_outputs() -> None:
     nodes = [Node("unary", (x,), ("Relu",), x.shape), Node("reduce", (x,), ("amax", (2, 3)), (2, 3, 1, 1))]
     witness = Witness(nodes[1], -9.0, 9.0, False)
     host = Watched(lambda inputs: evaluated(nodes, inputs), WatchedGraph(nodes[:1], [witness]))
-        lambda inputs: evaluated(nodes, inputs), WatchedGraph(nodes[:1], [Witness(nodes[1], -9.0, 9.0, False)])
-    )
     random = torch.Generator().manual_seed(0)
     for _ in range(4):
         assert len(host([torch.randn(2, 3, 4, 4, generator=random)])) == 1
