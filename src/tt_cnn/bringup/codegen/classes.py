@@ -11,13 +11,13 @@ from itertools import count, islice
 
 from tt_cnn.bringup.codegen.blocks import Block, Flow
 from tt_cnn.bringup.codegen.expressions import Expressions
+from tt_cnn.bringup.codegen.lines import broken, folded, indented
 from tt_cnn.bringup.codegen.variants import block_shape, grouped
 from tt_cnn.bringup.lowering.program import Program, Statement, Value
 from tt_cnn.bringup.torch_graph import Parameter
 from tt_cnn.models.brought_up import BroughtUpPictureModel, BroughtUpTensorModel
 
 Item = Block | Statement
-WIDTH = 120
 _OF_MODELS = frozenset(
     name
     for model in (BroughtUpPictureModel, BroughtUpTensorModel)
@@ -255,10 +255,10 @@ class BlockWriter:
         assert container is not None
         attribute = self._attribute(container)
         source = self.names[self.flow.inputs(run[0])[0]]
-        made = _broken(f"self.{attribute} = [", self._list(run, container), "]")
+        made = broken(f"self.{attribute} = [", self._list(run, container), "]")
         if container in self.optional:  # a block that lacks it goes through no loop
             prefix = f'f"{{name}}.{container}"' if self.named else f'"{container}"'
-            made = [f"self.{attribute} = []", f"if layers.has({prefix}):", *_indented(made)]
+            made = [f"self.{attribute} = []", f"if layers.has({prefix}):", *indented(made)]
         self.init += made
         result = self.flow.outputs(run[-1])[0]
         name = self._result_name(run, [source], attribute)
@@ -316,10 +316,10 @@ class BlockWriter:
 
     def _one(self, item: Item) -> None:
         attribute = self._attribute(self._short(item))
-        made = _folded(f"self.{attribute} = {self.made(item)}")
+        made = folded(f"self.{attribute} = {self.made(item)}")
         optional = self.relative(item) in self.optional
         if optional:
-            made = [f"self.{attribute} = None", f"if layers.has({self._name_code(item)}):", *_indented(made)]
+            made = [f"self.{attribute} = None", f"if layers.has({self._name_code(item)}):", *indented(made)]
         self.init += made
         tensors = self.flow.inputs(item)
         sources = [self.names[value] for value in tensors]
@@ -332,9 +332,9 @@ class BlockWriter:
             targets.append(self.names[value])
         line = f"{', '.join(targets)} = self.{attribute}({call})"
         if not optional:
-            self.call += _folded(line)
+            self.call += folded(line)
         elif targets[0] == sources[0]:
-            self.call += [f"if self.{attribute} is not None:", *_indented(_folded(line))]
+            self.call += [f"if self.{attribute} is not None:", *indented(folded(line))]
         else:
             self.call.append(f"{targets[0]} = {sources[0]} if self.{attribute} is None else self.{attribute}({call})")
 
@@ -373,7 +373,7 @@ class BlockWriter:
             hint = source.path if isinstance(source, Parameter) else source.name
             attribute = self._attribute(hint.split(".")[-1])
             self.constants[code] = f"self.{attribute}"
-            self.init += _folded(f"self.{attribute} = {code}")
+            self.init += folded(f"self.{attribute} = {code}")
         return self.constants[code]
 
     def _short(self, item: Item) -> str:
@@ -435,56 +435,3 @@ def _follow(first: int, second: int) -> bool:
 
 def camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[^0-9a-zA-Z]+", name) if part)
-
-
-def _broken(opening: str, elements: list[str], closing: str) -> list[str]:
-    whole = f"{opening}{', '.join(elements)}{closing}"
-    if len(whole) + 8 <= WIDTH:
-        return [whole]
-    comma = "" if len(elements) == 1 and " for " in elements[0] and not elements[0].startswith("*") else ","
-    inside = [line for each in elements for line in _folded_element(each + comma)]
-    return [opening, *(f"    {line}" for line in inside), closing]
-
-
-def _folded_element(text: str) -> list[str]:
-    """A comprehension that is too long for a line in two or four of them; a long call an argument a line."""
-    if len(text) + 12 <= WIDTH:
-        return [text]
-    if " for " not in text:
-        return [*_argument_by_argument(text.rstrip(","))[:-1], "),"]
-    before, _, after = text.partition(" for ")
-    if not before.startswith("*("):
-        return [before, f"for {after}"]
-    return ["*(", f"    {before[2:]}", f"    for {after.removesuffix('),')}", "),"]
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def _folded(text: str) -> list[str]:
-    """A call that is too long for a line, an argument a line."""
-    return [text] if len(text) + 8 <= WIDTH else _argument_by_argument(text)
-
-
-def _argument_by_argument(text: str) -> list[str]:
-    start = text.index("(")
-    return [text[: start + 1], *(f"    {part}," for part in _split(text[start + 1 : -1])), ")"]
-
-
-def _split(text: str) -> list[str]:
-    """At the commas of the outermost level."""
-    parts, depth, current, quoted = [], 0, "", False
-    for letter in text:
-        if letter == '"':
-            quoted = not quoted
-        if not quoted and letter in "([{":
-            depth += 1
-        if not quoted and letter in ")]}":
-            depth -= 1
-        if letter == "," and depth == 0 and not quoted:
-            parts.append(current.strip())
-            current = ""
-        else:
-            current += letter
-    return [*parts, current.strip()]
