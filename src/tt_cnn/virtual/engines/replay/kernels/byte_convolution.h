@@ -4,6 +4,7 @@
 // Weights lie in panels of columns; a row of a panel holds four neighbouring channels of each column. Channels that are
 // missing to a multiple of four have weights of 0, so that whatever is read of the image beyond its last does not count.
 #pragma once
+#include <omp.h>
 #include <vector>
 #include "bytes.h"
 #include "convolution.h"
@@ -90,6 +91,27 @@ static const ByteProduct BYTE_PRODUCTS[BYTE_ROWS][WIDE] = {
     NARROW(7), NARROW(8)};
 #undef NARROW
 #undef FOR_WIDTHS
+
+// The products a second that registers and the first cache reach on `threads` threads: what no convolution of bytes can be above.
+extern "C" double products_of_bytes(int64_t threads) {
+    constexpr int TILES = 200000, LONG = 16;
+    alignas(64) static int8_t weights[LONG * PANEL * AT_ONCE], ahead[LONG * LONG * PANEL * AT_ONCE];
+    static uint8_t image[LONG * AT_ONCE];
+    static int32_t start[PANEL];
+    const ByteProduct volatile product = BYTE_PRODUCTS[WIDE_ROWS - 1][WIDE - 1];  // so that it is called as it is
+    const double began = omp_get_wtime();
+#pragma omp parallel for num_threads((int)threads) schedule(static)
+    for (int tile = 0; tile < TILES; tile++) {
+        alignas(64) int32_t sums[WIDE_ROWS * PANEL];
+        ByteRun runs[LONG];
+        for (ByteRun& run : runs) {
+            run.weights = weights;
+            for (int r = 0; r < WIDE_ROWS; r++) run.from[r] = image;
+        }
+        product(runs, LONG, LONG, start, 0, sums, ahead);
+    }
+    return (double)TILES * LONG * LONG * AT_ONCE * WIDE_ROWS * PANEL / (omp_get_wtime() - began);
+}
 
 // A result: the image and the place where its window begins, where it goes, and what is added to it.
 struct BytePixel {
