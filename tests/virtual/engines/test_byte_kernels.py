@@ -246,6 +246,22 @@ def test_what_no_byte_stands_for_is_computed_by_torch(bad: float) -> None:
     assert torch.equal(host(samples[0])[0], before), "what was odd once is odd for ever"
 
 
+@pytest.mark.parametrize("groups", [1, 32])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_floats_that_are_added_to_sums_of_bytes_are_looked_at(bad: float, groups: int) -> None:
+    shapes = ((1, 32, 9, 9), (1, 32, 9, 9))
+    drawn = Drawn()
+    x, y = (drawn.graph.input(number, shape) for number, shape in enumerate(shapes))
+    added = drawn.relu(drawn.add(drawn.conv(x, 32, (3, 3), groups=groups), y))
+    samples = [[*one, *other] for one, other in zip(pictures(shapes[0]), pictures(shapes[1], 6)[3:], strict=True)]
+    nodes = in_8_bits(drawn.conv(added, 20, (1, 1)), samples)
+    host = Kernels(nodes, 2)
+    assert_near(host(samples[0])[0], evaluated(nodes, samples[0])[0])
+    broken = [samples[0][0], samples[0][1].clone()]
+    broken[1][0, 7, 3, 3] = bad
+    torch.testing.assert_close(host(broken)[0], evaluated(nodes, broken)[0], equal_nan=True)
+
+
 def test_what_is_beyond_the_range_becomes_its_end() -> None:
     shape = (1, 16, 12, 12)
     drawn, samples = Drawn(), pictures(shape)

@@ -209,19 +209,21 @@ static inline Vector as_floats(const int32_t* sum, Vector scale, Vector bias) {
 // one step of the result is 1; the zero of the result is in the bias.
 template <Added added>
 static void finish_bytes(const Step& s, const BytePixel* pixels, int count, const int32_t* sums, int first, int columns) {
+    Vector seen = {};
     for (int r = 0; r < count; r++, sums += PANEL) {
         uint8_t* y = (uint8_t*)s.y + pixels[r].y + first;
         const int64_t other = pixels[r].other + first;
         Vector row[WIDE];
         for (int c = 0; c < columns; c += LANES) {
             const Vector sum = as_floats(sums + c, load(s.scales + first + c), load(s.bias + first + c));
-            row[c / LANES] = in_bounds(s, with_added<added>(s, sum, other + c, std::min(LANES, columns - c)));
+            row[c / LANES] = in_bounds(s, with_added<added>(s, sum, other + c, std::min(LANES, columns - c), seen));
         }
         if (columns == PANEL) four_to_bytes(y, row);
         else if (columns == 2 * LANES) two_to_bytes(y, row);
         else
             for (int c = 0; c < columns; c += LANES) to_bytes(y + c, row[c / LANES], std::min(LANES, columns - c));
     }
+    if (added == FLOATS) note_odd(s, seen);
 }
 
 // The same as for floats where columns are few.

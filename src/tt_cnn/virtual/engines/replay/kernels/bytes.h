@@ -162,12 +162,18 @@ enum Added { NOTHING, FLOATS, BYTES };
 
 static inline Added added_of(const Step& s) { return !s.other ? NOTHING : s.other_bytes ? BYTES : FLOATS; }
 
+// `seen` stays finite while the floats that are added are.
 template <Added added>
-static inline Vector with_added(const Step& s, Vector sum, int64_t place, int lanes) {
+static inline Vector with_added(const Step& s, Vector sum, int64_t place, int lanes, Vector& seen) {
     if (added == NOTHING) return sum;
     const Vector other = added == FLOATS ? load_some((const float*)s.other + place, lanes)
                                          : from_bytes((const uint8_t*)s.other + place, lanes);
+    if (added == FLOATS) seen += other - other;
     return sum + other * (float)s.other_scale;
+}
+
+static inline void note_odd(const Step& s, Vector seen) {
+    if (__builtin_expect(!all_finite(seen), 0)) __atomic_store_n(s.odd, 1, __ATOMIC_RELAXED);
 }
 
 static inline Vector in_bounds(const Step& s, Vector sum) {

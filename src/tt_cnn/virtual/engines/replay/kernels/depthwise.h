@@ -145,8 +145,10 @@ static void byte_depthwise_in_steps(const Step& s, const Team& team) {
         const Vector scale = load(s.scales + c), bias = load(s.bias + c);
         uint8_t* to = (uint8_t*)s.y + n * s.y_image + y * s.y_row + x * s.y_pixel + c;
         int64_t other = ((int64_t)row * s.out_width + x) * s.other_pixel + c;
+        Vector seen = {};
         for (int i = 0; i < count; i++, to += s.y_pixel, other += s.other_pixel)
-            to_bytes(to, in_bounds(s, with_added<added>(s, sums[i] * scale + bias, other, lanes)), lanes);
+            to_bytes(to, in_bounds(s, with_added<added>(s, sums[i] * scale + bias, other, lanes, seen)), lanes);
+        if (added == FLOATS) note_odd(s, seen);
     });
 }
 
