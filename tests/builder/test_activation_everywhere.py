@@ -33,7 +33,7 @@ ACTIVATIONS = {
     "hardswish": (TYPES.HARDSWISH, nn.functional.hardswish),
     "hardsigmoid": (TYPES.HARDSIGMOID, nn.functional.hardsigmoid),
     "silu": (TYPES.SILU, nn.functional.silu),
-    "mish": (TYPES.MISH, nn.functional.mish),
+    "mish": (ttnn.UnaryWithParam(TYPES.MISH, 0.0), nn.functional.mish),
 }
 Pair = tuple[Callable[..., Any], Callable[[torch.Tensor], torch.Tensor]]
 
@@ -60,9 +60,13 @@ def transposed(activation: Any, device: Any) -> Pair:
     return TtConvTranspose2d(configuration, device), over_images(layer)
 
 
+def with_numbers(activation: Any) -> Any:
+    return activation if isinstance(activation, ttnn.UnaryWithParam) else ttnn.UnaryWithParam(activation)
+
+
 def linear(activation: Any, device: Any) -> Pair:
     layer = nn.Linear(CHANNELS, 64)
-    configuration = LinearConfiguration.from_torch(layer, activation=ttnn.UnaryWithParam(activation))
+    configuration = LinearConfiguration.from_torch(layer, activation=with_numbers(activation))
     return TtLinear(configuration, device), layer
 
 

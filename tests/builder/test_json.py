@@ -233,7 +233,7 @@ def test_weights_make_configurations_different() -> None:
     assert a != a.to_dict()
 
 
-MISH = ttnn.UnaryWithParam(ttnn.UnaryOpType.MISH)
+MISH = ttnn.UnaryWithParam(ttnn.UnaryOpType.MISH, 0.0)
 SHARDS = ttnn.create_sharded_memory_config((1, 1, 128, 64), ttnn.CoreGrid(x=2, y=1), ttnn.ShardStrategy.HEIGHT)
 
 

@@ -290,7 +290,7 @@ def test_linear_with_random_weights_reaches_all_features(device: Any) -> None:
     assert torch.equal(ttnn.to_torch(layer(rows)).float().reshape(32, 10), bias.expand(32, -1))
 
 
-@pytest.mark.parametrize("activation", ["hardswish", "relu", ttnn.UnaryWithParam(ttnn.UnaryOpType.MISH)], ids=str)
+@pytest.mark.parametrize("activation", ["hardswish", "relu", ttnn.UnaryWithParam(ttnn.UnaryOpType.MISH, 0.0)], ids=str)
 @pytest.mark.parametrize("grid", [None, ttnn.CoreGrid(x=8, y=8)], ids=str)
 def test_linear_runs_activations_behind_it_where_tt_nn_cannot(
     activation: Any, grid: Any, where: str, place: Any, device: Any

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tests.differential.program import FLOATS, Program, Source, values_of
 
-ACTIVATIONS = ("RELU", "SILU", "TANH", "SIGMOID", "GELU", "MISH", "HARDSWISH")
+ACTIVATIONS = ("RELU", "SILU", "TANH", "SIGMOID", "GELU", "MISH, 0.0", "HARDSWISH")
 INTERLEAVED = ("ttnn.DRAM_MEMORY_CONFIG", "ttnn.L1_MEMORY_CONFIG")
 
 

@@ -17,8 +17,8 @@ IN_PLACE_RULES = (
     Rule("in_place", lambda c: not c.in_place or c.memory_config is None, "False with a memory_config"),
 )
 
-_NAMED_WITH_NUMBERS = frozenset({"selu", "softplus"})
-"""Names for which `ttnn.linear` knows the numbers itself."""
+_NAMED_WITH_NUMBERS = frozenset({"mish", "selu", "softplus"})
+"""Names for which the numbers are known."""
 
 
 def has_its_numbers(activation: Any) -> bool:

@@ -19,6 +19,7 @@ PARAMETERS: dict[Any, int] = {
     _TYPES.HARDSHRINK: 1,
     _TYPES.HARDTANH: 2,
     _TYPES.LEAKY_RELU: 1,
+    _TYPES.MISH: 1,
     _TYPES.POWER: 1,
     _TYPES.RELU_MAX: 1,
     _TYPES.RELU_MIN: 1,

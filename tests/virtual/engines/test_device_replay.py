@@ -27,6 +27,10 @@ def opened(engine: str) -> Iterator[Any]:
         ttnn.close_device(device)
 
 
+NUMBERS = {"MISH": (0.0,), "LEAKY_RELU": (0.1,)}
+"""Of activations that need some."""
+
+
 class Network:
     """Layers one after the other, from a persistent input, traced."""
 
@@ -82,7 +86,8 @@ def conv(
             ttnn.from_torch(torch.randn(outputs, inputs, kernel, kernel) / fan**0.5),
             ttnn.from_torch(torch.randn(1, 1, 1, outputs) / 4),
         ]
-        unary = None if activation is None else ttnn.UnaryWithParam(getattr(ttnn.UnaryOpType, activation))
+        numbers = NUMBERS.get(activation or "", ())
+        unary = None if activation is None else ttnn.UnaryWithParam(getattr(ttnn.UnaryOpType, activation), *numbers)
         y, network.weights[name] = ttnn.conv2d(
             input_tensor=x,
             weight_tensor=given[0],

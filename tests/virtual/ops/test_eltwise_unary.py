@@ -238,7 +238,7 @@ def test_a_chain_equals_its_ops(card: Any) -> None:
         ((ttnn.UnaryOpType.RELU, ()), F.relu),
         ((ttnn.UnaryOpType.LEAKY_RELU, (0.1,)), lambda x: F.leaky_relu(x, 0.1)),
         ((ttnn.UnaryOpType.SILU, ()), F.silu),
-        ((ttnn.UnaryOpType.MISH, ()), F.mish),
+        ((ttnn.UnaryOpType.MISH, (0.0,)), F.mish),
         ((ttnn.UnaryOpType.HARDMISH, ()), CASES["hardmish"].reference),
         ((ttnn.UnaryOpType.SIGMOID, ()), torch.sigmoid),
         ((ttnn.UnaryOpType.GELU, (0.0,)), F.gelu),

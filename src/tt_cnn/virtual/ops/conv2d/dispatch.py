@@ -15,6 +15,7 @@ from tt_cnn.virtual.ops.conv2d.parameters import Parameters
 from tt_cnn.virtual.ops.conv2d.problem import Convolution, Request
 from tt_cnn.virtual.ops.conv2d.program import ConvProgram, CoreRoles
 from tt_cnn.virtual.ops.conv2d.time import block_sharded_cycles, height_sharded_cycles, width_sharded_cycles
+from tt_cnn.virtual.ops.eltwise.activations import check_given
 from tt_cnn.virtual.ops.sliding_window.halo import table_in_dram, table_in_l1_small
 from tt_cnn.virtual.ops.sliding_window.parallel import BLOCK, HEIGHT, WIDTH, ParallelConfig
 from tt_cnn.virtual.ops.sliding_window.tables import reader_table
@@ -94,6 +95,7 @@ def plan_program(planner: Planner, source: Slot, parameters: Parameters, arrange
     if inputs.layout is WIDTH:
         _check_row_wise(cores, planner.card.grid)
     column_blocks = max(1, columns // TILE_SIZE // blocks.out_w)
+    check_given([] if settings.activation is None else [settings.activation])
     program = _PROGRAMS[inputs.layout](
         cores=cores,
         buffers=buffers.placed(cores, source, output, table_bytes, in_place),

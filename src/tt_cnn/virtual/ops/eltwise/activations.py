@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
+from tt_cnn.virtual.errors.card_error import fatal
 from tt_cnn.virtual.types.unary import UnaryOpType
 
 Activation = tuple[UnaryOpType, tuple[float, ...]]
@@ -78,6 +79,28 @@ _RENAMED: dict[UnaryOpType, str] = {
     UnaryOpType.REMAINDER: "remainder_unary",
     UnaryOpType.FMOD: "fmod_unary",
 }
+
+
+_NEED_NUMBERS = frozenset(
+    """
+    ADD_UNARY_SFPU BITWISE_AND BITWISE_OR BITWISE_XOR CELU CLAMP_TSS DIV_UNARY_SFPU DROPOUT ELU FILL FMOD
+    HARDSHRINK HARDTANH HEAVISIDE LEAKY_RELU LEFT_SHIFT LOGIT MAC_TSS MAXIMUM MINIMUM MISH MUL_UNARY_SFPU
+    POLYGAMMA POWER POWER_ITERATIVE PRELU_SFPU RDIV RELU_MAX RELU_MIN REMAINDER RIGHT_SHIFT ROUND RPOW RSUB
+    SELU SOFTCAP SOFTPLUS SOFTSHRINK SUB_UNARY_SFPU THRESHOLD TYPECAST UNARY_EQ UNARY_GE UNARY_GT UNARY_LE
+    UNARY_LT UNARY_NE WHERE_TSS XIELU
+""".split()  # noqa: SIM905  # short lines
+)
+"""Of all types those that the real library refuses without numbers, asked for each in a sum of two tensors."""
+
+
+def check_given(activations: Iterable[Activation]) -> None:
+    """A kernel that applies activations is written with their numbers in it; without those there is none."""
+    for op_type, params in activations:
+        fatal(
+            bool(params) or op_type.name not in _NEED_NUMBERS,
+            f"Undefined non-parametrized op type {op_type.native}",
+            f"  give its numbers: ttnn.UnaryWithParam(ttnn.UnaryOpType.{op_type.name}, ...)",
+        )
 
 
 def kernel_of(activation: Activation) -> Kernel:

@@ -10,7 +10,7 @@ import torch
 
 from tt_cnn.virtual.arguments.refusals import refuse_unfollowed
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.activations import Kernel
+from tt_cnn.virtual.ops.eltwise.activations import Kernel, check_given
 from tt_cnn.virtual.ops.eltwise.binary_numbers import binary_value, scalar_operand
 from tt_cnn.virtual.ops.eltwise.binary_plan import BinaryProgram, plan_binary
 from tt_cnn.virtual.ops.eltwise.calls import (
@@ -170,7 +170,9 @@ class Binary(Operation):
 def _activations(given: Any) -> tuple[Any, ...]:
     if given is None:
         return ()
-    return tuple(activation(item) for item in given)
+    pairs = tuple(activation(item) for item in given)
+    check_given(pair for pair in pairs if pair is not None)
+    return pairs
 
 
 def _typecast(planner: Planner, operands: list[Slot], change: Promotion) -> list[Slot]:

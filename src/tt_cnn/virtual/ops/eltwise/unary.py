@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.errors.card_error import fatal
-from tt_cnn.virtual.ops.eltwise.activations import Activation, Kernel, kernel_of
+from tt_cnn.virtual.ops.eltwise.activations import Activation, Kernel, check_given, kernel_of
 from tt_cnn.virtual.ops.eltwise.calls import (
     PLACEMENT,
     Parameter,
@@ -344,7 +344,9 @@ class UnaryChain(Unary):
     def make_call(self, input_tensor: Any, ops_chain: Any = (), **placement: Any) -> Call:  # type: ignore[override]
         x = require_tensor(self, input_tensor, ops_chain)
         fatal(len(ops_chain) > 0, "Op chain cannot be empty")
-        chain = tuple(kernel_of(_pair(item)) for item in ops_chain)
+        pairs = [_pair(item) for item in ops_chain]
+        check_given(pairs)
+        chain = tuple(kernel_of(pair) for pair in pairs)
         check_numbers(chain, x.dtype)
         return self.chain_call(x, chain, **placement)
 
