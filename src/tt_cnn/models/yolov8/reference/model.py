@@ -98,7 +98,8 @@ class C2f(nn.Module):
         self.conv2 = ConvNormAct((2 + blocks) * half, outputs)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        parts = list(self.conv1(x).chunk(2, dim=1))
+        first, second = self.conv1(x).chunk(2, dim=1)
+        parts = [first, second]
         for block in self.blocks:
             parts.append(block(parts[-1]))
         return self.conv2(torch.cat(parts, dim=1))
