@@ -43,6 +43,15 @@ static void run(const Step& s, const Team& team) {
     }
 }
 
+// To a processor that waits for another.
+static inline void breathe() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+constexpr int SPINS = 4000;  // some tens of microseconds: going to sleep and waking up take longer
+
 // Threads wait for each other after every step: awake for a moment, then asleep. Who sleeps is soon back when woken;
 // who only yields on a busy machine waits until everybody else has had a turn.
 struct Meeting {
@@ -56,8 +65,10 @@ struct Meeting {
             if (asleep.load(std::memory_order_seq_cst)) wake();
             return;
         }
-        for (int spins = 0; round.load(std::memory_order_acquire) == now; spins++)
-            if (spins > 4000) sleep(now);
+        for (int spins = 0; round.load(std::memory_order_acquire) == now; spins++) {
+            if (spins > SPINS) sleep(now);
+            breathe();
+        }
     }
 
     void sleep(int now) {
