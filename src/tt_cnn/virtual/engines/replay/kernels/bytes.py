@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from tt_cnn.virtual.engines.replay.evaluate import value_of
 from tt_cnn.virtual.engines.replay.graph import Graph, Node, ordered
 from tt_cnn.virtual.engines.replay.kernels.fusion import LANES, PASSING, is_step
 from tt_cnn.virtual.engines.replay.kernels.memory import allocate
@@ -60,7 +61,8 @@ class _InBytes:
 
     def take(self, node: Node) -> None:
         if node.kind == "dequantize" and node.source.value is not None:
-            self._floats[id(node)] = self._constant(_dequantized(node))
+            known = [one.value for one in node.inputs if one.value is not None]
+            self._floats[id(node)] = self._constant(value_of(node, known))
         elif node.kind == "dequantize":
             self._bytes[id(node)] = self._floats[id(node.source)]
         elif node.kind in PASSING and self._stays_bytes(node):
@@ -141,13 +143,6 @@ class _InBytes:
 
 def _joins_channels(node: Node) -> bool:
     return node.params == (1,) and len(node.shape) == 4
-
-
-def _dequantized(node: Node) -> torch.Tensor:
-    whole, scale, zero = (one.value for one in node.inputs)
-    assert whole is not None and scale is not None and zero is not None
-    shape = [-1 if (axis,) == node.params else 1 for axis in range(whole.dim())]
-    return (whole.float() - zero.float().reshape(shape)) * scale.reshape(shape)
 
 
 def _as_floats(layer: Node) -> Node:
