@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from speed import machine
+from speed import add_results, machine
 
 from tt_cnn.models import create_reference, model_entry
 from tt_cnn.models.running import RunningModel, running_model
@@ -114,9 +114,7 @@ def main() -> None:
     table = lines(results)
     print("\n".join([before, "", *table]))
     if options.write is not None:
-        command = f"`python {' '.join(sys.argv)}`"
-        with options.write.open("a") as file:
-            file.write("\n".join(["", f"## {before}", "", command, "", *table, ""]))
+        add_results(options.write, before, table)
     missed = [miss for one in results for miss in one.misses]
     for miss in missed:
         print(f"missed: {miss}", file=sys.stderr)

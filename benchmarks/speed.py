@@ -141,6 +141,12 @@ def machine(names: Sequence[str] = ("torch", "onnxruntime", "openvino", "numpy")
     return f"{date.today()}, {processor}, {torch.get_num_threads()} threads, load {load}; {versions}"
 
 
+def add_results(file: Path, before: str, table: Sequence[str]) -> None:
+    """To a page of results: the machine, the command, the table."""
+    with file.open("a", encoding="utf-8") as page:
+        page.write("\n".join(["", f"## {before}", "", f"`python {' '.join(sys.argv)}`", "", *table, ""]))
+
+
 def main() -> None:
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -181,9 +187,7 @@ def main() -> None:
     table = lines(results)
     print("\n".join([before, "", *table]))
     if options.write is not None:
-        command = f"`python {' '.join(sys.argv)}`"
-        with options.write.open("a") as file:
-            file.write("\n".join(["", f"## {before}", "", command, "", *table, ""]))
+        add_results(options.write, before, table)
     missed = misses(results)
     for miss in missed:
         print(f"missed: {miss}", file=sys.stderr)

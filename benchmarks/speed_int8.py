@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from speed import machine
+from speed import add_results, machine
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -165,8 +165,7 @@ def main() -> None:
     table = lines(results)
     print("\n".join([before, "", *table]))
     if options.write is not None:
-        with options.write.open("a") as file:
-            file.write("\n".join(["", f"## {before}", "", f"`python {' '.join(sys.argv)}`", "", *table, ""]))
+        add_results(options.write, before, table)
     missed = [miss for one in results for miss in one.misses]
     print("\n".join(missed), file=sys.stderr)
     sys.exit(int(options.check and bool(missed)))

@@ -11,14 +11,14 @@ tree differ by 3 % and more, by the pages of memory that they were given: `--lau
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from asked import Asked, answer
 
 HERE = Path(__file__).resolve().parents[1]
 SLOWER = 0.97
@@ -26,34 +26,15 @@ CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 NUMERICS = ("native", "device")
 
 
-class Tree:
+class Tree(Asked):
     """A process that runs one model from one tree, on request."""
 
     def __init__(self, root: Path, model: str, numerics: str, engine: str, clock: str) -> None:
         environment = os.environ | {"PYTHONPATH": str(root / "src"), "TT_CNN_CACHE": str(root / "out" / "speed-cache")}
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, model, numerics, engine, clock],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=root,
-        )  # fmt: skip
-        self.answer = self._answer()
-
-    def _answer(self) -> dict[str, object]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a measuring process ended with status {self._process.wait()}")
-        answer: dict[str, object] = json.loads(line)
-        return answer
+        super().__init__(Path(__file__), [model, numerics, engine, clock], environment, root)
 
     def seconds(self, pictures: int) -> float:
-        assert self._process.stdin is not None
-        print(pictures, file=self._process.stdin, flush=True)
-        return float(str(self._answer()["seconds"]))
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        return float(self.ask(pictures)["seconds"])
 
 
 def _started(other: Path, model: str, numerics: str, engine: str, clock: str, other_first: bool) -> tuple[Tree, Tree]:
@@ -105,11 +86,11 @@ def serve(model: str, numerics: str, engine: str, clock: str) -> None:
 
     example = model_entry(model).example_input().bfloat16().float()
     card = VirtualCard(model, create_reference(model), example, numerics=numerics, engine=engine)
-    print(json.dumps({"engine": ", ".join(dict.fromkeys(part.engine for part in card.parts))}), flush=True)
+    answer({"engine": ", ".join(dict.fromkeys(part.engine for part in card.parts))})
     for line in sys.stdin:
         start = CLOCKS[clock]()
         card.run([example] * int(line))
-        print(json.dumps({"seconds": (CLOCKS[clock]() - start) / int(line)}), flush=True)
+        answer({"seconds": (CLOCKS[clock]() - start) / int(line)})
     card.close()
 
 

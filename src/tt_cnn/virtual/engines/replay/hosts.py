@@ -34,6 +34,11 @@ class Kernels:
         self._outputs = self._lowering.outputs
         self._inputs = sorted((n for n in ordered(self._outputs) if n.kind == "input"), key=lambda n: n.params[0])
 
+    @property
+    def image_bytes(self) -> int:
+        """Of the memory that holds images between its steps."""
+        return self._lowering.image_bytes
+
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         lowering = self._lowering
         for node, value in zip(self._inputs, inputs, strict=True):

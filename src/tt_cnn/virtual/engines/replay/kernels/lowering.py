@@ -72,6 +72,11 @@ class Lowering:
         self.results: list[Held] = [self._held(node) for node in outputs]
         self._scratch = allocate(max(1, self._scratch_each * threads)).zero_()
 
+    @property
+    def image_bytes(self) -> int:
+        """Of memory that holds images, each stretch for several of them one after the other."""
+        return sum(memory.nbytes for memory in self._pool.all)
+
     # --- looking ahead -------------------------------------------------------------------------------------------
 
     def _last_uses(self, outputs: Sequence[Node]) -> dict[int, int]:
