@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tt_cnn.virtual.engines.replay import choice
+from tt_cnn.virtual.engines.replay.cuda import tunings
+from tt_cnn.virtual.engines.replay.cuda.convolution_arguments import Tiles
 from tt_cnn.virtual.engines.replay.cuda.expressions import module_of
 from tt_cnn.virtual.engines.replay.eight_bit.guard import Search
 
@@ -39,15 +42,35 @@ def test_losses_of_layers(kept: Any, losses: dict[int, float], monkeypatch: pyte
 
 
 def test_ways_of_convolutions() -> None:
-    tuning = pytest.importorskip(
-        "tt_cnn.virtual.engines.replay.cuda.tuning", reason="needs Triton", exc_type=ImportError
-    )
     tiles = [64, 32, 64, 1, 4, 4, 1, False]
     kept = {
         "a": ["torch", None, 3.5], "b": ["triton", tiles, 1], "c": ["torch"], "d": 7, "e": ["triton", [1], 1],
         "f": ["triton", None, 1], "g": ["other", None, 1], "h": ["torch", None, "x"],
     }  # fmt: skip
-    assert tuning.read_ways(kept) == {"a": (("torch", None), 3.5), "b": (("triton", tuning.Tiles(*tiles)), 1.0)}
+    found = tunings.read_ways(kept)
+    assert found == {"a": (("torch", None), 3.5), "b": (("triton", Tiles(*tiles)), 1.0)}
+    assert tunings.read_ways(tunings.written_ways(found)) == found
+
+
+def test_shipped_tunings_are_for_one_gpu_and_one_triton(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    way = ["torch", None, 2.0]
+    for name, gpu, ways in (("a", "small", {"x": way}), ("b", "large", {"x": way, "y": ["triton", 3, 1]})):
+        (own_cache / f"{name}.json").write_text(json.dumps({"gpu": gpu, "triton": "3.6.0", "ways": ways}))
+    monkeypatch.setattr(tunings, "SHIPPED", own_cache)
+    assert tunings.shipped("large", "3.6.0") == {"x": (("torch", None), 2.0)}
+    assert tunings.shipped("large", "3.7.0") == tunings.shipped("other", "3.6.0") == {}
+
+
+def test_shipped_tunings_are_whole() -> None:
+    """What `read_ways` leaves out would be measured again on every machine."""
+    files = sorted(tunings.SHIPPED.glob("*.json"))
+    assert files
+    for file in files:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        found = tunings.shipped(kept["gpu"], kept["triton"])
+        assert found and tunings.written_ways(found).keys() == kept["ways"].keys()
+        for (name, tiles), microseconds in found.values():
+            assert (name == "triton") is (tiles is not None) and 0 < microseconds < 1e5
 
 
 def test_text_of_kernels_needs_no_file(own_cache: Path) -> None:

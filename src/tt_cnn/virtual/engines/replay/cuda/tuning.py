@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from tt_cnn.virtual.engines.replay.cuda.convolution_arguments import (
 from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Convolution
 from tt_cnn.virtual.engines.replay.cuda.launch import after_torch, convolution
 from tt_cnn.virtual.engines.replay.cuda.recording import recorded
+from tt_cnn.virtual.engines.replay.cuda.tunings import Way, read_ways, shipped, written_ways
 
 log = logging.getLogger("tt_cnn.virtual")
 
@@ -59,8 +59,6 @@ SMALL_EIGHT = (
 FLAT = ((16, 32, 128, 4, 4), (16, 64, 128, 4, 4), (16, 32, 64, 4, 8), (16, 64, 64, 4, 8))
 """For results of 32 pixels or fewer."""
 MANY_PIXELS = 8192
-Way = tuple[str, Tiles | None]
-"""`triton` with its tiles, `torch` with a kernel after it, or `cudnn` with what it fuses itself."""
 
 
 def ways(step: Convolution, in_place: bool) -> list[Way]:
@@ -148,25 +146,13 @@ def signature(step: Convolution, in_place: bool) -> str:
     return repr(parts)
 
 
-def read_ways(entries: Mapping[str, Any]) -> dict[str, tuple[Way, float]]:
-    """The quickest ways that were kept, with their microseconds; what is none is left out, to be measured again."""
-    found: dict[str, tuple[Way, float]] = {}
-    for key, entry in entries.items():
-        with contextlib.suppress(TypeError, ValueError):
-            name, tiles, microseconds = entry
-            if name in ("torch", "cudnn") and tiles is None:
-                found[key] = (name, None), float(microseconds)
-            elif name == "triton":
-                found[key] = (name, Tiles(*tiles)), float(microseconds)
-    return found
-
-
 class Tuner:
     def __init__(self, workspace: Workspace, cache: Path) -> None:
         self.workspace = workspace
         device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}"
         self.file = cache / f"cuda_convolutions-{hashlib.sha256(device.encode()).hexdigest()[:16]}.json"
-        self._own = read_ways(cache_folder.read_json(self.file))
+        self._own = shipped(torch.cuda.get_device_name(), triton.__version__)
+        self._own |= read_ways(cache_folder.read_json(self.file))
         self._matrices: dict[tuple[int, int], torch.Tensor] = {}
 
     def known(self, key: str) -> Way:
@@ -197,11 +183,7 @@ class Tuner:
         self._save(new)
 
     def _save(self, keys: Iterable[str]) -> None:
-        kept_ways = {}
-        for key in keys:
-            (name, tiles), microseconds = self._own[key]
-            kept_ways[key] = (name, None if tiles is None else astuple(tiles), microseconds)
-        cache_folder.update_json(self.file, kept_ways)
+        cache_folder.update_json(self.file, written_ways({key: self._own[key] for key in keys}))
 
     def compile(self, wanted: Sequence[tuple[Convolution, Tiles]], pdl: bool) -> None:
         """The compiler leaves Python alone for most of its time, so threads help."""
