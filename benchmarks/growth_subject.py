@@ -28,8 +28,8 @@ from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.source import model_source
 from tt_cnn.models.running import reference_outputs
 from tt_cnn.testing.pcc import agreement
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.replay import OnHost
+from tt_cnn.virtual.kernel_library import library
 from tt_cnn.zoo.resnet import Bottleneck, ResNet
 
 CARD = "n150"

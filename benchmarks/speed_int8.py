@@ -35,8 +35,8 @@ from tt_cnn.bench.peers import OnnxPeer, exported
 from tt_cnn.models import create_reference, model_entry
 from tt_cnn.models.registry import ModelEntry
 from tt_cnn.models.running import reference_outputs
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.packages import openvino_core
+from tt_cnn.virtual.kernel_library import library
 
 MODELS = ("resnet50", "vanilla_unet", "yolov4", "mobilenetv2", "efficientnet_lite0", "yolov8s")
 CALIBRATED_ON = 32

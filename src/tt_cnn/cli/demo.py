@@ -18,6 +18,7 @@ from tt_cnn.cli.model_options import (
     precision_of,
     resolution_of,
 )
+from tt_cnn.runtime import choice
 
 Model = Annotated[
     str | None,
@@ -73,12 +74,15 @@ def demo(
     """
     from tt_cnn.evaluation.optional import require
     from tt_cnn.evaluation.output_folder import result_folder
+    from tt_cnn.virtual import kernel_library
 
     if image is not None and video is not None:
         raise typer.BadParameter("--image and --video were both given; the demo shows one of them")
     require("PIL", "drawing images")
     if video is not None:
         require("av", "reading and writing videos")
+    if choice() != "ttnn":
+        kernel_library.begin()  # while torch is imported
     from tt_cnn.cli import demo_pictures, demo_stages
 
     if model is None:

@@ -136,7 +136,7 @@ def _card(asked_for: bool) -> Check:
 
 
 def _compiler(asked_for: bool) -> Check:
-    from tt_cnn.virtual.engines.replay.kernels.library import compiler
+    from tt_cnn.virtual.kernel_library import compiler
 
     program = compiler()
     if program is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -11,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from tt_cnn import cache_folder
-from tt_cnn.virtual.engines.replay.kernels import library as compiled
+from tt_cnn.virtual import kernel_library as compiled
 
 TINY = 'extern "C" int answer() { return 42; }'
 """The real sources take the compiler many seconds, of which nothing is tested here."""
 
 LOADS = """
 import pathlib, sys, warnings
-from tt_cnn.virtual.engines.replay.kernels import library
+from tt_cnn.virtual import kernel_library as library
 library.HERE, library.SOURCES = pathlib.Path(sys.argv[1]), ("program.cpp",)
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
@@ -76,6 +77,40 @@ def test_a_library_that_is_not_ours_whole_is_made_anew(made: Path, tmp_path: Pat
     bad = place.read_bytes()
     assert loaded(tmp_path) == "42"
     assert place.read_bytes() != bad and cache_folder.is_whole(place, compiled.fingerprint.__wrapped__())
+
+
+BEGINS = """
+import pathlib, sys
+from tt_cnn.virtual import kernel_library as library
+library.HERE, library.SOURCES = pathlib.Path(sys.argv[1]), ("program.cpp",)
+library.begin()
+if sys.argv[2] == "fork":
+    import os
+    child = os.fork()
+    if child:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(library.library().answer() if sys.argv[2] != "ends" else "", "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("then", ["waits", "fork", "ends"])
+def test_what_was_begun_is_made_once_and_without_torch(tmp_path: Path, then: str) -> None:
+    """Whoever needs it waits; the child of a fork, in which nobody makes it, does it again; an end waits for it too."""
+    environment = {**os.environ, "TT_CNN_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", BEGINS, str(compiled.HERE), then]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and not done.stderr, done.stderr[-2000:]
+    assert done.stdout.split() == (["False"] if then == "ends" else ["42", "False"])
+    (kept,) = tmp_path.glob("kernels-*.so")
+    assert cache_folder.is_whole(kept, compiled.fingerprint.__wrapped__())
+
+
+def test_units_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "HERE", tmp_path)
+    monkeypatch.setattr(compiled, "SOURCES", ("program.cpp", "other.cpp", "never.h"))
+    (tmp_path / "program.cpp").write_text('int other(); extern "C" int answer() { return other(); }')
+    (tmp_path / "other.cpp").write_text("int other() { return 7; }")
+    assert ctypes.CDLL(str(compiled._compile(tmp_path / "kernels.so"))).answer() == 7
 
 
 def test_a_library_is_compiled_once(made: Path) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tt_cnn.virtual.engines.replay.kernels.instructions import ROUNDINGS
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.registers import COMPILED, multiplied
+from tt_cnn.virtual.kernel_library import library
 from tt_cnn.virtual.numerics.fidelity import phases_of, to_source
 from tt_cnn.virtual.numerics.formats import host_round
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES

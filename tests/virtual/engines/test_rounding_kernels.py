@@ -14,10 +14,10 @@ from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.hosts import Kernels
 from tt_cnn.virtual.engines.replay.kernels.alike import OUTSIDE_TRACES
 from tt_cnn.virtual.engines.replay.kernels.fusion import fuse
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
 from tt_cnn.virtual.engines.replay.primitives import _KERNELS as VECTOR_KERNELS
 from tt_cnn.virtual.engines.replay.primitives import HOST_FUNCTIONS
+from tt_cnn.virtual.kernel_library import library
 from tt_cnn.virtual.numerics import matrix_unit
 from tt_cnn.virtual.numerics.bits import flush_denormals, keep_mantissa
 from tt_cnn.virtual.numerics.convolution.inner import Piece

@@ -20,7 +20,7 @@ from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
-from tt_cnn.virtual.engines.replay.kernels.library import fingerprint
+from tt_cnn.virtual.kernel_library import fingerprint
 
 log = logging.getLogger("tt_cnn.virtual")
 

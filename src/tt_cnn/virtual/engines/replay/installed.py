@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 from functools import cache
 
-from tt_cnn.virtual.engines.replay.kernels.library import compiler
+from tt_cnn.virtual.kernel_library import compiler
 
 PACKAGES = ("openvino", "onnxruntime")
 

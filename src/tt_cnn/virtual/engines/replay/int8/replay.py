@@ -18,9 +18,9 @@ from tt_cnn.virtual.engines.replay.graph import Node
 from tt_cnn.virtual.engines.replay.hosts import HOSTS
 from tt_cnn.virtual.engines.replay.installed import PACKAGES, installed
 from tt_cnn.virtual.engines.replay.int8.rewrite import Int8Rounding
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.replay import OnHost, Part
 from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
+from tt_cnn.virtual.kernel_library import library
 
 log = logging.getLogger("tt_cnn.virtual")
 

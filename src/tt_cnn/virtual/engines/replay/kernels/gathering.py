@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from tt_cnn.virtual.engines.replay.kernels.library import library, pointer
+from tt_cnn.virtual.kernel_library import library, pointer
 from tt_cnn.virtual.numerics.convolution.compute import follow, in_source
 from tt_cnn.virtual.numerics.convolution.recipe import Recipe
 from tt_cnn.virtual.numerics.formats import BLOCK, MAGNITUDE_BITS

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import allocate
+from tt_cnn.virtual.kernel_library import library
 from tt_cnn.virtual.types.enums import DataType
 
 LANES, ROWS = 16, 7

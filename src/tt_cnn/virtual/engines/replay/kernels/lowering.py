@@ -21,11 +21,11 @@ from tt_cnn.virtual.engines.replay.kernels.emission import EMIT
 from tt_cnn.virtual.engines.replay.kernels.endings import simple_end, stages_of
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse, holds_bytes
 from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS, Instruction, instruction
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
 from tt_cnn.virtual.engines.replay.kernels.registers import staged
 from tt_cnn.virtual.engines.replay.ledger import Ledger, value_of
 from tt_cnn.virtual.engines.replay.rewrite import COMMON, rewritten, rows_as_pixels
+from tt_cnn.virtual.kernel_library import library
 
 REWRITES = COMMON | {"matmul": rows_as_pixels}
 FOREVER = 1 << 60

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from tt_cnn.virtual.engines.replay.kernels.library import library
 from tt_cnn.virtual.engines.replay.ledger import Region
+from tt_cnn.virtual.kernel_library import library
 
 MARGIN = 16
 """Floats behind an image that a vector may read beyond its last channel."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from tt_cnn.virtual.engines.replay.kernels.instructions import direct_weights
-from tt_cnn.virtual.engines.replay.kernels.library import library
+from tt_cnn.virtual.kernel_library import library
 
 
 def paired_weights(weight: torch.Tensor, scale: float, threads: int) -> torch.Tensor | None:

@@ -35,14 +35,6 @@ static inline Vector plus_products(Vector sum, float value, Vector weights) {
     return plus_product(sum, value, weights);
 }
 
-extern "C" int multiplies_pairs() {
-#ifdef __AVX512BF16__
-    return 1;
-#else
-    return 0;
-#endif
-}
-
 constexpr int ROWS = 7;                // so many rows with four vectors of columns each fill the registers of AVX-512
 constexpr int WIDE = 4;                // vectors of a panel of columns
 constexpr int PANEL = WIDE * LANES;    // the last panel of a matrix is as narrow as its columns allow, in whole vectors

@@ -11,34 +11,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-#include "byte_convolution.h"
-#include "convolution.h"
-#include "depthwise.h"
-#include "followed.h"
-#include "gathering.h"
-#include "registers.h"
 #include "tables.h"
-#include "units.h"
 #include "walk.h"
 #include "weights.h"
 #include "windows.h"
-#include "winograd.h"
+
+// Compiled beside this file: in_floats.cpp and in_bytes.cpp.
+void in_floats(const Step& s, const Team& team);
+void in_bytes(const Step& s, const Team& team);
 
 static void run(const Step& s, const Team& team) {
     switch (s.kind) {
-        case CONVOLUTION: return convolution(s, team);
-        case WINOGRAD: return winograd(s, team);
-        case DEPTHWISE: return depthwise(s, team);
+        case CONVOLUTION: case WINOGRAD: case DEPTHWISE: return in_floats(s, team);
+        case BYTE_CONVOLUTION: case BYTE_DEPTHWISE: case BYTE_MAX_POOL: case BYTE_PIXELS: return in_bytes(s, team);
         case MAX_POOL: return max_pool(s, team);
         case AVERAGE_POOL: return average_pool(s, team);
         case MEAN: case LARGEST: return over_pixels(s, team);
         case GATHER: return gather(s, team);
         case WALK: return walk(s, team);
         case PAIR: return pair(s, team);
-        case BYTE_CONVOLUTION: return byte_convolution(s, team);
-        case BYTE_DEPTHWISE: return byte_depthwise(s, team);
-        case BYTE_MAX_POOL: return byte_max_pool(s, team);
-        case BYTE_PIXELS: return byte_pixels(s, team);
         default: return pixelwise(s, team);
     }
 }

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tt_cnn.virtual.engines.replay.kernels.gathering import followed_sums
 from tt_cnn.virtual.engines.replay.kernels.instructions import BLOCKS, LANES, ROUNDINGS
-from tt_cnn.virtual.engines.replay.kernels.library import library, pointer
 from tt_cnn.virtual.engines.replay.kernels.units import aligned_sum, partially_fused
+from tt_cnn.virtual.kernel_library import library, pointer
 from tt_cnn.virtual.numerics.fidelity import phases_of
 from tt_cnn.virtual.numerics.matrix_unit import TILE
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES

@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from tt_cnn.virtual.engines.replay.kernels.library import library, pointer
+from tt_cnn.virtual.kernel_library import library, pointer
 from tt_cnn.virtual.numerics.bits import as_float, as_int
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES
 from tt_cnn.virtual.numerics.vector_unit import VectorUnit

@@ -8,7 +8,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from tt_cnn.virtual.engines.replay.kernels.library import library, pointer
+from tt_cnn.virtual.kernel_library import library, pointer
 from tt_cnn.virtual.numerics.primitive import PRIMITIVES
 
 _PERIODS = 16

@@ -57,3 +57,11 @@ extern "C" void pack_weights(const Weights* weights, int64_t winograd, float* to
         }
     }
 }
+
+extern "C" int multiplies_pairs() {
+#ifdef __AVX512BF16__
+    return 1;
+#else
+    return 0;
+#endif
+}

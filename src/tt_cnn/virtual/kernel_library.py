@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels' shared library: compiled for this machine when first needed, kept in the cache folder."""
+"""The library of `engines/replay/kernels`: compiled for this machine when first needed, kept in the cache folder.
+
+Nothing here imports torch, so that compiling can begin before that is there.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,25 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from tt_cnn import cache_folder
 
-HERE = Path(__file__).parent
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HERE = Path(__file__).parent / "engines" / "replay" / "kernels"
 SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
     "bytes.h", "byte_convolution.h", "depthwise.h", "registers.h", "lanes512.h", "lanes256.h", "steps.h", "followed.h",
-    "gathering.h", "units.h", "tables.h", "program.cpp",
+    "gathering.h", "units.h", "tables.h", "program.cpp", "in_floats.cpp", "in_bytes.cpp", "units.cpp",
 )  # fmt: skip
-FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
 COMPILERS = ("g++", "c++")
 
 
@@ -44,6 +50,35 @@ def pointer(x: Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(None if x is None else x.data_ptr())
 
 
+_making = threading.Lock()
+
+
+def _forget_makers() -> None:
+    """In the child of a fork: whoever made the library is not there."""
+    global _making
+    _making = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_makers)
+
+
+def begin() -> None:
+    """Compile beside what else is to be done first, where that is missing; `library` waits for what is left of it.
+
+    Nothing is loaded: torch brings an OpenMP of its own, and the first one that is loaded is taken by both.
+    """
+    if compiler() is not None:
+        threading.Thread(target=_make, name="tt-cnn kernels").start()
+
+
+def _make() -> None:
+    with suppress(RuntimeError, OSError), _making:  # whoever needs it tries again, and says what is wrong
+        path = _place()
+        if not cache_folder.is_whole(path, fingerprint()):
+            with tempfile.TemporaryDirectory(prefix="tt-cnn-") as folder:
+                cache_folder.write_sealed(path, _compile(Path(folder) / path.name).read_bytes(), fingerprint())
+
+
 @cache
 def library() -> Any:
     """Functions of the library; compiling takes some seconds the first time.
@@ -51,7 +86,15 @@ def library() -> Any:
     A library that is not whole, or was made for another machine, would end the process: it is checked before it is
     loaded, and made again.
     """
-    path = cache_folder.folder() / f"kernels-{fingerprint()}.so"
+    with _making:
+        return _loaded(_place())
+
+
+def _place() -> Path:
+    return cache_folder.folder() / f"kernels-{fingerprint()}.so"
+
+
+def _loaded(path: Path) -> Any:
     if cache_folder.is_whole(path, fingerprint()):
         with suppress(OSError):  # a folder that nothing may run from, or other system libraries than it was made with
             return ctypes.CDLL(str(path))
@@ -95,11 +138,21 @@ def _seen_by_the_compiler() -> str:
 
 
 def _compile(path: Path) -> Path:
+    """The units side by side, each into a file beside `path`, and all of them linked."""
     program = compiler()
     if program is None:
         raise RuntimeError("engine='kernels' needs a C++ compiler (g++); install one, or use another engine")
-    command = [program, *FLAGS, str(HERE / SOURCES[-1]), "-o", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    units = {path.with_name(f"{name}.o"): HERE / name for name in SOURCES if name.endswith(".cpp")}
+    _run_all([[program, *FLAGS, "-c", str(source), "-o", str(made)] for made, source in units.items()])
+    _run_all([[program, *FLAGS, "-shared", *map(str, units), "-o", str(path)]])
     return path
+
+
+def _run_all(commands: Sequence[Sequence[str]]) -> None:
+    """At the same time; each is waited for, also where another failed."""
+    started = [
+        subprocess.Popen(each, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for each in commands
+    ]
+    for command, process, (_, said) in [(*pair, pair[1].communicate()) for pair in zip(commands, started, strict=True)]:
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{said[-2000:]}")
