@@ -101,7 +101,7 @@ def nncf_peer(model: nn.Module, entry: ModelEntry, example: torch.Tensor) -> Sub
 
 def products_per_second() -> float:
     """Of bytes, all threads together, from registers and the first cache."""
-    peak = library().products_of_bytes
+    peak = library("bytes").products_of_bytes
     peak.restype = ctypes.c_double
     return float(max(peak(ctypes.c_int64(torch.get_num_threads())) for _ in range(5)))
 

@@ -95,12 +95,8 @@ def _batch(model: TtModel, image: torch.Tensor) -> torch.Tensor:
 
 
 def _first_run(model: TtModel, image: torch.Tensor, device: Any) -> tuple[list[torch.Tensor], list[Any]]:
-    """The outputs of the image, and every command that made them (none on a real card, which tells nothing).
-
-    The very first call prepares the weights on the card, so it is the second one that is looked at.
-    """
+    """The outputs of the image, and every command that made them (none on a real card, which tells nothing)."""
     x = model.place(_batch(model, image))
-    model(x)
     with device.record_commands() if hasattr(device, "record_commands") else nullcontext([]) as commands:
         outputs = model(x)
     return [each[:1] for each in model.to_torch(outputs)], list(commands)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library of `engines/replay/kernels`: compiled for this machine when first needed, kept in the cache folder.
+"""The libraries of `engines/replay/kernels`: compiled for this machine when first needed, kept in the cache folder.
 
 Nothing here imports torch, so that compiling can begin before that is there.
 """
@@ -29,8 +29,10 @@ HERE = Path(__file__).parent / "engines" / "replay" / "kernels"
 SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
     "bytes.h", "byte_convolution.h", "depthwise.h", "registers.h", "lanes512.h", "lanes256.h", "steps.h", "followed.h",
-    "gathering.h", "units.h", "tables.h", "program.cpp", "in_floats.cpp", "in_bytes.cpp", "units.cpp",
+    "gathering.h", "units.h", "staged.h", "tables.h", "program.cpp", "in_floats.cpp", "in_bytes.cpp", "units.cpp",
 )  # fmt: skip
+UNITS = {"kernels": ("program.cpp", "in_floats.cpp"), "bytes": ("in_bytes.cpp",), "units": ("units.cpp",)}
+"""The files of each library: what every replay needs, what 8 bits need, and what `exact` numerics need."""
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
 COMPILERS = ("g++", "c++")
 
@@ -73,33 +75,43 @@ def begin() -> None:
 
 def _make() -> None:
     with suppress(RuntimeError, OSError), _making:  # whoever needs it tries again, and says what is wrong
-        path = _place()
+        path = _place("kernels")
         if not cache_folder.is_whole(path, fingerprint()):
             with tempfile.TemporaryDirectory(prefix="tt-cnn-") as folder:
-                cache_folder.write_sealed(path, _compile(Path(folder) / path.name).read_bytes(), fingerprint())
+                made = _compile(Path(folder) / path.name, UNITS["kernels"])
+                cache_folder.write_sealed(path, made.read_bytes(), fingerprint())
+
+
+def library(name: str = "kernels") -> Any:
+    """Functions of a library; compiling takes some seconds the first time."""
+    return _library(name)
 
 
 @cache
-def library() -> Any:
-    """Functions of the library; compiling takes some seconds the first time.
-
-    A library that is not whole, or was made for another machine, would end the process: it is checked before it is
+def _library(name: str) -> Any:
+    """A library that is not whole, or was made for another machine, would end the process: it is checked before it is
     loaded, and made again.
     """
     with _making:
-        return _loaded(_place())
+        return _loaded(_place(name), UNITS[name])
 
 
-def _place() -> Path:
-    return cache_folder.folder() / f"kernels-{fingerprint()}.so"
+@cache
+def load_steps_in_bytes() -> None:
+    """Programs find them in the library that runs programs."""
+    library().take_steps_in_bytes(ctypes.cast(library("bytes").in_bytes, ctypes.c_void_p))
 
 
-def _loaded(path: Path) -> Any:
+def _place(name: str) -> Path:
+    return cache_folder.folder() / f"{name}-{fingerprint()}.so"
+
+
+def _loaded(path: Path, units: Sequence[str]) -> Any:
     if cache_folder.is_whole(path, fingerprint()):
         with suppress(OSError):  # a folder that nothing may run from, or other system libraries than it was made with
             return ctypes.CDLL(str(path))
     with tempfile.TemporaryDirectory(prefix="tt-cnn-") as folder:
-        made = _compile(Path(folder) / path.name)
+        made = _compile(Path(folder) / path.name, units)
         kept = cache_folder.write_sealed(path, made.read_bytes(), fingerprint())
         for candidate in (path, made) if kept else (made,):
             with suppress(OSError):
@@ -137,14 +149,14 @@ def _seen_by_the_compiler() -> str:
     return subprocess.run([program, "-march=native", "-Q", "--help=target"], capture_output=True, text=True).stdout
 
 
-def _compile(path: Path) -> Path:
-    """The units side by side, each into a file beside `path`, and all of them linked."""
+def _compile(path: Path, units: Sequence[str]) -> Path:
+    """The files side by side, each into one beside `path`, and all of them linked."""
     program = compiler()
     if program is None:
         raise RuntimeError("engine='kernels' needs a C++ compiler (g++); install one, or use another engine")
-    units = {path.with_name(f"{name}.o"): HERE / name for name in SOURCES if name.endswith(".cpp")}
-    _run_all([[program, *FLAGS, "-c", str(source), "-o", str(made)] for made, source in units.items()])
-    _run_all([[program, *FLAGS, "-shared", *map(str, units), "-o", str(path)]])
+    parts = {path.with_name(f"{name}.o"): HERE / name for name in units}
+    _run_all([[program, *FLAGS, "-c", str(source), "-o", str(made)] for made, source in parts.items()])
+    _run_all([[program, *FLAGS, "-shared", *map(str, parts), "-o", str(path)]])
     return path
 
 

@@ -21,6 +21,7 @@ LOADS = """
 import pathlib, sys, warnings
 from tt_cnn.virtual import kernel_library as library
 library.HERE, library.SOURCES = pathlib.Path(sys.argv[1]), ("program.cpp",)
+library.UNITS = {"kernels": library.SOURCES}
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     print(library.library().answer(), *(str(one.message) for one in said))
@@ -31,6 +32,7 @@ with warnings.catch_warnings(record=True) as said:
 def tiny_sources(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "HERE", sources(tmp_path_factory))
     monkeypatch.setattr(compiled, "SOURCES", ("program.cpp",))
+    monkeypatch.setattr(compiled, "UNITS", {"kernels": ("program.cpp",)})
 
 
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -83,6 +85,7 @@ BEGINS = """
 import pathlib, sys
 from tt_cnn.virtual import kernel_library as library
 library.HERE, library.SOURCES = pathlib.Path(sys.argv[1]), ("program.cpp",)
+library.UNITS = {"kernels": library.SOURCES}
 library.begin()
 if sys.argv[2] == "fork":
     import os
@@ -107,10 +110,9 @@ def test_what_was_begun_is_made_once_and_without_torch(tmp_path: Path, then: str
 
 def test_units_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "HERE", tmp_path)
-    monkeypatch.setattr(compiled, "SOURCES", ("program.cpp", "other.cpp", "never.h"))
     (tmp_path / "program.cpp").write_text('int other(); extern "C" int answer() { return other(); }')
     (tmp_path / "other.cpp").write_text("int other() { return 7; }")
-    assert ctypes.CDLL(str(compiled._compile(tmp_path / "kernels.so"))).answer() == 7
+    assert ctypes.CDLL(str(compiled._compile(tmp_path / "kernels.so", ("program.cpp", "other.cpp")))).answer() == 7
 
 
 def test_a_library_is_compiled_once(made: Path) -> None:
@@ -148,8 +150,8 @@ def test_a_broken_compiler_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TT_CNN_CACHE", str(tmp_path))
     monkeypatch.setattr(compiled, "FLAGS", ("--no-such-flag",))
     with pytest.raises(RuntimeError, match="no-such-flag"):
-        compiled._compile(tmp_path / "kernels.so")
+        compiled._compile(tmp_path / "kernels.so", ("program.cpp",))
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(compiled, "compiler", lambda: None)
     with pytest.raises(RuntimeError, match=r"needs a C\+\+ compiler"):
-        compiled._compile(tmp_path / "kernels.so")
+        compiled._compile(tmp_path / "kernels.so", ("program.cpp",))

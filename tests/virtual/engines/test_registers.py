@@ -46,7 +46,7 @@ def assert_same_bits(found: torch.Tensor, expected: torch.Tensor) -> None:
 
 def widths() -> list[int]:
     """Columns at a time of every way that this machine has."""
-    return [width for width in (1, 8, 16) if width <= library().widest()]
+    return [width for width in (1, 8, 16) if width <= library("units").widest()]
 
 
 @pytest.mark.parametrize("fp32", [False, True])

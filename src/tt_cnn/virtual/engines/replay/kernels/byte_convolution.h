@@ -15,14 +15,6 @@ constexpr int AT_ONCE = 4;         // channels that are multiplied at a time
 constexpr int BYTE_DEPTH = 512;    // channels of weights that stay in the first-level cache
 constexpr int MOST_BYTES = 192;     // pixels whose sums are kept while the rows of weights are gone through
 
-extern "C" int multiplies_bytes() {
-#ifdef __AVX512VNNI__
-    return 1;
-#else
-    return 0;
-#endif
-}
-
 // A stretch of rows, and the weights that go with them.
 struct ByteRun {
     const int8_t* weights;

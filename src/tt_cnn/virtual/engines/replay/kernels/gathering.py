@@ -51,7 +51,7 @@ def followed_sums(image: Tensor, matrix: Tensor, *, recipe: Recipe) -> Tensor:
         part = torch.empty(min(at_once, pixels - first), depth)
         sizes = map(ctypes.c_int64, (len(runs), first, len(part), depth))
         threads = ctypes.c_int64(torch.get_num_threads())
-        library().gather_windows(pointer(padded), ctypes.byref(windows), runs, *sizes, pointer(part), threads)
+        library("units").gather_windows(pointer(padded), ctypes.byref(windows), runs, *sizes, pointer(part), threads)
         results[first : first + len(part)] = follow(recipe, part if whole else in_source(recipe, part), matrix)
     return results
 

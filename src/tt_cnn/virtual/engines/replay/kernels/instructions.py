@@ -22,6 +22,7 @@ KINDS = (
     "walk", "pair", "byte_convolution", "byte_depthwise", "byte_max_pool", "byte_pixels",
     "largest",
 )  # fmt: skip
+STEPS_IN_BYTES = frozenset(number for number, kind in enumerate(KINDS) if kind.startswith("byte_"))
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
 }  # fmt: skip

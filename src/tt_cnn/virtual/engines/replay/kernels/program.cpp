@@ -11,14 +11,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#include "staged.h"
 #include "tables.h"
 #include "walk.h"
 #include "weights.h"
 #include "windows.h"
 
-// Compiled beside this file: in_floats.cpp and in_bytes.cpp.
-void in_floats(const Step& s, const Team& team);
-void in_bytes(const Step& s, const Team& team);
+typedef void (*Steps)(const Step& s, const Team& team);
+
+void in_floats(const Step& s, const Team& team);  // compiled beside this file
+static Steps in_bytes = nullptr;                  // of another library, which few programs need
+
+extern "C" void take_steps_in_bytes(Steps steps) { in_bytes = steps; }
 
 static void run(const Step& s, const Team& team) {
     switch (s.kind) {

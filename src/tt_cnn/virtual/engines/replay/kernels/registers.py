@@ -51,7 +51,7 @@ def followed_product(
     few = x.numel() * w.shape[1] <= FEW_PRODUCTS
     result = None
     if not few and all(_suits(one, 0) for one in given):
-        result = multiplied(x, w, register, len(phases_of(fidelity)), fp32_dest, library().widest())
+        result = multiplied(x, w, register, len(phases_of(fidelity)), fp32_dest, library("units").widest())
     if result is None:
         return PRIMITIVES["followed_product"].function(*given, fidelity=fidelity, fp32_dest=fp32_dest)
     return result
@@ -70,7 +70,8 @@ def multiplied(
     result = torch.empty(rows, columns + wider)
     shape = (rows, inner + deeper, columns + wider, x.stride(0))
     sizes = (*shape, phases, int(fp32_dest), torch.get_num_threads(), width)
-    if library().followed_product(pointer(x), pointer(w), pointer(begin), pointer(result), *map(ctypes.c_int64, sizes)):
+    follow = library("units").followed_product
+    if follow(pointer(x), pointer(w), pointer(begin), pointer(result), *map(ctypes.c_int64, sizes)):
         return None
     return result[:, :columns].contiguous() if wider else result
 

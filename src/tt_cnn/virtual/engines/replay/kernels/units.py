@@ -45,7 +45,7 @@ def _each(function: str, given: tuple[Tensor, ...], setting: int) -> Tensor:
     operands = (Operand * len(held))(*(Operand(x.data_ptr(), x.numel()) for x in held))
     result = torch.empty(shape)
     numbers = (ctypes.c_int64(one) for one in (setting, result.numel(), torch.get_num_threads()))
-    getattr(library(), function)(operands, pointer(result), *numbers)
+    getattr(library("units"), function)(operands, pointer(result), *numbers)
     return result
 
 

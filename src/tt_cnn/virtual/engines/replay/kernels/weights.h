@@ -65,3 +65,11 @@ extern "C" int multiplies_pairs() {
     return 0;
 #endif
 }
+
+extern "C" int multiplies_bytes() {
+#ifdef __AVX512VNNI__
+    return 1;
+#else
+    return 0;
+#endif
+}
