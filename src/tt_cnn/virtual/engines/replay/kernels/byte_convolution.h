@@ -268,26 +268,19 @@ static void finish_sums(const Step& s, const BytePixel* pixels, int count, int32
 
 static void byte_convolution(const Step& s, const Team& team) {
     const int C = (int)s.channels, kernel = (int)(s.kernel_h * s.kernel_w);
-    const int64_t pixels = s.batch * s.out_height * s.out_width;
-    const int panels = (int)((s.out_channels + PANEL - 1) / PANEL), together = s.out_channels <= 2 * LANES ? BYTE_ROWS : WIDE_ROWS;
-    const int tiles = (int)((pixels + together - 1) / together);
-    const Grid cut = grid(s, panels, tiles, 4 * team.size, MOST_BYTES / together);
+    const Grid cut = grid(s, 4 * team.size, MOST_BYTES);
     const std::vector<ByteBlock> blocks = s.by_rows ? std::vector<ByteBlock>{{0, kernel, 0, C}} : byte_blocks_of(s);
     std::vector<uint8_t> rows_apart(s.by_rows ? kernel * (C + AT_ONCE) * BYTE_ROWS : 0);
     const std::vector<uint8_t> around(s.kernel_w * C + AT_ONCE, (uint8_t)s.x_zero);  // as long as the longest run
     BytePixel places[MOST_BYTES];
     alignas(64) int32_t sums[MOST_BYTES * PANEL];
     std::vector<ByteRun> runs(kernel);
-    for (int part; (part = (int)team.next()) < cut.panels * cut.tiles;) {
-        const int t0 = (int)((int64_t)tiles * (part % cut.tiles) / cut.tiles);
-        const int t1 = (int)((int64_t)tiles * (part % cut.tiles + 1) / cut.tiles);
-        const int p0 = panels * (part / cut.tiles) / cut.panels, p1 = panels * (part / cut.tiles + 1) / cut.panels;
-        const int64_t first = (int64_t)t0 * together;
-        const int count = (int)(std::min((int64_t)t1 * together, pixels) - first);
-        locate_bytes(s, first, count, places);
-        for (int panel = p0; panel < p1; panel++) {
+    for (int part; (part = (int)team.next()) < cut.parts();) {
+        const int count = cut.count(part);
+        locate_bytes(s, cut.first(part), count, places);
+        for (int panel = cut.first_panel(part); panel < cut.last_panel(part); panel++) {
             const int columns = std::min(PANEL, (int)s.out_channels - panel * PANEL);
-            const int vectors = (columns + LANES - 1) / LANES;
+            const int vectors = (columns + LANES - 1) / LANES, at_once = vectors <= 2 ? BYTE_ROWS : WIDE_ROWS;
             const int depth = s.by_rows ? (int)s.kernel_h * in_fours((int)s.kernel_w * C) : kernel * in_fours(C);
             const int8_t* weights = (const int8_t*)s.weights + (size_t)panel * PANEL * depth * AT_ONCE;
             const int width = vectors * LANES, place_size = in_fours(C) * AT_ONCE * width;
@@ -297,8 +290,9 @@ static void byte_convolution(const Step& s, const Team& team) {
                 const ByteBlock& after = ends ? block : (&block)[1];
                 const int8_t* next = ends ? weights + (size_t)depth * AT_ONCE * width
                                           : weights + (size_t)after.first * place_size + after.channel * width;
-                for (int i = 0, line = 0; i < count; i += together, line++) {
-                    const int rows = std::min(together, count - i);
+                int groups = (count + at_once - 1) / at_once;
+                for (int i = 0, rows, line = 0; groups > 0; i += rows, groups--, line++) {
+                    rows = (count - i + groups - 1) / groups;
                     int length;
                     const int found =
                         s.by_rows ? byte_rows_of(s, places + i, rows, weights, width, rows_apart.data(), runs.data(), length)

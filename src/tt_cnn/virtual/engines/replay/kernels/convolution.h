@@ -7,7 +7,7 @@
 
 constexpr int DEPTH = 512;       // weights of so many rows and a panel stay in the second-level cache
 constexpr int FEW_COLUMNS = 4;   // so few are finished column by column
-constexpr int MOST_TILES = 32;   // tiles of ROWS results whose sums are kept while the rows of weights are gone through
+constexpr int MOST_RESULTS = 216;  // whose sums are kept while the rows of weights are gone through
 
 // A result: the image and the place where its window begins, where it goes, and what is added to it.
 struct Pixel {
@@ -55,11 +55,28 @@ static std::vector<Block> blocks_of(const Step& s) {
     return blocks;
 }
 
+// Where a result's window begins, which may be in the padding.
+static inline const float* window_of(const Step& s, const Pixel& pixel) {
+    return pixel.image + (pixel.top * s.width + pixel.left) * s.x_pixel;
+}
+
+// Every result is made of one pixel, all of which stand in one row.
+static inline bool is_pointwise(const Step& s) {
+    const bool one_row = s.batch == 1 && s.height == 1 && s.out_height == 1 && s.width == s.out_width;
+    return one_row && s.kernel_h == 1 && s.kernel_w == 1 && s.stride_w == 1 && s.top == 0 && s.left == 0;
+}
+
 // The runs of some results over a block. Places that are in the padding for all of them are left out; where windows
 // are inside the image, a whole row of them is one run.
 static int runs_of(const Step& s, const Pixel* pixels, int count, Block block, const float* weights, int width, Run* runs,
                    int& length) {
     const int kw = (int)s.kernel_w, C = (int)s.channels;
+    if (is_pointwise(s)) {
+        runs->weights = weights + (size_t)block.channel * width;
+        for (int r = 0; r < count; r++) runs->from[r] = window_of(s, pixels[r]) + block.channel;
+        length = block.channels;
+        return 1;
+    }
     bool whole = kw > 1 && s.x_pixel == C && block.channels == C && s.dilation_w == 1 && block.places % kw == 0;
     for (int r = 0; r < count; r++) whole = whole && pixels[r].left >= 0 && pixels[r].left + kw <= s.width;
     const int step = whole ? kw : 1;
@@ -81,28 +98,21 @@ static int runs_of(const Step& s, const Pixel* pixels, int count, Block block, c
     return found;
 }
 
-// What is most frequent: bounds at most, and an addition before them.
-static inline bool ends_quickly(const Step& s) {
-    return (s.activation <= RELU || s.activation == CLIP) && (!s.other || s.other_first) && !s.stage_count;
+// The ending of a panel of columns, whose results go where `end_at` says.
+static Ending ending_of(const Step& s, int first, int columns) {
+    Ending ending = {};
+    ending.bias = s.bias + first;
+    ending.bounds = bounds_of(s);
+    ending.last = (columns - 1) % LANES + 1;
+    ending.adds = s.other;
+    return ending;
 }
 
-// Of all vectors of a row, in one go with the bias.
-template <bool other, int activation>
-static void finish_quickly(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
-    for (int r = 0; r < count; r++, sums += PANEL)
-        for (int c = 0; c < columns; c += LANES) {
-            const int lanes = std::min(LANES, columns - c);
-            Vector sum = load(sums + c) + load(s.bias + first + c);
-            if (other) sum += lanes == LANES ? load(pixels[r].other + first + c) : load_some(pixels[r].other + first + c, lanes);
-            store_some(pixels[r].y + first + c, activated(sum, activation, (float)s.a, (float)s.b), lanes);
-        }
-}
-
-template <bool other>
-static void finish_quickly(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
-    if (s.activation == RELU) finish_quickly<other, RELU>(s, pixels, count, sums, first, columns);
-    else if (s.activation == CLIP) finish_quickly<other, CLIP>(s, pixels, count, sums, first, columns);
-    else finish_quickly<other, NONE>(s, pixels, count, sums, first, columns);
+static inline void end_at(Ending& ending, const Pixel* pixels, int count, int first) {
+    for (int r = 0; r < count; r++) {
+        ending.y[r] = pixels[r].y + first;
+        if (ending.adds) ending.other[r] = pixels[r].other + first;
+    }
 }
 
 // By stages, for many rows at a time.
@@ -176,46 +186,51 @@ static void round_sums(const Step& s, Vector* sums, int rows, int columns) {
         run_stages(s.between, s.between_count, sums, rows, WIDE, nullptr, 0, std::min(LANES, columns - c));
 }
 
-// How work is cut: into parts of the panels times parts of the tiles.
+// How work is cut: into parts of the panels times parts of the results.
 struct Grid {
-    int panels, tiles;
+    int64_t panels, results;        // of the work
+    int panel_parts, result_parts;  // that these are cut into
+
+    int parts() const { return panel_parts * result_parts; }
+    int first_panel(int part) const { return (int)(panels * (part / result_parts) / panel_parts); }
+    int last_panel(int part) const { return first_panel(part + result_parts); }
+    int64_t first(int part) const { return results * (part % result_parts) / result_parts; }
+    int count(int part) const { return (int)(results * (part % result_parts + 1) / result_parts - first(part)); }
 };
 
-// Enough parts for everybody, none of more than `most` tiles, and little to fetch: weights anew for each part of the tiles, pixels for each of the panels.
-static Grid grid(const Step& s, int panels, int tiles, int wanted, int most) {
+// Enough parts for everybody, none of more than `most` results, and little to fetch: weights anew for each part of the
+// results, pixels for each of the panels.
+static Grid grid(const Step& s, int wanted, int most) {
     const double weights = (double)s.kernel_h * s.kernel_w * s.channels * s.out_channels;
     const double image = (double)s.batch * s.height * s.width * s.channels;
-    Grid best = {1, tiles};
+    const int64_t panels = (s.out_channels + PANEL - 1) / PANEL, results = s.batch * s.out_height * s.out_width;
+    const int fewest = (int)((results + most - 1) / most), useful = (int)((results + ROWS - 1) / ROWS);
+    Grid best = {};
     double least = 1e30;
     for (int p = 1; p <= panels; p++) {
-        const int t = std::min(tiles, std::max((tiles + most - 1) / most, (wanted + p - 1) / p));
-        const double cost = weights * t + image * p;
-        if (cost < least) least = cost, best = {p, t};
+        const int parts = std::min(useful, std::max(fewest, (wanted + p - 1) / p));
+        const double cost = weights * parts + image * p;
+        if (cost < least) least = cost, best = {panels, results, p, parts};
     }
     return best;
 }
 
 static void convolution(const Step& s, const Team& team) {
     const int C = (int)s.channels, kw = (int)s.kernel_w, kernel = (int)s.kernel_h * kw;
-    const int64_t pixels = s.batch * s.out_height * s.out_width;
-    const int tiles = (int)((pixels + ROWS - 1) / ROWS), panels = (int)((s.out_channels + PANEL - 1) / PANEL);
-    const Grid cut = grid(s, panels, tiles, 4 * team.size, MOST_TILES);
+    const Grid cut = grid(s, 4 * team.size, MOST_RESULTS);
     const std::vector<Block> blocks = blocks_of(s);
-    Pixel around[MOST_TILES * ROWS];
-    alignas(64) float sums[MOST_TILES * ROWS * PANEL];
+    Pixel around[MOST_RESULTS];
+    alignas(64) float sums[MOST_RESULTS * PANEL];
     std::vector<Run> runs(kernel);
     const bool quick = ends_quickly(s);
-    for (int part; (part = (int)team.next()) < cut.panels * cut.tiles;) {
-        const int t0 = (int)((int64_t)tiles * (part % cut.tiles) / cut.tiles);
-        const int t1 = (int)((int64_t)tiles * (part % cut.tiles + 1) / cut.tiles);
-        const int p0 = panels * (part / cut.tiles) / cut.panels, p1 = panels * (part / cut.tiles + 1) / cut.panels;
-        const int64_t first = (int64_t)t0 * ROWS;
-        const int count = (int)(std::min((int64_t)t1 * ROWS, pixels) - first);
-        locate(s, first, count, around);
-        for (int panel = p0; panel < p1; panel++) {
+    for (int part; (part = (int)team.next()) < cut.parts();) {
+        const int count = cut.count(part);
+        locate(s, cut.first(part), count, around);
+        for (int panel = cut.first_panel(part); panel < cut.last_panel(part); panel++) {
             const int columns = std::min(PANEL, (int)s.out_channels - panel * PANEL);
-            const int vectors = (columns + LANES - 1) / LANES;
+            const int vectors = (columns + LANES - 1) / LANES, at_once = rows_with(vectors);
             const float* weights = s.weights + (size_t)panel * PANEL * kernel * C;
+            Ending ending = ending_of(s, panel * PANEL, columns);
             for (const Block& block : blocks) {
                 const bool starts = &block == &blocks.front(), ends = &block == &blocks.back();
                 const bool evenly = s.paired && block.rounds && s.between_count == 1 && s.between[0].kind == NEAREST_EVEN;
@@ -223,13 +238,21 @@ static void convolution(const Step& s, const Team& team) {
                 const Block& after = ends ? block : (&block)[1];
                 const float* next = weights + ((size_t)after.first * C + after.channel) * vectors * LANES;
                 if (ends) next = here + (size_t)block.places * block.channels * vectors * LANES;
-                for (int i = 0, line = 0; i < count; i += ROWS, line++) {
-                    const int rows = std::min(ROWS, count - i);
+                const int depth = block.places * block.channels;
+                int groups = (count + at_once - 1) / at_once;
+                for (int i = 0, rows, line = 0; groups > 0; i += rows, groups--, line++) {
+                    rows = (count - i + groups - 1) / groups;
                     int length;
                     const int found = runs_of(s, around + i, rows, block, weights, vectors * LANES, runs.data(), length);
                     float* to = sums + (size_t)i * PANEL;
                     const float* from = starts ? zeros : to;
-                    const float* ahead = line < vectors ? next + line * LANES : here;
+                    const Pixel& after_these = around[std::min(i + rows, count - 1)];
+                    const float* ahead = line < vectors ? next + (size_t)line * depth * LANES : window_of(s, after_these);
+                    if (quick && ends && !block.rounds && !s.paired) {
+                        end_at(ending, around + i, rows, panel * PANEL);
+                        PRODUCTS_TO_END[rows - 1][vectors - 1](runs.data(), found, length, from, starts ? 0 : PANEL, ending, ahead);
+                        continue;
+                    }
                     if (s.paired) {
                         alignas(64) float part[ROWS * PANEL];
                         PAIRED_PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, zeros, 0, part, PANEL, ahead);
@@ -240,10 +263,6 @@ static void convolution(const Step& s, const Team& team) {
                     }
                     if (block.rounds && !evenly) round_sums(s, (Vector*)to, rows, columns);
                     if (!ends) continue;
-                    if (quick) {
-                        (s.other ? finish_quickly<true> : finish_quickly<false>)(s, around + i, rows, to, panel * PANEL, columns);
-                        continue;
-                    }
                     add_bias(s.bias + panel * PANEL, to, rows, vectors);
                     if (!s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }

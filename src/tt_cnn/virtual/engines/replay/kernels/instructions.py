@@ -13,7 +13,7 @@ from tt_cnn.virtual.engines.replay.kernels.memory import allocate
 from tt_cnn.virtual.kernel_library import library
 from tt_cnn.virtual.types.enums import DataType
 
-LANES, ROWS = 16, 7
+LANES, ROWS = 16, 6
 """Columns of a vector, and rows that are multiplied at a time, as product.h has them."""
 POINTS = 36
 """Of a Winograd tile of 6x6."""

@@ -74,6 +74,22 @@ static inline Vector finished(const Step& s, Vector sum, const float* other) {
     return sum;
 }
 
+// Activations that are bounds at most; NaN passes.
+struct Bounds {
+    float low, high;
+};
+
+static inline Bounds bounds_of(const Step& s) {
+    constexpr float infinity = __builtin_inff();
+    if (s.activation == CLIP) return {(float)s.a, (float)s.b};
+    return {s.activation == RELU ? 0.0f : -infinity, infinity};
+}
+
+// What is most frequent: bounds, and an addition before them.
+static inline bool ends_quickly(const Step& s) {
+    return (s.activation <= RELU || s.activation == CLIP) && (!s.other || s.other_first) && !s.stage_count;
+}
+
 // `count` channels from `channel` on.
 static inline void put(const Step& s, float* y, const float* other, Vector sum, int count, int channel) {
     float rest[LANES] = {};

@@ -26,6 +26,22 @@ static inline void store_some(float* to, Vector value, int count) {
     else memcpy(to, &value, sizeof(float) * count);
 }
 
+// The first of them, fewer than there are lanes, without a call.
+static inline Vector load_first(const float* from, int count) {
+#ifdef __AVX512F__
+    return (Vector)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from);
+#else
+    return load_some(from, count);
+#endif
+}
+static inline void store_first(float* to, Vector value, int count) {
+#ifdef __AVX512F__
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)value);
+#else
+    store_some(to, value, count);
+#endif
+}
+
 // Of two numbers; the second where one of them is NaN, so a bound stands first to let NaN pass.
 static inline Vector smaller(Vector a, Vector b) { return a < b ? a : b; }
 static inline Vector larger(Vector a, Vector b) { return a > b ? a : b; }

@@ -37,12 +37,12 @@ struct Points {
 // One point: (tiles, channels) times a panel (channels, columns).
 static void multiply(const Points& V, const Points& M, int point, int tiles, const float* u, const float* next, int column,
                      int vectors) {
-    for (int t = 0, groups = (tiles + ROWS - 1) / ROWS, line = 0; groups > 0; groups--, line++) {
+    for (int t = 0, groups = (tiles - 1) / rows_with(vectors) + 1, line = 0; groups > 0; groups--, line++) {
         const int rows = (tiles - t + groups - 1) / groups;
         Run run = {u, {}};
         for (int r = 0; r < rows; r++) run.from[r] = V.row(point, t + r);
         PRODUCTS[rows - 1][vectors - 1](&run, 1, V.width, zeros, 0, M.row(point, t) + column, M.width,
-                                        line < vectors ? next + line * LANES : u);
+                                        line < vectors ? next + (size_t)line * V.width * LANES : u);
         t += rows;
     }
 }
