@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from tt_cnn.bench import PEERS, Subject, Timing, compare, create_peer, peers_beside
+from tt_cnn.bench import PEERS, Subject, Timing, compare, create_peer, peers_beside, rounds
 from tt_cnn.bench.chart import draw_bars
 from tt_cnn.bench.rounds import Comparison
 
@@ -28,14 +28,26 @@ class Noted(Subject):
         return [(batch * 2 + (self.calls % 2 if self.wavers else 0),) for batch in batches]
 
 
-def test_every_subject_runs_in_every_round_and_the_first_changes() -> None:
+def test_every_subject_runs_in_every_round_after_a_batch_that_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "LONG_ENOUGH", 0.0)
     diary: list[tuple[str, int]] = []
     x = torch.randn(2, 3)
-    result = compare([Noted("a", diary), Noted("b", diary, wavers=True)], (x * 2,), x, rounds=3, batches=4)
-    assert diary[:6] == [("a", 4), ("b", 4), ("b", 4), ("a", 4), ("a", 4), ("b", 4)]
+    result = compare([Noted("a", diary), Noted("b", diary, wavers=True)], (x * 2,), x, rounds=8, batches=4)
+    turns = [diary[i : i + 2] for i in range(0, 32, 2)]
+    assert all(before == (name, 1) and timed == (name, 4) for before, timed in turns for name in before[:1])
+    order = [before[0] for before, _ in turns]
+    assert all(sorted(order[i : i + 2]) == ["a", "b"] for i in range(0, 16, 2)) and len(set(order[::2])) == 2
     first, second = result.timings
-    assert len(first.seconds) == 3 and first.batch_size == 2
+    assert len(first.seconds) == 8 and first.batch_size == 2
     assert first.pcc == pytest.approx(1.0) and first.repeats and not second.repeats
+
+
+def test_a_turn_takes_long_enough_to_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "LONG_ENOUGH", 0.02)
+    diary: list[tuple[str, int]] = []
+    x = torch.randn(2, 3)
+    compare([Noted("quick", diary)], (x * 2,), x, rounds=1, batches=2)
+    assert diary[1][1] > 20
 
 
 def timing(name: str, *seconds: float) -> Timing:

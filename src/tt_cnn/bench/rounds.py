@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,9 @@ import torch
 
 from tt_cnn.bench.subject import Outputs, Subject
 from tt_cnn.testing.pcc import agreement
+
+LONG_ENOUGH = 0.05
+"""Seconds of a turn: many times what a thread waits awake."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,21 @@ def compare(
     batches: int = 3,
     after_round: Callable[[], None] = lambda: None,
 ) -> Comparison:
-    """Run `rounds` rounds of so many batches each. The order within a round turns, so that none is always first."""
+    """Run `rounds` rounds of at least so many batches each, all subjects in each round, in an order drawn for it.
+
+    A batch before the clock starts is for the threads of the subject before it, some of which wait awake for more
+    work, and for the caches. Batches that take little are so many that a turn takes `LONG_ENOUGH`.
+    """
     seconds: dict[str, list[float]] = {subject.name: [] for subject in subjects}
-    inputs = [example] * batches
-    for number in range(rounds):
-        first = number % len(subjects)
-        for subject in (*subjects[first:], *subjects[:first]):
+    drawn = random.Random(0)
+    for _ in range(rounds):
+        for subject in drawn.sample(subjects, len(subjects)):
             start = time.perf_counter()
-            subject.run(inputs)
-            seconds[subject.name].append((time.perf_counter() - start) / batches)
+            subject.run([example])
+            number = max(batches, math.ceil(LONG_ENOUGH / (time.perf_counter() - start)))
+            start = time.perf_counter()
+            subject.run([example] * number)
+            seconds[subject.name].append((time.perf_counter() - start) / number)
         after_round()
     return Comparison(tuple(_timing(s, seconds[s.name], expected, example) for s in subjects))
 

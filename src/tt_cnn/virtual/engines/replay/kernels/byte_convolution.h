@@ -37,7 +37,7 @@ static void byte_product(const ByteRun* runs, int count, int length, const int32
 #pragma GCC unroll 12
         for (int r = 0; r < R; r++) from[r] = runs->from[r];
         const int8_t* w = runs->weights;
-        for (int k = 0; k < length; k++, w += V * LANES * AT_ONCE, ahead += V * LANES * AT_ONCE) {
+        for (int k = 0; k < length; k++, w += V * LANES * AT_ONCE, ahead += LANES * AT_ONCE) {
             __builtin_prefetch(ahead, 0, 2);
             __m512i weights[V];
 #pragma GCC unroll 4
@@ -169,10 +169,20 @@ static int byte_rows_of(const Step& s, const BytePixel* pixels, int count, const
     return (int)s.kernel_h;
 }
 
+static inline const uint8_t* window_of(const Step& s, const BytePixel& pixel) {
+    return pixel.image + (pixel.top * s.width + pixel.left) * s.x_pixel;
+}
+
 // The runs of some results over a block; `around` is a pixel of the padding.
 static int byte_runs_of(const Step& s, const BytePixel* pixels, int count, ByteBlock block, const int8_t* weights, int width,
                         const uint8_t* around, ByteRun* runs, int& length) {
     const int kw = (int)s.kernel_w, C = (int)s.channels, place_size = in_fours(C) * AT_ONCE * width;
+    if (is_pointwise(s)) {
+        runs->weights = weights + block.channel * width;
+        for (int r = 0; r < count; r++) runs->from[r] = window_of(s, pixels[r]) + block.channel;
+        length = in_fours(block.channels);
+        return 1;
+    }
     bool whole = kw > 1 && s.x_pixel == C && C % AT_ONCE == 0 && block.channels == C && s.dilation_w == 1 &&
                  block.places % kw == 0 && block.first % kw == 0;
     for (int r = 0; r < count; r++) whole = whole && pixels[r].left >= 0 && pixels[r].left + kw <= s.width;
@@ -199,23 +209,42 @@ static inline Vector as_floats(const int32_t* sum, Vector scale, Vector bias) {
 
 // What is most frequent: bytes come out, and at most bounds are before, such as a ReLU's. Scales and bounds are such that
 // one step of the result is 1; the zero of the result is in the bias.
-template <Added added>
+template <Added added, int V>
 static void finish_bytes(const Step& s, const BytePixel* pixels, int count, const int32_t* sums, int first, int columns) {
-    Vector seen = {};
+    const Vector low = Vector{} + (float)s.a, high = Vector{} + (float)s.b, other_scale = Vector{} + (float)s.other_scale;
+    const void* const other = s.other;
+    uint8_t* const y = (uint8_t*)s.y;
+    Vector scale[V], bias[V], seen = {};
+    for (int v = 0; v < V; v++) scale[v] = load(s.scales + first + v * LANES), bias[v] = load(s.bias + first + v * LANES);
     for (int r = 0; r < count; r++, sums += PANEL) {
-        uint8_t* y = (uint8_t*)s.y + pixels[r].y + first;
-        const int64_t other = pixels[r].other + first;
-        Vector row[WIDE];
-        for (int c = 0; c < columns; c += LANES) {
-            const Vector sum = as_floats(sums + c, load(s.scales + first + c), load(s.bias + first + c));
-            row[c / LANES] = in_bounds(s, with_added<added>(s, sum, other + c, std::min(LANES, columns - c), seen));
+        Vector row[V];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++) {
+            const int lanes = std::min(LANES, columns - v * LANES);
+            Vector sum = as_floats(sums + v * LANES, scale[v], bias[v]);
+            if (added != NOTHING) {
+                const Vector more = other_at<added>(other, pixels[r].other + first + v * LANES, lanes);
+                if (added == FLOATS) seen += more - more;
+                sum += more * other_scale;
+            }
+            row[v] = smaller(high, larger(low, sum));
         }
-        if (columns == PANEL) four_to_bytes(y, row);
-        else if (columns == 2 * LANES) two_to_bytes(y, row);
+        uint8_t* to = y + pixels[r].y + first;
+        if (V == 4 && columns == PANEL) four_to_bytes(to, row);
+        else if (V == 2 && columns == 2 * LANES) two_to_bytes(to, row);
         else
-            for (int c = 0; c < columns; c += LANES) to_bytes(y + c, row[c / LANES], std::min(LANES, columns - c));
+            for (int v = 0; v < V; v++) to_bytes(to + v * LANES, row[v], std::min(LANES, columns - v * LANES));
     }
     if (added == FLOATS) note_odd(s, seen);
+}
+
+using FinishBytes = void (*)(const Step&, const BytePixel*, int, const int32_t*, int, int);
+
+static FinishBytes finish_bytes_with(const Step& s, int vectors) {
+#define FOR_WIDTHS(A) {finish_bytes<A, 1>, finish_bytes<A, 2>, finish_bytes<A, 3>, finish_bytes<A, 4>}
+    static const FinishBytes functions[3][WIDE] = {FOR_WIDTHS(NOTHING), FOR_WIDTHS(FLOATS), FOR_WIDTHS(BYTES)};
+#undef FOR_WIDTHS
+    return functions[added_of(s)][vectors - 1];
 }
 
 // The same as for floats where columns are few.
@@ -259,11 +288,8 @@ static void finish_by_any(const Step& s, const BytePixel* pixels, int count, int
 }
 
 static void finish_sums(const Step& s, const BytePixel* pixels, int count, int32_t* sums, int first, int columns) {
-    if (!s.in_steps && columns <= FEW_COLUMNS && !s.stage_count) return finish_columns(s, pixels, count, sums, first, columns);
-    if (!s.in_steps) return finish_by_any(s, pixels, count, sums, first, columns);
-    const Added added = added_of(s);
-    const auto quickly = added == NOTHING ? finish_bytes<NOTHING> : added == FLOATS ? finish_bytes<FLOATS> : finish_bytes<BYTES>;
-    quickly(s, pixels, count, sums, first, columns);
+    if (columns <= FEW_COLUMNS && !s.stage_count) return finish_columns(s, pixels, count, sums, first, columns);
+    finish_by_any(s, pixels, count, sums, first, columns);
 }
 
 static void byte_convolution(const Step& s, const Team& team) {
@@ -286,7 +312,6 @@ static void byte_convolution(const Step& s, const Team& team) {
             const int width = vectors * LANES, place_size = in_fours(C) * AT_ONCE * width;
             for (const ByteBlock& block : blocks) {
                 const bool starts = &block == &blocks.front(), ends = &block == &blocks.back();
-                const int8_t* here = weights + (size_t)block.first * place_size + block.channel * width;
                 const ByteBlock& after = ends ? block : (&block)[1];
                 const int8_t* next = ends ? weights + (size_t)depth * AT_ONCE * width
                                           : weights + (size_t)after.first * place_size + after.channel * width;
@@ -297,13 +322,16 @@ static void byte_convolution(const Step& s, const Team& team) {
                     const int found =
                         s.by_rows ? byte_rows_of(s, places + i, rows, weights, width, rows_apart.data(), runs.data(), length)
                                   : byte_runs_of(s, places + i, rows, block, weights, width, around.data(), runs.data(), length);
-                    const int8_t* ahead = line < vectors ? next + line * LANES * AT_ONCE : here;
+                    const BytePixel& after_these = places[std::min(i + rows, count - 1)];
+                    const int8_t* ahead = line < vectors ? next + line * found * length * LANES * AT_ONCE
+                                                         : (const int8_t*)window_of(s, after_these);
                     int32_t* to = sums + (size_t)i * PANEL;
                     BYTE_PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, starts ? s.offsets + panel * PANEL : to,
                                                          starts ? 0 : PANEL, to, ahead);
+                    if (ends && s.in_steps) finish_bytes_with(s, vectors)(s, places + i, rows, to, panel * PANEL, columns);
                 }
             }
-            finish_sums(s, places, count, sums, panel * PANEL, columns);
+            if (!s.in_steps) finish_sums(s, places, count, sums, panel * PANEL, columns);
         }
     }
 }

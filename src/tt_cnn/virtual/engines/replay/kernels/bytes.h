@@ -162,12 +162,17 @@ enum Added { NOTHING, FLOATS, BYTES };
 
 static inline Added added_of(const Step& s) { return !s.other ? NOTHING : s.other_bytes ? BYTES : FLOATS; }
 
+// What is added to channels from a place on.
+template <Added added>
+static inline Vector other_at(const void* other, int64_t place, int lanes) {
+    return added == FLOATS ? load_some((const float*)other + place, lanes) : from_bytes((const uint8_t*)other + place, lanes);
+}
+
 // `seen` stays finite while the floats that are added are.
 template <Added added>
 static inline Vector with_added(const Step& s, Vector sum, int64_t place, int lanes, Vector& seen) {
     if (added == NOTHING) return sum;
-    const Vector other = added == FLOATS ? load_some((const float*)s.other + place, lanes)
-                                         : from_bytes((const uint8_t*)s.other + place, lanes);
+    const Vector other = other_at<added>(s.other, place, lanes);
     if (added == FLOATS) seen += other - other;
     return sum + other * (float)s.other_scale;
 }

@@ -21,11 +21,10 @@ from tt_cnn.virtual.engines.replay.kernels.instructions import (
     Stage,
     direct_weights,
     padded_bias,
-    winograd_weights,
 )
 from tt_cnn.virtual.engines.replay.kernels.memory import Image
 from tt_cnn.virtual.engines.replay.kernels.pairs import paired_weights
-from tt_cnn.virtual.engines.replay.kernels.winograd import is_quicker, tiles_at_once
+from tt_cnn.virtual.engines.replay.kernels.winograd import quickest_tile, tiles_at_once, winograd_weights
 from tt_cnn.virtual.types.enums import DataType
 
 NONE = 0
@@ -63,7 +62,7 @@ def sums(lowering: StepList, fused: Fused) -> None:
     plain = Node("conv", node.inputs, (*node.params[:3], 1), node.shape)
     pieces, whole, paired = pieces_of(groups, weight.shape[1]), len(groups) == 1, None
     even = all(one.first % 2 == one.last % 2 == 0 for one in pieces)
-    if even and narrow and not (whole and is_quicker(plain, lowering.threads)):
+    if even and narrow and not (whole and quickest_tile(plain, lowering.threads)):
         paired = paired_weights(weight, scale, lowering.threads)
     if whole and paired is None:
         conv(lowering, Fused(plain, fused.result, fused.chain, fused.other))
@@ -117,12 +116,13 @@ def conv(lowering: StepList, fused: Fused) -> None:
     if node.params[3] > 1:
         lowering.emit("depthwise", fused, node.source, weights=_rows(weight), **window)
         return
-    if is_quicker(node, lowering.threads):
-        tiles, scratch = tiles_at_once(node, lowering.threads)
+    tile = quickest_tile(node, lowering.threads)
+    if tile is not None:
+        tiles, scratch = tiles_at_once(node, tile, lowering.threads)
         lowering.reserve_scratch(scratch)
-        lowering.emit(
-            "winograd", fused, node.source, weights=winograd_weights(weight, lowering.threads), tiles=tiles, **window
-        )
+        window |= {"tile_side": tile.side, "tiles": tiles}
+        packed = winograd_weights(weight, tile, lowering.threads)
+        lowering.emit("winograd", fused, node.source, weights=packed, **window)
     else:
         lowering.emit("convolution", fused, node.source, weights=direct_weights(weight, lowering.threads), **window)
 

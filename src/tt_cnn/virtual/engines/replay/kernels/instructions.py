@@ -13,10 +13,8 @@ from tt_cnn.virtual.engines.replay.kernels.memory import allocate
 from tt_cnn.virtual.kernel_library import library
 from tt_cnn.virtual.types.enums import DataType
 
-LANES, ROWS = 16, 6
-"""Columns of a vector, and rows that are multiplied at a time, as product.h has them."""
-POINTS = 36
-"""Of a Winograd tile of 6x6."""
+LANES = 16
+"""Columns of a vector."""
 KINDS = (
     "convolution", "winograd", "depthwise", "max_pool", "average_pool", "upsample", "activate", "mean", "gather",
     "walk", "pair", "byte_convolution", "byte_depthwise", "byte_max_pool", "byte_pixels",
@@ -48,7 +46,8 @@ _POINTERS = ("x", "weights", "bias", "other", "y", "stages", "pieces", "between"
 _NUMBERS = (
     "batch", "height", "width", "channels", "x_pixel", "out_height", "out_width", "out_channels", "y_image", "y_row",
     "y_pixel", "other_pixel", "other_first", "kernel_h", "kernel_w", "stride_h", "stride_w", "top", "left",
-    "dilation_h", "dilation_w", "activation", "tiles", "count_padding", "stage_count", "piece_count", "between_count",
+    "dilation_h", "dilation_w", "activation", "tile_side", "tiles", "count_padding", "stage_count", "piece_count",
+    "between_count",
     "paired", "x_bytes", "other_bytes", "y_bytes", "x_zero", "other_zero", "y_zero", "by_rows",
     "in_steps",
 )  # fmt: skip
@@ -96,25 +95,17 @@ class Weights(ctypes.Structure):
 def direct_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
     """(out, in, height, width) as panels of (height * width * in) rows."""
     packed = allocate(math.prod(weight.shape[1:]) * -(-weight.shape[0] // LANES) * LANES)
-    _pack(weight, packed, False, threads)
+    pack(weight, packed, 0, threads)
     return packed
 
 
-def winograd_weights(weight: torch.Tensor, threads: int) -> torch.Tensor:
-    """The 3x3 kernels at their 36 points, each a matrix (in, out) in panels; behind them the kernels as they are."""
-    points = POINTS * weight.shape[1] * (-(-weight.shape[0] // LANES) * LANES)
-    packed = allocate(points * (POINTS + 9) // POINTS)
-    _pack(weight, packed[:points], True, threads)
-    _pack(weight, packed[points:], False, threads)
-    return packed
-
-
-def _pack(weight: torch.Tensor, packed: torch.Tensor, winograd: bool, threads: int) -> None:
+def pack(weight: torch.Tensor, packed: torch.Tensor, tile_side: int, threads: int) -> None:
+    """Rows of panels, one for each place of the kernel and input, or those of Winograd's matrices."""
     weight = weight.float()
     sizes, distances = (ctypes.c_int64 * 4)(*weight.shape), (ctypes.c_int64 * 4)(*weight.stride())
     arguments = Weights(values=weight.data_ptr(), sizes=sizes, distances=distances)
     to = ctypes.c_void_p(packed.data_ptr())
-    library().pack_weights(ctypes.byref(arguments), ctypes.c_int64(winograd), to, ctypes.c_int64(threads))
+    library().pack_weights(ctypes.byref(arguments), ctypes.c_int64(tile_side), to, ctypes.c_int64(threads))
 
 
 def padded_bias(bias: torch.Tensor | None, channels: int) -> torch.Tensor:

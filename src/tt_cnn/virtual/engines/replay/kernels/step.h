@@ -41,7 +41,7 @@ struct Step {
     int64_t other_pixel, other_first;                          // its pixels; added before the activation?
     int64_t kernel_h, kernel_w, stride_h, stride_w, top, left, dilation_h, dilation_w;
     int64_t activation;
-    int64_t tiles;                                             // Winograd: tiles at a time
+    int64_t tile_side, tiles;                                  // Winograd: results of a tile's side; tiles at a time
     int64_t count_padding;                                     // average pool
     int64_t stage_count, piece_count, between_count;
     int64_t paired;                                            // numbers are pairs of bfloat16

@@ -2,7 +2,7 @@
 // Weights (outputs, inputs, height, width) as the products want them: panels of columns, row after row.
 #pragma once
 #include <algorithm>
-#include "product.h"
+#include "winograd.h"
 
 struct Weights {
     const float* values;
@@ -19,41 +19,37 @@ static Vector column_of(const Weights& w, int64_t output, int64_t input, int64_t
     return found;
 }
 
-// A kernel's row of 3 at Winograd's points 0, 1, -1, 2, -2 and infinity.
-static inline void kernel_to_points(const Vector* g, Vector* u) {
-    const Vector outer = (g[0] + g[2]) * (-1.0f / 6), middle = g[1] * (1.0f / 6);
-    const Vector far = g[0] * (1.0f / 24) + g[2] * (1.0f / 6), half = g[1] * (1.0f / 12);
-    u[0] = g[0] * 0.25f;
-    u[1] = outer - middle;
-    u[2] = outer + middle;
-    u[3] = far + half;
-    u[4] = far - half;
-    u[5] = g[2];
+// Matrices of (inputs) rows, one for each of Winograd's points.
+template <int side>
+static void to_points(const Weights& w, int64_t v, int64_t c, float* column, int64_t width, int64_t matrix) {
+    using Of = Tile<side>;
+    constexpr int across = Of::across;
+    Vector half[across * 3], points[Of::points];
+    for (int x = 0; x < 3; x++) {
+        Vector g[3], u[across];
+        for (int y = 0; y < 3; y++) g[y] = column_of(w, v * LANES, c, y, x);
+        Of::kernel(g, u);
+        for (int i = 0; i < across; i++) half[i * 3 + x] = u[i];
+    }
+    for (int i = 0; i < across; i++) Of::kernel(half + i * 3, points + i * across);
+    for (int i = 0; i < Of::points; i++) store(column + i * matrix + c * width, points[i]);
 }
 
-// Rows are (height, width, inputs), or with `winograd` 36 matrices of (inputs) rows one after the other.
-extern "C" void pack_weights(const Weights* weights, int64_t winograd, float* to, int64_t threads) {
+// Rows are (height, width, inputs), or those of Winograd's matrices for tiles of that side.
+extern "C" void pack_weights(const Weights* weights, int64_t tile_side, float* to, int64_t threads) {
     const Weights& w = *weights;
     const int64_t places = w.height * w.width, vectors = (w.outputs + LANES - 1) / LANES;
+    const int64_t matrix = vectors * w.inputs * LANES;
 #pragma omp parallel for num_threads((int)threads) schedule(dynamic)
     for (int64_t v = 0; v < vectors; v++) {
         const int64_t panel = v / WIDE, width = std::min<int64_t>(WIDE, vectors - panel * WIDE) * LANES;
-        float* column = to + panel * PANEL * w.inputs * (winograd ? 1 : places) + v % WIDE * LANES;
+        float* column = to + panel * PANEL * w.inputs * (tile_side ? 1 : places) + v % WIDE * LANES;
         for (int64_t c = 0; c < w.inputs; c++) {
-            if (!winograd) {
+            if (tile_side == 4) to_points<4>(w, v, c, column, width, matrix);
+            else if (tile_side == 2) to_points<2>(w, v, c, column, width, matrix);
+            else
                 for (int64_t p = 0; p < places; p++)
                     store(column + (p * w.inputs + c) * width, column_of(w, v * LANES, c, p / w.width, p % w.width));
-                continue;
-            }
-            Vector half[18], points[36];
-            for (int x = 0; x < 3; x++) {
-                Vector g[3], u[6];
-                for (int y = 0; y < 3; y++) g[y] = column_of(w, v * LANES, c, y, x);
-                kernel_to_points(g, u);
-                for (int i = 0; i < 6; i++) half[i * 3 + x] = u[i];
-            }
-            for (int i = 0; i < 6; i++) kernel_to_points(half + i * 3, points + i * 6);
-            for (int i = 0; i < 36; i++) store(column + (i * vectors * w.inputs * LANES) + c * width, points[i]);
         }
     }
 }

@@ -1,29 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolution of stride 1 after Winograd, F(4x4, 3x3).
+// 3x3 convolution of stride 1 after Winograd: F(4x4, 3x3), and F(2x2, 3x3) where weights are more than images.
 #pragma once
 #include "product.h"
 #include "step.h"
 
-static inline void forward(const Vector* d, Vector* v) {  // 6 pixels to 6 points
-    const Vector even = d[4] - 4.0f * d[2], odd = d[3] - 4.0f * d[1];
-    const Vector even2 = d[4] - d[2], odd2 = 2.0f * (d[3] - d[1]);
-    v[0] = 4.0f * d[0] - 5.0f * d[2] + d[4];
-    v[1] = even + odd;
-    v[2] = even - odd;
-    v[3] = even2 + odd2;
-    v[4] = even2 - odd2;
-    v[5] = 4.0f * d[1] - 5.0f * d[3] + d[5];
-}
+// What goes for tiles of so many results a side.
+template <int side>
+struct Tile;
 
-static inline void backward(const Vector* m, Vector* y) {  // 6 points to 4 results
-    const Vector s12 = m[1] + m[2], d12 = m[1] - m[2], s34 = m[3] + m[4], d34 = m[3] - m[4];
-    y[0] = m[0] + s12 + s34;
-    y[1] = d12 + 2.0f * d34;
-    y[2] = s12 + 4.0f * s34;
-    y[3] = d12 + 8.0f * d34 + m[5];
-}
+template <>
+struct Tile<4> {
+    static constexpr int across = 6, points = across * across;
 
-constexpr int TILE = 36;  // points of a tile, 6 x 6 for 4 x 4 results
+    static inline void forward(const Vector* d, Vector* v) {  // 6 pixels to 6 points
+        const Vector even = d[4] - 4.0f * d[2], odd = d[3] - 4.0f * d[1];
+        const Vector even2 = d[4] - d[2], odd2 = 2.0f * (d[3] - d[1]);
+        v[0] = 4.0f * d[0] - 5.0f * d[2] + d[4];
+        v[1] = even + odd;
+        v[2] = even - odd;
+        v[3] = even2 + odd2;
+        v[4] = even2 - odd2;
+        v[5] = 4.0f * d[1] - 5.0f * d[3] + d[5];
+    }
+
+    static inline void backward(const Vector* m, Vector* y) {  // 6 points to 4 results
+        const Vector s12 = m[1] + m[2], d12 = m[1] - m[2], s34 = m[3] + m[4], d34 = m[3] - m[4];
+        y[0] = m[0] + s12 + s34;
+        y[1] = d12 + 2.0f * d34;
+        y[2] = s12 + 4.0f * s34;
+        y[3] = d12 + 8.0f * d34 + m[5];
+    }
+
+    // A kernel's row of 3 at the points 0, 1, -1, 2, -2 and infinity.
+    static inline void kernel(const Vector* g, Vector* u) {
+        const Vector outer = (g[0] + g[2]) * (-1.0f / 6), middle = g[1] * (1.0f / 6);
+        const Vector far = g[0] * (1.0f / 24) + g[2] * (1.0f / 6), half = g[1] * (1.0f / 12);
+        u[0] = g[0] * 0.25f;
+        u[1] = outer - middle;
+        u[2] = outer + middle;
+        u[3] = far + half;
+        u[4] = far - half;
+        u[5] = g[2];
+    }
+};
+
+template <>
+struct Tile<2> {
+    static constexpr int across = 4, points = across * across;
+
+    static inline void forward(const Vector* d, Vector* v) {
+        v[0] = d[0] - d[2];
+        v[1] = d[1] + d[2];
+        v[2] = d[2] - d[1];
+        v[3] = d[1] - d[3];
+    }
+
+    static inline void backward(const Vector* m, Vector* y) {
+        y[0] = m[0] + m[1] + m[2];
+        y[1] = m[1] - m[2] - m[3];
+    }
+
+    // At the points 0, 1, -1 and infinity.
+    static inline void kernel(const Vector* g, Vector* u) {
+        const Vector outer = (g[0] + g[2]) * 0.5f, middle = g[1] * 0.5f;
+        u[0] = g[0];
+        u[1] = outer + middle;
+        u[2] = outer - middle;
+        u[3] = g[2];
+    }
+};
+
+// How many tiles there are.
+template <int side>
+struct Tiling {
+    int across, down;
+
+    explicit Tiling(const Step& s) : across((int)(s.out_width - 1) / side + 1), down((int)(s.out_height - 1) / side + 1) {}
+    int image(int tile) const { return tile / (across * down); }
+    int y(int tile) const { return tile / across % down * side; }
+    int x(int tile) const { return tile % across * side; }
+};
 
 // Some tiles at their points: rows of `width` numbers, and a gap between points that keeps them apart in the cache.
 struct Points {
@@ -47,44 +103,47 @@ static void multiply(const Points& V, const Points& M, int point, int tiles, con
     }
 }
 
+template <int side>
 static void to_points(const Step& s, int tile, int at, const Points& V) {
-    const int across = (int)(s.out_width + 3) / 4, down = (int)(s.out_height + 3) / 4, C = (int)s.channels;
-    const int n = tile / (across * down), y0 = tile / across % down * 4 - (int)s.top, x0 = tile % across * 4 - (int)s.left;
-    const float* pixels[TILE];
-    for (int i = 0; i < 6; i++)
+    using Of = Tile<side>;
+    constexpr int across = Of::across;
+    const Tiling<side> tiling(s);
+    const int n = tiling.image(tile), y0 = tiling.y(tile) - (int)s.top, x0 = tiling.x(tile) - (int)s.left;
+    const float* pixels[Of::points];
+    for (int i = 0; i < across; i++)
 #pragma GCC unroll 6
-        for (int j = 0; j < 6; j++) {
+        for (int j = 0; j < across; j++) {
             const int y = y0 + i, x = x0 + j;
             const bool inside = y >= 0 && y < s.height && x >= 0 && x < s.width;
-            pixels[i * 6 + j] = inside ? s.x + (((size_t)n * s.height + y) * s.width + x) * s.x_pixel : zeros;
+            pixels[i * across + j] = inside ? s.x + (((size_t)n * s.height + y) * s.width + x) * s.x_pixel : zeros;
         }
-    for (int c = 0; c < C; c += LANES) {
-        Vector half[TILE];
+    for (int c = 0; c < s.channels; c += LANES) {
+        Vector half[Of::points];
 #pragma GCC unroll 6
-        for (int j = 0; j < 6; j++) {
-            Vector column[6], v[6];
+        for (int j = 0; j < across; j++) {
+            Vector column[across], v[across];
 #pragma GCC unroll 6
-            for (int i = 0; i < 6; i++) column[i] = load(pixels[i * 6 + j] + c);
-            forward(column, v);
+            for (int i = 0; i < across; i++) column[i] = load(pixels[i * across + j] + c);
+            Of::forward(column, v);
 #pragma GCC unroll 6
-            for (int i = 0; i < 6; i++) half[i * 6 + j] = v[i];
+            for (int i = 0; i < across; i++) half[i * across + j] = v[i];
         }
         float* to = V.row(0, at) + c;
 #pragma GCC unroll 6
-        for (int i = 0; i < 6; i++) {
-            Vector v[6];
-            forward(half + i * 6, v);
+        for (int i = 0; i < across; i++) {
+            Vector v[across];
+            Of::forward(half + i * across, v);
 #pragma GCC unroll 6
-            for (int j = 0; j < 6; j++, to += V.distance()) store(to, v[j]);
+            for (int j = 0; j < across; j++, to += V.distance()) store(to, v[j]);
         }
     }
 }
 
 // One pixel's sums of sixteen channels, by the weights as they are, which lie behind those at the points.
-static Vector plain_sum(const Step& s, int n, int y, int x, int channel) {
+static Vector plain_sum(const Step& s, int points, int n, int y, int x, int channel) {
     const int C = (int)s.channels, columns = (int)((s.out_channels + LANES - 1) / LANES) * LANES;
     const int panel = channel / PANEL * PANEL, width = std::min(PANEL, columns - panel);
-    const float* weights = s.weights + (size_t)TILE * columns * C + (size_t)panel * 9 * C + channel - panel;
+    const float* weights = s.weights + (size_t)points * columns * C + (size_t)panel * 9 * C + channel - panel;
     Vector sum = {};
     for (int place = 0; place < 9; place++) {
         const int64_t from_y = y + place / 3 - s.top, from_x = x + place % 3 - s.left;
@@ -97,52 +156,61 @@ static Vector plain_sum(const Step& s, int n, int y, int x, int channel) {
 
 // An infinity, a NaN or an overflow is in all results of a tile, also in those whose windows it is not in: what is not
 // finite is added up plainly. Nothing that is so can come out finite.
+template <int side>
 static __attribute__((noinline)) void replace_infinite(const Step& s, int n, int y0, int x0, int channel, Vector* result) {
-    for (int i = 0; i < 16; i++)
-        if (!all_finite(result[i])) result[i] = plain_sum(s, n, y0 + i / 4, x0 + i % 4, channel);
+    for (int i = 0; i < side * side; i++)
+        if (!all_finite(result[i]))
+            result[i] = plain_sum(s, Tile<side>::points, n, y0 + i / side, x0 + i % side, channel);
 }
 
 // Results of the channels from `first` on, as many as M has.
+template <int side>
 static void from_points(const Step& s, int tile, int at, const Points& M, int first) {
-    const int across = (int)(s.out_width + 3) / 4, down = (int)(s.out_height + 3) / 4;
-    const int n = tile / (across * down), y0 = tile / across % down * 4, x0 = tile % across * 4;
+    using Of = Tile<side>;
+    constexpr int across = Of::across, results = side * side;
+    const Tiling<side> tiling(s);
+    const int n = tiling.image(tile), y0 = tiling.y(tile), x0 = tiling.x(tile);
     for (int c = first; c < std::min(first + M.width, (int)s.out_channels); c += LANES) {
         const int count = std::min(LANES, (int)s.out_channels - c);
-        Vector half[24], result[16];
+        Vector half[side * across], result[results];
         const Vector bias = load(s.bias + c);
 #pragma GCC unroll 6
-        for (int j = 0; j < 6; j++) {
-            Vector column[6], y[4];
+        for (int j = 0; j < across; j++) {
+            Vector column[across], y[side];
 #pragma GCC unroll 6
-            for (int i = 0; i < 6; i++) column[i] = load(M.row(i * 6 + j, at) + c - first);
-            backward(column, y);
+            for (int i = 0; i < across; i++) column[i] = load(M.row(i * across + j, at) + c - first);
+            Of::backward(column, y);
 #pragma GCC unroll 6
-            for (int i = 0; i < 4; i++) half[i * 6 + j] = y[i];
+            for (int i = 0; i < side; i++) half[i * across + j] = y[i];
         }
+        Vector total = {};
 #pragma GCC unroll 6
-        for (int i = 0; i < 4; i++) backward(half + i * 6, result + i * 4);
-        Vector rows[4];
-        for (int i = 0; i < 4; i++) rows[i] = (result[i * 4] + result[i * 4 + 1]) + (result[i * 4 + 2] + result[i * 4 + 3]);
-        if (__builtin_expect(!all_finite((rows[0] + rows[1]) + (rows[2] + rows[3])), 0))
-            replace_infinite(s, n, y0, x0, c, result);
-        float* to[16];
-        const float* other[16];
+        for (int i = 0; i < side; i++) {
+            Of::backward(half + i * across, result + i * side);
+            for (int j = 0; j < side; j++) total += result[i * side + j];
+        }
+        if (__builtin_expect(!all_finite(total), 0)) replace_infinite<side>(s, n, y0, x0, c, result);
+        float* to[results];
+        const float* other[results];
         int kept = 0;
-        for (int i = 0; i < 4 && y0 + i < s.out_height; i++)
-            for (int j = 0; j < 4 && x0 + j < s.out_width; j++, kept++) {
+        for (int i = 0; i < side && y0 + i < s.out_height; i++)
+            for (int j = 0; j < side && x0 + j < s.out_width; j++, kept++) {
                 const size_t pixel = ((size_t)n * s.out_height + y0 + i) * s.out_width + x0 + j;
                 to[kept] = s.y + n * s.y_image + (y0 + i) * s.y_row + (x0 + j) * s.y_pixel + c;
                 other[kept] = s.other ? s.other + pixel * s.other_pixel + c : nullptr;
-                result[kept] = result[i * 4 + j] + bias;
+                result[kept] = result[i * side + j] + bias;
             }
         put_many(s, to, other, result, kept, 1, count, c);
     }
 }
 
 // Tiles are handed out in blocks. Where these are few, panels are too, and every thread transforms for itself.
+template <int side>
 static void winograd(const Step& s, const Team& team) {
+    constexpr int points = Tile<side>::points;
+    const Tiling<side> tiling(s);
     const int C = (int)s.channels, columns = (int)((s.out_channels + LANES - 1) / LANES) * LANES;
-    const int tiles = (int)(s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4)), at_once = (int)s.tiles;
+    const int tiles = (int)s.batch * tiling.across * tiling.down, at_once = (int)s.tiles;
     const int blocks = (tiles + at_once - 1) / at_once, panels = (columns + PANEL - 1) / PANEL;
     const int parts = std::min(panels, std::max(1, 2 * team.size / blocks));
     const Points V = {team.scratch, at_once, C};
@@ -151,17 +219,19 @@ static void winograd(const Step& s, const Team& team) {
         const int block = piece / parts, first = block * at_once, count = std::min(at_once, tiles - first);
         const int begin = panels * (piece % parts) / parts * PANEL;
         const int end = std::min(columns, panels * (piece % parts + 1) / parts * PANEL);
-        const Points M = {V.at + TILE * V.distance(), at_once, end - begin};
+        const Points M = {V.at + points * V.distance(), at_once, end - begin};
         if (transformed != block)
-            for (int t = 0; t < count; t++) to_points(s, first + t, t, V);
+            for (int t = 0; t < count; t++) to_points<side>(s, first + t, t, V);
         transformed = block;
-        for (int i = 0; i < TILE; i++)
+        for (int i = 0; i < points; i++)
             for (int n = begin; n < end; n += PANEL) {
                 const int vectors = std::min(PANEL, end - n) / LANES;
                 const float* u = s.weights + ((size_t)i * columns + n) * C;
                 const float* next = u + (size_t)(n + PANEL < end ? vectors * LANES : columns - n + begin) * C;
                 multiply(V, M, i, count, u, next, n - begin, vectors);
             }
-        for (int t = 0; t < count; t++) from_points(s, first + t, t, M, begin);
+        for (int t = 0; t < count; t++) from_points<side>(s, first + t, t, M, begin);
     }
 }
+
+static void winograd(const Step& s, const Team& team) { s.tile_side == 2 ? winograd<2>(s, team) : winograd<4>(s, team); }

@@ -1,42 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a convolution is quicker after Winograd, and how many of its tiles are worked on at a time."""
+"""Convolutions after Winograd: when they are quicker, by which tiles, and the form of their weights."""
 
 from __future__ import annotations
 
-from tt_cnn.virtual.engines.replay.graph import Node
-from tt_cnn.virtual.engines.replay.kernels.instructions import LANES, POINTS, ROWS
+from typing import NamedTuple
 
+import torch
+
+from tt_cnn.virtual.engines.replay.graph import Node
+from tt_cnn.virtual.engines.replay.kernels.instructions import LANES, pack
+from tt_cnn.virtual.engines.replay.kernels.memory import allocate
+
+ROWS = 6
+"""Rows that are multiplied at a time with a panel of columns, as product.h has it."""
 CACHE_FLOATS = 1 << 18
 """A core's second-level cache."""
 BLOCK_FLOATS = 1 << 16
 """What a block of tiles may take of it."""
 FETCH = 7
 """Products that a core could do while it fetches a weight from memory which it has for itself (measured on a Zen 4)."""
+PLACES = 9
+"""Of a 3x3 kernel."""
 
 
-def is_quicker(node: Node, threads: int) -> bool:
-    """It takes 36 products for 16 results instead of 9 for each, and 36 weights have to be fetched instead of 9."""
+class Tile(NamedTuple):
+    """Of so many results a side."""
+
+    side: int
+
+    @property
+    def points(self) -> int:
+        """Products for all results of a tile, and weights to fetch."""
+        return (self.side + 2) ** 2
+
+    def count(self, node: Node) -> int:
+        n, _, h, w = node.shape
+        return n * -(-h // self.side) * -(-w // self.side)
+
+
+TILES = (Tile(4), Tile(2))
+
+
+def quickest_tile(node: Node, threads: int) -> Tile | None:
+    """None where nine products for each result, and nine weights to fetch, take less time."""
     stride, _, dilation, groups = node.params
     if (node.inputs[1].shape[2:], stride, dilation, groups) != ((3, 3), (1, 1), (1, 1), 1):
-        return False
+        return None
     if node.source.shape[1] % LANES or node.shape[1] < LANES:  # its transformations go by vectors
-        return False
+        return None
     n, _, h, w = node.shape
     fetch = FETCH * threads
-    return 4 * (n * -(-h // 4) * -(-w // 4) + fetch) < n * h * w + fetch
+    best = min(TILES, key=lambda tile: tile.points * (tile.count(node) + fetch))
+    return best if best.points * (best.count(node) + fetch) < PLACES * (n * h * w + fetch) else None
 
 
-def tiles_at_once(node: Node, threads: int) -> tuple[int, int]:
+def tiles_at_once(node: Node, tile: Tile, threads: int) -> tuple[int, int]:
     """As many as stay in cache; more where weights are large, since these are fetched again for every block.
 
     And the numbers that a thread needs room for.
     """
-    n, channels, h, w = node.shape
-    inputs, columns = node.source.shape[1], -(-channels // LANES) * LANES
-    tiles = n * -(-h // 4) * -(-w // 4)
-    rounds = min(12, max(2, POINTS * inputs * columns // (3 * CACHE_FLOATS)))
-    blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (POINTS * (inputs + columns))))
+    inputs, columns = node.source.shape[1], -(-node.shape[1] // LANES) * LANES
+    tiles = tile.count(node)
+    rounds = min(12, max(2, tile.points * inputs * columns // (3 * CACHE_FLOATS)))
+    blocks = -(-tiles // max(rounds * ROWS, BLOCK_FLOATS // (tile.points * (inputs + columns))))
     if blocks > 1:
         blocks = -(-blocks // threads) * threads
     at_once = -(-tiles // blocks)
-    return at_once, POINTS * (at_once * (inputs + columns) + 2 * LANES)
+    return at_once, tile.points * (at_once * (inputs + columns) + 2 * LANES)
+
+
+def winograd_weights(weight: torch.Tensor, tile: Tile, threads: int) -> torch.Tensor:
+    """The 3x3 kernels at their points, each a matrix (in, out) in panels; behind them the kernels as they are."""
+    matrix = weight.shape[1] * (-(-weight.shape[0] // LANES) * LANES)
+    packed = allocate(matrix * (tile.points + PLACES))
+    pack(weight, packed[: matrix * tile.points], tile.side, threads)
+    pack(weight, packed[matrix * tile.points :], 0, threads)
+    return packed
