@@ -43,8 +43,15 @@ def viewed(value: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
     Shards may be longer than the rows that they hold, and a view may have less of such padding, or more.
     """
+    if value.shape == shape:
+        return value
     missing = math.prod(shape) - value.numel()
     if not missing:
         return value.reshape(shape)
     flat = value.reshape(-1)
     return (flat[:missing] if missing < 0 else torch.nn.functional.pad(flat, (0, missing))).reshape(shape)
+
+
+def contiguous(value: torch.Tensor) -> torch.Tensor:
+    """Without a call of torch where nothing is to be done: it would let other threads' Python go first."""
+    return value if value.is_contiguous() else value.contiguous()

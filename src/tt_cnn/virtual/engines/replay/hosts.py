@@ -15,6 +15,7 @@ from tt_cnn.virtual.engines.replay.evaluate import evaluated
 from tt_cnn.virtual.engines.replay.graph import Node, ordered, used_inputs
 from tt_cnn.virtual.engines.replay.kernels.lowering import Lowering
 from tt_cnn.virtual.engines.replay.packages import import_onnxruntime, openvino_core
+from tt_cnn.virtual.engines.traced import contiguous
 
 _OF_SIGMOIDS = (("Sigmoid",), ("silu",))
 
@@ -42,7 +43,7 @@ class Kernels:
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         lowering = self._lowering
         for node, value in zip(self._inputs, inputs, strict=True):
-            lowering.values[id(node)] = value.contiguous()
+            lowering.values[id(node)] = contiguous(value)
         with torch.no_grad():
             for action in lowering.actions:
                 action()
@@ -77,14 +78,14 @@ class OrdinaryNumbers:
         self._finite = ordinary.finite(outputs)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        if self._never or not ordinary.are_ordinary(inputs):
+        if self._never:
             return self._by_torch(inputs)
-        results = self.run(inputs)
+        results = self.run(inputs)  # first, so that other threads' Python goes on meanwhile
         outputs, sizes = results[: len(self._graph)], results[self._sizes_from :]
         witnesses = results[len(self._graph) : self._sizes_from]
         watched = [y for y, is_finite in zip(outputs, self._finite, strict=True) if is_finite]
         seen = ordinary.are_finite([*witnesses, *watched]) and ordinary.are_large(sizes)
-        return outputs if seen else self._by_torch(inputs)
+        return outputs if seen and ordinary.are_ordinary(inputs) else self._by_torch(inputs)
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         raise NotImplementedError

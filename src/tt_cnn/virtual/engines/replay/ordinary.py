@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import torch
 
 from tt_cnn.virtual.engines.replay.graph import Node, ordered
+from tt_cnn.virtual.engines.replay.kernels import looks
 
 LARGEST = 2.0**20
 """Images and features are far below; 32 orders of magnitude are left for what a network makes of them."""
@@ -104,12 +105,15 @@ def finite(outputs: Sequence[Node]) -> list[bool]:
 
 
 def are_ordinary(values: Sequence[torch.Tensor]) -> bool:
-    for value in values:
-        if value.numel():
-            low, high = value.aminmax()  # of NaN both are
-            if not (low >= -LARGEST and high <= LARGEST):
-                return False
-    return True
+    return all(_is_ordinary(value) for value in values)
+
+
+def _is_ordinary(value: torch.Tensor) -> bool:
+    within = looks.are_within(value, LARGEST)
+    if within is None and value.numel():
+        low, high = value.aminmax()  # of NaN both are
+        within = bool(low >= -LARGEST and high <= LARGEST)
+    return within is not False
 
 
 def are_finite(values: Sequence[torch.Tensor]) -> bool:

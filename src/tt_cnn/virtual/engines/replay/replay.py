@@ -22,7 +22,7 @@ from tt_cnn.virtual.engines.replay.eight_bit.guard import EightBit
 from tt_cnn.virtual.engines.replay.graph import Node, used_inputs
 from tt_cnn.virtual.engines.replay.hosts import HOSTS, Host, serialized
 from tt_cnn.virtual.engines.replay.installed import installed
-from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand, Values, viewed
+from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand, Values, contiguous, viewed
 from tt_cnn.virtual.errors.failures import Failure, run_commands
 
 log = logging.getLogger("tt_cnn.virtual")
@@ -60,7 +60,7 @@ class OnHost:
 
     def __call__(self) -> None:
         chips = zip(*(values_of(cell) for cell in self.sources), strict=True)
-        inputs = [[viewed(x, n).contiguous() for x, n in zip(values, self.shapes, strict=True)] for values in chips]
+        inputs = [[contiguous(viewed(x, n)) for x, n in zip(values, self.shapes, strict=True)] for values in chips]
         if self.keeps:
             self.samples.extend(inputs)
         results = [self.host(values) for values in inputs]

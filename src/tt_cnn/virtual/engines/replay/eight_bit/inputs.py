@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
+from tt_cnn.virtual.engines.replay.kernels import looks
+
 RUN, RUNS = 16, 1 << 11
 """Neighbours in a run, and how many runs are looked at, evenly spread; of the least and the largest value all are."""
 NAMES = (
@@ -39,9 +41,15 @@ SHIFT = 0.5
 """How far the mean may lie beyond the samples' means and as far again as those are apart, in units of a deviation."""
 
 
+def numbers_of(value: torch.Tensor) -> list[float]:
+    """The numbers of `NAMES`; what is not finite makes some of them not finite."""
+    found = looks.input_statistics(value, _runs(value))
+    return statistics(value).tolist() if found is None else found
+
+
 def statistics(value: torch.Tensor) -> torch.Tensor:
-    """The numbers of `NAMES`, on the value's device; what is not finite makes some of them not finite."""
-    runs = _runs(value).float()
+    """The same, by torch on the value's device."""
+    runs = _runs(value).contiguous().float()
     means = runs.mean(-1)
     variances = (runs - means[..., None]).square_().mean(-1)
     steps = (runs[..., 1:] - runs[..., :-1]).abs_().sum(-1) / max(1, runs.shape[-1] - 1)
@@ -62,7 +70,7 @@ def _runs(value: torch.Tensor) -> torch.Tensor:
         pixels = value.reshape(-1, value.shape[-1])
         length = min(RUN, len(pixels))
         runs = pixels[: len(pixels) // length * length].reshape(-1, length, pixels.shape[1])
-        return runs[:: max(1, len(runs) * pixels.shape[1] // RUNS)].permute(2, 0, 1).contiguous()
+        return runs[:: max(1, len(runs) * pixels.shape[1] // RUNS)].permute(2, 0, 1)
     length = min(RUN, value.shape[-1])
     lines = value.reshape(-1, value.shape[-1])[:, : value.shape[-1] // length * length]
     runs = lines.reshape(len(lines), -1, length)
@@ -95,7 +103,7 @@ class InputRange:
 
     @classmethod
     def of(cls, samples: Sequence[torch.Tensor]) -> InputRange:
-        return cls.of_statistics([statistics(sample).tolist() for sample in samples])
+        return cls.of_statistics([numbers_of(sample) for sample in samples])
 
     @classmethod
     def of_statistics(cls, found: Sequence[Sequence[float]]) -> InputRange:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 
 from tt_cnn.virtual.engines.precision import EightBits
-from tt_cnn.virtual.engines.replay.eight_bit.inputs import InputRange, statistics
+from tt_cnn.virtual.engines.replay.eight_bit.inputs import InputRange, numbers_of
 from tt_cnn.virtual.engines.replay.eight_bit.layers import layers_of
 from tt_cnn.virtual.engines.replay.eight_bit.loss import Loss
 from tt_cnn.virtual.engines.replay.eight_bit.rewrite import Rounding
@@ -132,7 +132,7 @@ class LearningReplay(Replay):
         """Why they are unlike the samples, before anything runs; empty where they are not, or it is not known yet."""
         for cell, known in self._ranges:
             for value in distinct(values_of(cell)):
-                if why := known.unlike(statistics(value).tolist()):
+                if why := known.unlike(numbers_of(value)):
                     return why
         return ""
 

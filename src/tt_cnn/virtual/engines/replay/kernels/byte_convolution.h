@@ -173,6 +173,15 @@ static inline const uint8_t* window_of(const Step& s, const BytePixel& pixel) {
     return pixel.image + (pixel.top * s.width + pixel.left) * s.x_pixel;
 }
 
+// Whether the windows of all these are in the padding: then their sums are the same.
+static bool are_in_padding(const Step& s, const BytePixel* pixels, int count) {
+    for (int r = 0; r < count; r++) {
+        const int64_t bottom = pixels[r].top + (s.kernel_h - 1) * s.dilation_h, right = pixels[r].left + (s.kernel_w - 1) * s.dilation_w;
+        if (bottom >= 0 && pixels[r].top < s.height && right >= 0 && pixels[r].left < s.width) return false;
+    }
+    return true;
+}
+
 // The runs of some results over a block; `around` is a pixel of the padding.
 static int byte_runs_of(const Step& s, const BytePixel* pixels, int count, ByteBlock block, const int8_t* weights, int width,
                         const uint8_t* around, ByteRun* runs, int& length) {
@@ -326,8 +335,10 @@ static void byte_convolution(const Step& s, const Team& team) {
                     const int8_t* ahead = line < vectors ? next + line * found * length * LANES * AT_ONCE
                                                          : (const int8_t*)window_of(s, after_these);
                     int32_t* to = sums + (size_t)i * PANEL;
-                    BYTE_PRODUCTS[rows - 1][vectors - 1](runs.data(), found, length, starts ? s.offsets + panel * PANEL : to,
-                                                         starts ? 0 : PANEL, to, ahead);
+                    const int different = are_in_padding(s, places + i, rows) ? 1 : rows;
+                    BYTE_PRODUCTS[different - 1][vectors - 1](runs.data(), found, length, starts ? s.offsets + panel * PANEL : to,
+                                                              starts ? 0 : PANEL, to, ahead);
+                    for (int r = different; r < rows; r++) memcpy(to + r * PANEL, to, sizeof(int32_t) * vectors * LANES);
                     if (ends && s.in_steps) finish_bytes_with(s, vectors)(s, places + i, rows, to, panel * PANEL, columns);
                 }
             }

@@ -133,16 +133,29 @@ class _InBytes:
         matrix = matrix.reshape(matrix.shape[-2:])
         inner, columns = matrix.shape
         pixels = math.prod(node.shape[:-1])
-        shape = (1, 1, pixels, inner)
-        flat = self._passed(Node("reshape", (rows,), (shape,), shape), (rows,))
-        image = self._passed(Node("permute", (flat,), ((0, 3, 1, 2),), (1, inner, 1, pixels)), (flat,))
+        shape, padding = (1, 1, pixels, inner), (0, 0, 0, 0)
+        if rows.kind == "quantize":
+            image, padding = _without_padding(graph.permute(graph.reshape(rows.source, shape), (0, 3, 1, 2)))
+            image = Node("quantize", (image, *rows.inputs[1:]), rows.params, image.shape)
+        else:
+            flat = Node("reshape", (rows,), (shape,), shape)
+            image = Node("permute", (flat,), ((0, 3, 1, 2),), (1, inner, 1, pixels))
         inputs = (image, self._constant(matrix.t().contiguous()[:, :, None, None]), self._constant(scales))
-        made = Node("byte_conv", inputs, ((1, 1), (0, 0, 0, 0), (1, 1), 1), (1, columns, 1, pixels))
+        made = Node("byte_conv", inputs, ((1, 1), padding, (1, 1), 1), (1, columns, 1, pixels))
         return graph.reshape(graph.permute(made, (0, 2, 3, 1)), node.shape)
 
 
 def _joins_channels(node: Node) -> bool:
     return node.params == (1,) and len(node.shape) == 4
+
+
+def _without_padding(image: Node) -> tuple[Node, tuple[int, int, int, int]]:
+    """An image, and how many pixels of 0 are missing above, left of, below and right of it: a byte stands for 0, so a
+    layer takes them for its padding."""
+    if image.kind != "pad" or image.params[2] != 0.0 or any(image.params[0][:2] + image.params[1][:2]):
+        return image, (0, 0, 0, 0)
+    (_, _, top, left), (_, _, bottom, right), _ = image.params
+    return image.source, (top, left, bottom, right)
 
 
 def _as_floats(layer: Node) -> Node:

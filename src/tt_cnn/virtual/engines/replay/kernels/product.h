@@ -36,8 +36,6 @@ static inline Vector plus_products(Vector sum, float value, Vector weights) {
 }
 
 constexpr int ROWS = 7;                // of a product, at most
-constexpr int WIDE = 4;                // vectors of a panel of columns
-constexpr int PANEL = WIDE * LANES;    // the last panel of a matrix is as narrow as its columns allow, in whole vectors
 
 // So many rows, their sums, weights and a number fill the registers.
 static inline int rows_with(int vectors) {

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#include "looks.h"
 #include "staged.h"
 #include "tables.h"
 #include "walk.h"

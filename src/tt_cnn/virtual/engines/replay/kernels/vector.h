@@ -12,6 +12,8 @@ typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t Bits __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t Words __attribute__((vector_size(64), aligned(4), may_alias));  // they may overflow
 constexpr int LANES = 16;
+constexpr int WIDE = 4;              // vectors of a panel of columns
+constexpr int PANEL = WIDE * LANES;  // the last panel of a matrix is as narrow as its columns allow, in whole vectors
 
 static inline Vector load(const float* from) { return *(const Vector*)from; }
 static inline void store(float* to, Vector value) { *(Vector*)to = value; }

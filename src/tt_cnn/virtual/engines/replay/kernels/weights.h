@@ -2,7 +2,7 @@
 // Weights (outputs, inputs, height, width) as the products want them: panels of columns, row after row.
 #pragma once
 #include <algorithm>
-#include "winograd.h"
+#include "points.h"
 
 struct Weights {
     const float* values;
