@@ -163,7 +163,7 @@ class Pipeline:
 
     def _push(self, host_input: Any, slot: Any = None) -> list[Reading]:
         self._handed_over.append(self._stats.handed_over())
-        return self.executor.push(host_input, slot)
+        return self.executor.push_again(host_input, slot)
 
     def _paired(self, readings: list[Reading]) -> list[_Pending]:
         thread = threading.get_ident()

@@ -12,7 +12,7 @@ import torch
 
 from tt_cnn.virtual import ttnn
 from tt_cnn.virtual.engines import create_engine
-from tt_cnn.virtual.queues.queue import Event, Queue
+from tt_cnn.virtual.queues.queue import Queue
 from tt_cnn.virtual.threads.latch import Latch
 
 
@@ -108,8 +108,7 @@ def test_an_event_orders_two_queues():
     first, second = Queue(0, engine), Queue(1, engine)
     seen = []
     first.submit(lambda: (time.sleep(0.03), seen.append("first")))
-    event = Event(0, [0, 0])
-    first.record(event)
+    event = first.record([0, 0])
     second.wait_for(event)
     second.submit(lambda: seen.append("second"))
     second.finish()

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from tt_cnn import ttnn
 from tt_cnn.pipeline.inputs import check_host_tensor
 from tt_cnn.pipeline.outputs import leaves_of, map_outputs, one_for_each, schema_of
+from tt_cnn.runtime import is_virtual
 
 COMPUTE = 0
 """The queue that models run on."""
@@ -50,6 +51,9 @@ class Executor(ABC):
     device: Any
     output_schema: Any = None
     marks: dict[str, Any]
+    again: Any = None
+    """Makes the calls of one input as those before, where the virtual card has that: verbs use it while it is open."""
+    _open: Any = None
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class Executor(ABC):
         self.trace_id: Any = None
         self.output_schema: Any = None
         self.marks: dict[str, Any] = {}
+        self.again = None
 
     # --- the schedule -------------------------------------------------------------------------------------------
 
@@ -96,6 +101,18 @@ class Executor(ABC):
         Outputs go to `slot`, host tensors in the structure of the outputs, or to new host tensors.
         """
         return [self.read(self.submit(host_input), slot)]
+
+    def push_again(self, host_input: Any, slot: Any = None) -> list[Reading]:
+        """`push` of an input like the one compiled with."""
+        again = self.again
+        if again is None or not again.usable:
+            return self.push(host_input, slot)
+        self._open = again
+        try:
+            with again:
+                return self.push(host_input, slot)
+        finally:
+            self._open = None
 
     def execute(self, host_inputs: Sequence[Any]) -> Iterator[Any]:
         """The outputs of each input on the device, in order, for callers that read them themselves.
@@ -121,17 +138,24 @@ class Executor(ABC):
     # --- the verbs ----------------------------------------------------------------------------------------------
 
     def write(self, host_input: Any, queue: int) -> None:
+        if self._open is not None:
+            return self._open.write(host_input, self.dram_input, queue)
         ttnn.copy_host_to_device_tensor(host_input, self.dram_input, cq_id=queue)
 
     def stage(self) -> None:
         """Into the tensor that the trace reads; without a trace into a new one, which the model may give back."""
         config = self.l1_input_memory_config
-        if self.l1_input is None:
+        if self._open is not None and self.l1_input is not None and config == self.l1_input.spec.memory_config:
+            self._open.stage(self.dram_input, self.l1_input, self.compute_queue)
+        elif self.l1_input is None:
             self.l1_input = ttnn.to_memory_config(self.dram_input, config)
         else:
             ttnn.to_memory_config(self.dram_input, config, output_tensor=self.l1_input)
 
     def run(self) -> Any:
+        if self.trace_id is not None and self._open is not None:
+            self._open.replay(self.trace_id, self.compute_queue)
+            return self.traced_outputs
         if self.trace_id is not None:
             ttnn.execute_trace(self.device, self.trace_id, cq_id=self.compute_queue, blocking=False)
             return self.traced_outputs
@@ -148,7 +172,9 @@ class Executor(ABC):
     def read(self, outputs: Any, slot: Any = None) -> Reading:
         """Enqueue the read and say so: what comes after `signal_read_complete` may overwrite the outputs."""
         queue = self.get_read_cq()
-        if slot is None:
+        if slot is None and self._open is not None:
+            host = map_outputs(lambda output: self._open.read(output, queue), outputs)
+        elif slot is None:
             host = map_outputs(lambda output: output.cpu(blocking=False, cq_id=queue), outputs)
         else:
             host = slot
@@ -165,12 +191,14 @@ class Executor(ABC):
         self.record(self.get_read_cq(), "read")
 
     def record(self, queue: int, name: str) -> None:
-        self.marks[name] = ttnn.record_event(self.device, queue)
+        again = self._open
+        self.marks[name] = ttnn.record_event(self.device, queue) if again is None else again.record(queue)
 
     def wait(self, queue: int, name: str) -> None:
         """A name without a mark, as before the first input, is nothing to wait for."""
         if name in self.marks:
-            ttnn.wait_for_event(queue, self.marks[name])
+            wait = ttnn.wait_for_event if self._open is None else self._open.wait
+            wait(queue, self.marks[name])
 
     # --- compiling ----------------------------------------------------------------------------------------------
 
@@ -183,6 +211,7 @@ class Executor(ABC):
                 self._warm_up(host_input)
                 if self.traced:
                     self._capture(host_input)
+                    self.again = calls_again(self.device)
         except BaseException:
             self.cleanup()
             raise
@@ -264,6 +293,15 @@ class Executor(ABC):
             for tensor in kept:
                 if tensor is not None and tensor.is_allocated():
                     ttnn.deallocate(tensor, force=True)
+
+
+def calls_again(device: Any) -> Any:
+    """What makes a pipeline's calls again on a card whose queues only launch work; None for other devices."""
+    if not is_virtual():
+        return None
+    from tt_cnn.virtual.ops.layout.again import CallsAgain
+
+    return CallsAgain(device)
 
 
 def wait_for_all(executor: Executor) -> None:

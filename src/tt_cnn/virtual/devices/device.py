@@ -378,18 +378,26 @@ class MeshDevice:
         self.no_capture(queue, _NO_EVENTS)
         with self.lock:
             self.check_open()
-            event = Event(queue.index, self.hazards.order.at(queue.index))
-            queue.record(event)
-            self._events[queue.index] += 1
-        return event, self._events[queue.index] - 1
+            return self.mark(queue)
+
+    def mark(self, queue: Queue) -> tuple[Event, int]:
+        """The same, for who has the lock, outside of captures."""
+        event = queue.record(self.hazards.order.at(queue.index))
+        number = self._events[queue.index]
+        self._events[queue.index] = number + 1
+        return event, number
 
     def wait_for_event(self, cq_id: int | None, event: Event) -> None:
         queue = self.queue(cq_id)
         self.no_capture(queue, _NO_EVENTS)
         with self.lock:
             self.check_open()
-            queue.wait_for(event)
-            self.hazards.order.wait(queue.index, event.clock)
+            self.follow(queue, event)
+
+    def follow(self, queue: Queue, event: Event) -> None:
+        """What comes on a queue waits for an event; for who has the lock, outside of captures."""
+        queue.wait_for(event)
+        self.hazards.order.wait(queue.index, event.clock)
 
     def event_synchronize(self, event: Event) -> None:
         self.lock.check_owned()

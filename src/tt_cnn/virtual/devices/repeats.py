@@ -19,7 +19,7 @@ from tt_cnn.virtual.tracing.trace_memory import reads_of
 from tt_cnn.virtual.types.tensor_spec import Spec
 
 
-class _Repeat(NamedTuple):
+class Repeat(NamedTuple):
     command: Command
     plan: Plan
     reads: tuple[Cell, ...]
@@ -34,11 +34,11 @@ class Repeats:
     LIMIT = 64
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, _Repeat] = {}
+        self._known: dict[Hashable, Repeat] = {}
 
     def find(
         self, key: Hashable, tensors: Sequence[Tensor], memory: Memory, programs_cached: Callable[[Plan], bool]
-    ) -> _Repeat | None:
+    ) -> Repeat | None:
         """The command of the same call, where it is still right."""
         if not self._known:
             return None
@@ -46,19 +46,22 @@ class Repeats:
             known = self._known.get(key)
         except TypeError:  # an attribute that no plan can be kept for; making one says which
             return None
-        if known is None or known.gaps != memory.gaps or not programs_cached(known.plan):
-            return None
+        return known if known is not None and self.is_right(known, tensors, memory, programs_cached) else None
+
+    @staticmethod
+    def is_right(
+        known: Repeat, tensors: Sequence[Tensor], memory: Memory, programs_cached: Callable[[Plan], bool]
+    ) -> bool:
+        if known.gaps != memory.gaps or not programs_cached(known.plan):
+            return False
         for tensor, spec in zip(tensors, known.specs, strict=True):
             if tensor.spec is not spec:
-                return None
-        for cell in known.reads:
-            if not cell.written:
-                return None
-        return known
+                return False
+        return all([cell.written for cell in known.reads])
 
     def keep(self, key: Hashable, tensors: Sequence[Tensor], memory: Memory, command: Command, plan: Plan) -> None:
         if command.cached and command.trace_id is None and plan.works_in_place:
             if len(self._known) >= self.LIMIT:
                 self._known.clear()
             specs = tuple(tensor.spec for tensor in tensors)
-            self._known[key] = _Repeat(command, plan, tuple(reads_of(command)), specs, memory.gaps)
+            self._known[key] = Repeat(command, plan, tuple(reads_of(command)), specs, memory.gaps)

@@ -14,7 +14,16 @@ import torch
 
 from tt_cnn.virtual.engines.engine import EIGHT_BIT, MAX_QUEUES, Engine
 from tt_cnn.virtual.engines.precision import EightBits
-from tt_cnn.virtual.engines.streams import QueueScope, Streams, from_host, here, on_gpus, set_stream
+from tt_cnn.virtual.engines.streams import (
+    QueueScope,
+    QueueScopes,
+    Streams,
+    from_host,
+    here,
+    on_gpus,
+    pinned,
+    set_stream,
+)
 from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
 from tt_cnn.virtual.numerics.primitive import compiled
 
@@ -86,6 +95,9 @@ class CudaEngine(Engine):
         scope = QueueScope(self._queues[queue])
         return scope if self._followed is None else self._following(scope, self._followed)
 
+    def scope_of_all(self) -> QueueScopes | None:
+        return QueueScopes(self._queues) if self._followed is None else None
+
     @staticmethod
     @contextmanager
     def _following(scope: QueueScope, functions: Mapping[str, Callable[..., torch.Tensor]]) -> Iterator[None]:
@@ -99,7 +111,7 @@ class CudaEngine(Engine):
 
     def mark(self, queue: int) -> Any:
         own = self._queues[queue]
-        return own.work.record_event(), own.last_read
+        return own.mark(), own.last_read
 
     def mark_of_reads(self, queue: int) -> Any:
         own = self._queues[queue]
@@ -162,7 +174,7 @@ class CudaEngine(Engine):
         """On a queue through pinned memory, which torch keeps until the copy is done. Others are not ordered with
         the queues: what they upload is there when this returns, and stays until all queues are done with it."""
         if self._streams is not None:
-            return from_host(host.pin_memory().to(self.device, non_blocking=True), host)
+            return from_host(pinned(host).to(self.device, non_blocking=True), host)
         value = from_host(host.to(self.device), host)
         torch.cuda.current_stream(self.device).synchronize()
         for queue in self._queues:
@@ -173,9 +185,8 @@ class CudaEngine(Engine):
         """Into pinned memory, on a stream of its own: the queue goes on. A mark says when the values are there."""
         own = self._streams
         assert own is not None, "reads are done by a queue"
-        host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
-        own.computed.record(own.work)
-        own.reads.wait_event(own.computed)
+        host = own.host_like(value)
+        own.reads.wait_event(own.mark())
         set_stream(*own.names_of_reads)
         try:
             host.copy_(value, non_blocking=True)

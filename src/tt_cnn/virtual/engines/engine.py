@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tt_cnn.virtual.engines.precision import EightBits
+from tt_cnn.virtual.engines.streams import QueueScopes
 from tt_cnn.virtual.engines.traced import TracedCell, TracedCommand
 from tt_cnn.virtual.errors.failures import run_commands
 from tt_cnn.virtual.numerics.packer import pack
@@ -47,6 +48,10 @@ class Engine:
     def scope(self, queue: int) -> AbstractContextManager[Any]:
         """Where the jobs of a queue run."""
         return torch.inference_mode()
+
+    def scope_of_all(self) -> QueueScopes | None:
+        """Where the jobs of all queues run, for several of them in a row; None where each needs a scope of its own."""
+        return None
 
     def mark(self, queue: int) -> Any:
         """A mark after all that a queue has launched."""

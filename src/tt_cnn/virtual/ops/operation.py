@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -30,6 +30,7 @@ from tt_cnn.virtual.arguments.faults import internal_error, is_fault
 from tt_cnn.virtual.arguments.typed import takes, type_name
 from tt_cnn.virtual.devices.advice import explain
 from tt_cnn.virtual.devices.device import MeshDevice, device_of
+from tt_cnn.virtual.devices.repeats import Repeat
 from tt_cnn.virtual.engines import Engine
 from tt_cnn.virtual.errors.card_error import CardError, DoesNotFit, HazardError, current_layer, fatal
 from tt_cnn.virtual.errors.failures import Failure
@@ -214,9 +215,7 @@ class Operation:
             buffers = [tensor.buffer(self.name, self.freed_input(call, i)) for i, tensor in enumerate(call.tensors)]
             if any(buffer.device is not device for buffer in buffers):
                 raise CardError(f"ttnn.{self.name} was given tensors of different devices.")
-            key = (self.name, queue, tuple(buffer.serial for buffer in buffers), tuple(call.attributes.items()))
-            repeats = device.repeats
-            repeat = None if device.watched else repeats.find(key, call.tensors, device.memory, device.programs_cached)
+            repeat = None if device.watched else self._repeat(device, call, queue, buffers)
             if repeat is not None:
                 device.enqueue(repeat.command)
                 for cell in repeat.command.writes:
@@ -256,9 +255,22 @@ class Operation:
             outputs = self._outputs(device, call, plan, placement.places, buffers, captured)
             command = self._enqueue(device, queue, call, plan, outputs, buffers, cached, placement)
             if command is not None:
-                repeats.keep(key, call.tensors, device.memory, command, plan)
+                key = self._key(call, queue, buffers)
+                device.repeats.keep(key, call.tensors, device.memory, command, plan)
         results = self.results(outputs, call)
         return results if plan.steps else _another(results, call.tensors)
+
+    def repeat_of(self, call: Call) -> Repeat | None:
+        """The command that an earlier call has left for this one, where it is still right."""
+        buffers = [tensor.buffer(self.name, self.freed_input(call, i)) for i, tensor in enumerate(call.tensors)]
+        return self._repeat(self._device(call), call, call.queue, buffers)
+
+    def _repeat(self, device: MeshDevice, call: Call, queue: int, buffers: list[Any]) -> Repeat | None:
+        key = self._key(call, queue, buffers)
+        return device.repeats.find(key, call.tensors, device.memory, device.programs_cached)
+
+    def _key(self, call: Call, queue: int, buffers: list[Any]) -> Hashable:
+        return self.name, queue, tuple([buffer.serial for buffer in buffers]), tuple(call.attributes.items())
 
     def _device(self, call: Call) -> MeshDevice:
         if call.tensors:
@@ -373,9 +385,9 @@ class Operation:
         ]
         engine, chips, arch, attributes = device.engine, device.chips, device.card.arch, call.attributes
         given = tuple([tensor.spec for tensor in call.tensors])
+        context = Context(engine, arch, given, tuple(specs), tuple(plan.steps))
 
         def job() -> None:
-            context = Context(engine, arch, given, tuple(specs), tuple(plan.steps))
             bound: Callable[..., Sequence[torch.Tensor]] = functools.partial(self.numbers, context, **attributes)
             if all(spec.shape.volume() == 0 for spec in specs):
                 bound = functools.partial(self._nothing, specs, engine)

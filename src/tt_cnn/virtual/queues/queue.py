@@ -19,7 +19,7 @@ from tt_cnn.virtual.planning.placement import Place, PlacedStep
 from tt_cnn.virtual.planning.plan import Plan
 from tt_cnn.virtual.tensors.storage import Cell, HostStorage
 from tt_cnn.virtual.threads.forks import LostLock, belongs_to_this_process
-from tt_cnn.virtual.threads.latch import Latch
+from tt_cnn.virtual.threads.latch import OPENED, Latch
 
 current_queue: ContextVar[int] = ContextVar("tt_cnn_queue", default=0)
 """The queue that calls without a queue of their own go to (`ttnn.command_queue`)."""
@@ -109,10 +109,10 @@ def timed(command: Command, engine: Engine, timers: Sequence[Timer]) -> Job:
 class Event:
     """A mark in a queue: reached when all that was enqueued before it is done."""
 
-    def __init__(self, queue_id: int, clock: Clock) -> None:
+    def __init__(self, queue_id: int, clock: Clock, reached: Latch | None = None) -> None:
         self.queue_id = queue_id
         self.clock = clock
-        self.reached = Latch()
+        self.reached = Latch() if reached is None else reached
         self.mark: Any = None
         """The engine's own mark, where it has a stream behind the worker."""
 
@@ -164,6 +164,14 @@ class Queue:
                 self._worker.start()
             self._submitted += 1
             self._jobs.put(job)
+
+    def launch(self, job: Job) -> None:
+        """What `submit` does on an engine with streams, for who has entered the scope of this queue."""
+        with self._books:
+            if self._closed:
+                raise RuntimeError(f"command queue {self.index} is closed")
+            self._submitted += 1
+            self._run(job)
 
     def submit_and_wait(self, job: Job, short: bool = True) -> None:
         """Run a job and all before it; raise what this job raised.
@@ -219,13 +227,18 @@ class Queue:
             unseen.append(failure)
         self._failures = unseen
 
-    def record(self, event: Event) -> None:
+    def record(self, clock: Clock) -> Event:
+        """A mark after what was submitted, which the clock counts."""
         if self.engine.streams:
+            event = Event(self.index, clock, OPENED)
             event.mark = self.engine.mark(self.index)
-        elif self.pending:
+            return event
+        event = Event(self.index, clock)
+        if self.pending:
             self.submit(event.reached.open)
-            return
-        event.reached.open()
+        else:
+            event.reached.open()
+        return event
 
     def wait_for(self, event: Event) -> None:
         if self.engine.streams:

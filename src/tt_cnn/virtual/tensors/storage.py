@@ -89,7 +89,8 @@ class Cell:
         if not isinstance(values, list):
             return zeros(spec, chips, device)
         shape = tuple(spec.padded_shape)
-        if device.type == "cuda" and not torch._C._len_torch_dispatch_stack():  # nor is a trace being compiled
+        used = device.type == "cuda" and not ignored
+        if used and not torch._C._len_torch_dispatch_stack():  # no trace is being compiled
             for value in values:
                 used_here(value)
         return [v if tuple(v.shape) == shape else viewed(v, shape) for v in values]

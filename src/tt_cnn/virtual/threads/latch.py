@@ -24,3 +24,8 @@ class Latch:
         if not self.opened:
             with self._lock:  # each who waits passes it on
                 pass
+
+
+OPENED = Latch()
+"""For what nobody need wait for."""
+OPENED.open()

@@ -60,7 +60,10 @@ class OnHost:
 
     def __call__(self) -> None:
         chips = zip(*(values_of(cell) for cell in self.sources), strict=True)
-        inputs = [[contiguous(viewed(x, n)) for x, n in zip(values, self.shapes, strict=True)] for values in chips]
+        inputs = [
+            [contiguous(x if x.shape == n else viewed(x, n)) for x, n in zip(values, self.shapes, strict=True)]
+            for values in chips
+        ]
         if self.keeps:
             self.samples.extend(inputs)
         results = [self.host(values) for values in inputs]

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
 from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import launch
+from tt_cnn.virtual.engines.replay.cuda.compilation import compile_all, jobs_of
 from tt_cnn.virtual.engines.replay.cuda.convolution_arguments import Workspace
 from tt_cnn.virtual.engines.replay.cuda.guarded import ROOM
 from tt_cnn.virtual.engines.replay.cuda.kernel_calls import ByTorch, Computed, Convolution, KernelCall
 from tt_cnn.virtual.engines.replay.cuda.launches import Launches
 from tt_cnn.virtual.engines.replay.cuda.recording import recorded
 from tt_cnn.virtual.engines.replay.cuda.tuning import Tuner, library, replayed, signature
+from tt_cnn.virtual.engines.replay.cuda.tunings import Way
 from tt_cnn.virtual.engines.replay.fp8.e4m3 import E4M3
 from tt_cnn.virtual.engines.replay.graph import Node
 
@@ -46,6 +49,8 @@ class CudaGraph:
             self._prepare(outputs, inputs, dtype or torch.float16)
             if dtype is None and not self._has_room(room):
                 self._prepare(outputs, inputs, torch.bfloat16)
+            self._tune()
+            self._compile()
             captured = [self._captured(early) for early in (False, True)]
             times = [_seconds(graph) for graph, _ in captured]
             self.graph, self._outputs = captured[times.index(min(times))]
@@ -79,8 +84,6 @@ class CudaGraph:
         self.launches = Launches(outputs, inputs[0].device, dtype)
         for static, value in zip(self.launches.inputs, inputs, strict=True):
             static.copy_(value)
-        self._tune()
-        self._launch(early=False)
 
     def _captured(self, early: bool) -> tuple[torch.cuda.CUDAGraph, list[torch.Tensor]]:
         """With kernels that start before the one before has ended, or not; and where its outputs are: cuDNN's are in
@@ -92,7 +95,8 @@ class CudaGraph:
         return recorded(self.launches.run), self.launches.outputs()
 
     def _has_room(self, room: float) -> bool:
-        """Whether no step's values come near to the largest number; looked at before their memory is used again."""
+        """Whether no step's values come near to the largest number; looked at before their memory is used again. Torch
+        runs the steps: nothing is compiled for numbers that may not be taken."""
         largest = torch.zeros((), device=self.launches.device)
         for step in self.launches.calls:
             step.run()
@@ -117,14 +121,29 @@ class CudaGraph:
     def _signature(self, step: Convolution) -> str:
         return signature(step, self.launches.in_place(step.result))
 
+    def _compile(self) -> None:
+        """All kernels, of both kinds of launches."""
+        jobs: dict[Hashable, Callable[[], Any]] = {}
+        for early in (False, True):
+            self._launch(early)
+            tiled = []
+            for step in self.launches.calls:
+                way = self._way(step) if isinstance(step, Convolution) else ("triton", None)
+                if isinstance(step, Convolution) and way[1] is not None:
+                    tiled.append((step, way[1]))
+                elif not isinstance(step, ByTorch) and way[0] != "cudnn":
+                    jobs |= jobs_of(launch.noted(step.run))
+            jobs |= self._tuner.jobs(tiled, early)
+        compile_all(jobs)
+
+    def _way(self, step: Convolution) -> Way:
+        return self._tuner.known(self._signature(step))
+
     def _launch(self, early: bool) -> None:
         """A launch for every step."""
-        ways = {id(s): self._tuner.known(self._signature(s)) for s in self.launches.calls if isinstance(s, Convolution)}
-        tiled = [(s, tiles) for s in self.launches.calls if isinstance(s, Convolution) and (tiles := ways[id(s)][1])]
-        self._tuner.compile(tiled, early)
         for step in self.launches.calls:
             if isinstance(step, Convolution):
-                name, tiles = ways[id(step)]
+                name, tiles = self._way(step)
                 if tiles is None:
                     step.run = library(step, name, self.launches.keep, early)
                 else:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,35 @@ from tt_cnn.virtual.engines.replay.cuda.kernel_calls import Computed, Convolutio
 
 CELLS = 512
 """A program of the element-wise kernels computes so many."""
+
+
+Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]
+"""A kernel, its arguments, and its constants and options by name."""
+
+
+class _Noted(threading.local):
+    launches: list[Launch] | None = None
+
+
+_noted = _Noted()
+
+
+def noted(launch: Callable[[], Any]) -> list[Launch]:
+    """The kernels that a step would launch beside convolutions, with their arguments; nothing is launched."""
+    found: list[Launch] = []
+    _noted.launches = found
+    try:
+        launch()
+    finally:
+        _noted.launches = None
+    return found
+
+
+def _start(kernel: Any, grid: tuple[int, ...], *arguments: Any, **settings: Any) -> None:
+    if _noted.launches is None:
+        kernel[grid](*arguments, **settings)
+    else:
+        _noted.launches.append((kernel, arguments, settings))
 
 
 def convolution(
@@ -38,7 +68,8 @@ def _window(step: KernelCall, x: torch.Tensor, pdl: bool, bias: torch.Tensor | N
     } | window  # fmt: skip
     size = y.numel()
     eight = y if step.eight is None else step.eight
-    kernels.window[(-(-size // CELLS),)](
+    _start(
+        kernels.window, (-(-size // CELLS),),
         x, y if bias is None else bias, y if other is None else other, y, eight, a, b, 1.0 / step.scale, size,
         x.shape[2], x.shape[3], c, ow, oh * ow, x.stride(0), x.stride(2), x.stride(3), x.stride(1), *o,
         y.stride(0), y.stride(2), y.stride(3), eight.stride(0), eight.stride(2), eight.stride(3),
@@ -64,7 +95,8 @@ def window(step: Window, pdl: bool) -> None:
 def mean(step: Mean, pdl: bool) -> None:
     x, y = step.x, step.y
     n, c, h, w = x.shape
-    kernels.mean[(-(-c // 64), n)](
+    _start(
+        kernels.mean, (-(-c // 64), n),
         x, y, c, w, h * w, x.stride(0), x.stride(2), x.stride(3), y.stride(0), PDL=pdl, BLOCK=64, PIXELS=16,
         num_warps=4, launch_pdl=pdl,
     )  # fmt: skip
@@ -72,17 +104,25 @@ def mean(step: Mean, pdl: bool) -> None:
 
 def after_torch(step: Convolution, pdl: bool) -> None:
     """Torch's convolution, and ours for what follows it."""
-    _window(step, step.plain(), pdl, step.bias, KIND="copy")
+    value = step.plain() if _noted.launches is None else _like_plain(step)
+    _window(step, value, pdl, step.bias, KIND="copy")
+
+
+def _like_plain(step: Convolution) -> torch.Tensor:
+    memory = torch.channels_last
+    return torch.empty(step.node.shape, dtype=step.dtype, device=step.y.device, memory_format=memory)
 
 
 def computed(step: Computed, pdl: bool) -> Callable[[], Any]:
     kernel, size = step.expression.by_triton(), step.y.numel()
 
     def launch() -> None:
+        """Without fused products: x * x - x * x is 0."""
         parameters = step.parameters
-        kernel[(-(-size // 256),)](
-            step.y, size, *parameters, PDL=pdl, BLOCK=256, num_warps=4, launch_pdl=pdl, enable_fp_fusion=False
-        )  # without fused products: x * x - x * x is 0
+        _start(
+            kernel, (-(-size // 256),), step.y, size, *parameters, PDL=pdl, BLOCK=256, num_warps=4, launch_pdl=pdl,
+            enable_fp_fusion=False,
+        )  # fmt: skip
 
     return launch
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import triton
 
 from tt_cnn import cache_folder
 from tt_cnn.virtual.engines.replay.cuda import triton_kernels as kernels
+from tt_cnn.virtual.engines.replay.cuda.compilation import compile_all, kind_of
 from tt_cnn.virtual.engines.replay.cuda.convolution_arguments import (
     MULTIPLE,
     ConvolutionArguments,
@@ -186,26 +185,16 @@ class Tuner:
         cache_folder.update_json(self.file, written_ways({key: self._own[key] for key in keys}))
 
     def compile(self, wanted: Sequence[tuple[Convolution, Tiles]], pdl: bool) -> None:
-        """The compiler leaves Python alone for most of its time, so threads help."""
-        jobs: dict[Any, Callable[[], Any]] = {}
+        compile_all(self.jobs(wanted, pdl))
+
+    def jobs(self, wanted: Sequence[tuple[Convolution, Tiles]], pdl: bool) -> dict[Hashable, Callable[[], Any]]:
+        """What compiles the kernels of convolutions, each once."""
+        found: dict[Hashable, Callable[[], Any]] = {}
         for step, tiles in wanted:
-            matrix = self.matrix(step, tiles.neighbours)
-            found = convolution_arguments(step, matrix, tiles, self.workspace, pdl)
-            kinds = [
-                (one.dtype, one.data_ptr() % 16) if isinstance(one, torch.Tensor) else (one == 1, one % 16 == 0)
-                for name, one in found.arguments.items()
-                if name not in kernels.UNSPECIALIZED
-            ]
-            jobs.setdefault((found.compiled_for, tuple(kinds)), _warming(found))
-        first = True
-        with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
-            for job in jobs.values():
-                if first:  # fills what all compilations share
-                    job()
-                    first = False
-                else:
-                    pool.submit(_quietly, job)
-        log.info("%d kernels compiled", len(jobs))
+            given = convolution_arguments(step, self.matrix(step, tiles.neighbours), tiles, self.workspace, pdl)
+            kinds = [kind_of(one) for name, one in given.arguments.items() if name not in kernels.UNSPECIALIZED]
+            found.setdefault((given.compiled_for, *kinds), _warming(given))
+        return found
 
     def matrix(self, step: Convolution, neighbours: int) -> torch.Tensor:
         key = id(step), neighbours
@@ -233,14 +222,6 @@ class Tuner:
 
 def _warming(found: ConvolutionArguments) -> Callable[[], Any]:
     return lambda: kernels.convolution.warmup(grid=(1,), **found.arguments, **found.settings)
-
-
-def _quietly(job: Callable[[], Any]) -> None:
-    """What does not compile here is met again, and left out, when it is measured."""
-    try:
-        job()
-    except Exception as error:
-        log.info("a kernel does not compile: %s", str(error)[:200])
 
 
 def replayed(graph: torch.cuda.CUDAGraph) -> float:
