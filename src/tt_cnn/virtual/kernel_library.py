@@ -29,10 +29,14 @@ HERE = Path(__file__).parent / "engines" / "replay" / "kernels"
 SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
     "bytes.h", "byte_convolution.h", "depthwise.h", "registers.h", "lanes512.h", "lanes256.h", "steps.h", "followed.h",
-    "gathering.h", "units.h", "staged.h", "tables.h", "looks.h", "points.h", "program.cpp", "in_floats.cpp",
-    "in_bytes.cpp", "units.cpp",
+    "gathering.h", "units.h", "staged.h", "tables.h", "looks.h", "points.h", "program.cpp", "convolution.cpp",
+    "winograd_depthwise.cpp", "in_bytes.cpp", "units.cpp",
 )  # fmt: skip
-UNITS = {"kernels": ("program.cpp", "in_floats.cpp"), "bytes": ("in_bytes.cpp",), "units": ("units.cpp",)}
+UNITS = {
+    "kernels": ("program.cpp", "convolution.cpp", "winograd_depthwise.cpp"),
+    "bytes": ("in_bytes.cpp",),
+    "units": ("units.cpp",),
+}
 """The files of each library: what every replay needs, what 8 bits need, and what `exact` numerics need."""
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
 COMPILERS = ("g++", "c++")

@@ -20,14 +20,16 @@
 
 typedef void (*Steps)(const Step& s, const Team& team);
 
-void in_floats(const Step& s, const Team& team);  // compiled beside this file
-static Steps in_bytes = nullptr;                  // of another library, which few programs need
+void multiply_pixels(const Step& s, const Team& team);  // these two are compiled beside this file
+void multiply_windows(const Step& s, const Team& team);
+static Steps in_bytes = nullptr;                        // of another library, which few programs need
 
 extern "C" void take_steps_in_bytes(Steps steps) { in_bytes = steps; }
 
 static void run(const Step& s, const Team& team) {
     switch (s.kind) {
-        case CONVOLUTION: case WINOGRAD: case DEPTHWISE: return in_floats(s, team);
+        case CONVOLUTION: return multiply_pixels(s, team);
+        case WINOGRAD: case DEPTHWISE: return multiply_windows(s, team);
         case BYTE_CONVOLUTION: case BYTE_DEPTHWISE: case BYTE_MAX_POOL: case BYTE_PIXELS: return in_bytes(s, team);
         case MAX_POOL: return max_pool(s, team);
         case AVERAGE_POOL: return average_pool(s, team);
