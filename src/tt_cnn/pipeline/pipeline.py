@@ -235,7 +235,7 @@ class Pipeline:
             self._end_stream(turn, len(inside))
 
     def _finish(self, one: _Pending) -> Any:
-        ttnn.event_synchronize(one.reading.done)
+        self.executor.finish(one.reading.done)
         with self._lock:
             self._compiled_for("stream")
             self._stats.has_finished(one.handed_over)

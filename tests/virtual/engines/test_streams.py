@@ -14,7 +14,7 @@ import torch
 from tt_cnn import ttnn
 from tt_cnn.pipeline import work
 from tt_cnn.pipeline.executors.timing import Timing
-from tt_cnn.virtual.engines import Engine, creation
+from tt_cnn.virtual.engines import Engine, creation, streams
 
 
 class Late(Engine):
@@ -92,3 +92,38 @@ def test_a_pipelines_work_is_estimated_from_its_second_input(card: Any, monkeypa
     watched = work.watch(SimpleNamespace(device=card, dram_input=None), None)  # type: ignore[arg-type]
     assert watched.work(4, wall=8.0) == work.Work(transfer=2.0, compute=8.0, overlapped=2.0)
     assert not card.timers
+
+
+class Stream:
+    """Numbers its events, in place of one on a GPU."""
+
+    device_index = 0
+    stream_id = device_type = 0
+
+    def __init__(self, _: Any = None) -> None:
+        self.events = 0
+
+    def record_event(self) -> int:
+        self.events += 1
+        return self.events
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+
+def test_a_mark_is_made_once_until_there_is_more_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(streams, "set_stream", lambda *_: None)
+    monkeypatch.setattr(streams, "_current_stream", lambda _: (0, 0, 0))
+    queue = streams.Streams(torch.device("cpu"))
+    assert queue.mark() == queue.mark() == 1
+    queue.wait_for(object())  # a mark after it stands for that too
+    assert queue.mark() == queue.mark() == 2
+    with streams.QueueScope(queue):
+        assert queue.mark() == 3
+    scopes = streams.QueueScopes([queue])
+    with scopes:
+        scopes.on(0)
+        assert queue.mark() == queue.mark() == 4
+        scopes.on(0)
+        assert queue.mark() == 5

@@ -200,6 +200,13 @@ class Executor(ABC):
             wait = ttnn.wait_for_event if self._open is None else self._open.wait
             wait(queue, self.marks[name])
 
+    def finish(self, mark: Any) -> None:
+        """Make the host wait for a mark."""
+        if self.again is None:
+            ttnn.event_synchronize(mark)
+        else:
+            self.again.finish(mark)
+
     # --- compiling ----------------------------------------------------------------------------------------------
 
     def compile(self, host_input: Any) -> None:

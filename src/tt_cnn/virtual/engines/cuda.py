@@ -119,7 +119,7 @@ class CudaEngine(Engine):
 
     def after(self, mark: Any, queue: int) -> None:
         """Reads leave the card as it is, so other queues need not wait for them."""
-        self._queues[queue].work.wait_event(mark[0])
+        self._queues[queue].wait_for(mark[0])
 
     def finish(self, mark: Any) -> None:
         for event in mark or ():

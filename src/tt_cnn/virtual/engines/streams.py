@@ -59,7 +59,7 @@ class Streams:
         self.work, self.reads = torch.cuda.Stream(device), torch.cuda.Stream(device)
         self.names_of_work, self.names_of_reads = _names(self.work), _names(self.reads)
         self.marked: Any = None
-        """An event after all of `work`; None where more was launched since the last one."""
+        """An event after all of `work`; None where more was launched, or is waited for, since the last one."""
         self.last_read: Any = None
         """An event after the last read."""
         self._host_memory: dict[Any, list[torch.Tensor]] = {}
@@ -70,6 +70,10 @@ class Streams:
         if self.marked is None:
             self.marked = self.work.record_event()
         return self.marked
+
+    def wait_for(self, event: Any) -> None:
+        self.work.wait_event(event)
+        self.marked = None
 
     def host_like(self, value: torch.Tensor) -> torch.Tensor:
         """A new tensor in pinned memory. Small ones are made several at once, since each takes as long as a launch."""

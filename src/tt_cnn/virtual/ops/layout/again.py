@@ -124,6 +124,10 @@ class CallsAgain:
         device = self._device
         device.follow(device.queues[queue], mark.event)
 
+    def finish(self, mark: MeshEvent) -> None:
+        """`ttnn.event_synchronize`, outside of the context."""
+        self._device.event_synchronize(mark.event)
+
     def _launch(self, command: Command, job: Job | None = None) -> int:
         """As `MeshDevice.enqueue` does it; the job is the command's."""
         device = self._device

@@ -105,9 +105,10 @@ class GuardedReplay(Replay):
         return largest
 
     def _limit(self) -> float:
-        hosts = [part.run.host for part in self.parts if isinstance(part.run, OnHost)]
-        narrow = any(getattr(host, "dtype", None) == torch.float16 for host in hosts)
-        return LARGER * self._largest if narrow else sys.float_info.max
+        for part in self.parts:
+            if isinstance(part.run, OnHost) and getattr(part.run.host, "dtype", None) == torch.float16:
+                return LARGER * self._largest
+        return sys.float_info.max
 
     def _compile_whole(self) -> bool:
         self._powers, self._looked_at = {}, 0
