@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tt_cnn.cli.kept_memory import keep_freed_memory
 from tt_cnn.cli.model_options import (
     Card,
     Executor,
@@ -81,6 +82,7 @@ def demo(
     require("PIL", "drawing images")
     if video is not None:
         require("av", "reading and writing videos")
+    keep_freed_memory()
     if choice() != "ttnn":
         kernel_library.begin()  # while torch is imported
     from tt_cnn.cli import demo_pictures, demo_stages

@@ -29,6 +29,7 @@ class Observation:
     """Of each channel, a sample each; only images have them."""
 
     def note(self, value: torch.Tensor) -> None:
+        value = value.contiguous()  # torch is slow to compare numbers that do not lie side by side
         least, largest = value.amin(-1).reshape(-1), value.amax(-1).reshape(-1)
         self.low, self.high = min(self.low, float(least.min())), max(self.high, float(largest.max()))
         self.count += value.numel()
