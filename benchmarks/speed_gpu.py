@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
 import sys
 import tempfile
 import time
@@ -38,6 +39,8 @@ from tt_cnn.models import create_reference, model_entry
 from tt_cnn.virtual.engines.replay.capture import graph_of
 
 RESULTS = ROOT / "benchmarks" / "results"
+STREAMS = 15
+"""Of 300 pictures each. Who else is on the machine may hold up its host for tenths of a second: the quickest counts."""
 MODELS, BATCHES = ("vanilla_unet", "yolov4", "resnet50", "mobilenetv2", "yolov8s"), (1, 8)
 EACH, MEAN, PCC, OVERLAPPED, COMPILE, AGAIN = 1.0, 1.3, 0.999, 0.98, 12.0, 5.0
 
@@ -57,7 +60,7 @@ def of_the_card(case: Case, expected: Outputs) -> dict[str, Any]:
             inputs = [torch.rand_like(one) for one in host.launches.inputs]
             called, alone = seconds(lambda: host(inputs)), seconds(host.graph.replay)
         source = card.model.to_host_input(case.example)
-        throughput = min(_streaming(card.pipeline, source) for _ in range(5))
+        times = sorted(_streaming(card.pipeline, source) for _ in range(STREAMS))
         return {
             "of": "the card",
             "parts": [part.engine for part in card.parts],
@@ -67,7 +70,8 @@ def of_the_card(case: Case, expected: Outputs) -> dict[str, Any]:
             "pcc": min(worst_pcc(expected, first), worst_pcc(case.expected(other), mirrored)),
             "repeats": all(torch.equal(a, b) for a, b in zip(first, second, strict=True)),
             "compile": card.compile_seconds,
-            "overlapped": called / throughput,
+            "overlapped": called / times[0],
+            "overlapped median": called / statistics.median(times),
         }
     finally:
         card.close()

@@ -165,6 +165,10 @@ class Pipeline:
         self._handed_over.append(self._stats.handed_over())
         return self.executor.push_again(host_input, slot)
 
+    def _flush(self) -> list[Reading]:
+        with ttnn.command_queue(self.executor.compute_queue):
+            return self.executor.flush()
+
     def _paired(self, readings: list[Reading]) -> list[_Pending]:
         thread = threading.get_ident()
         return [_Pending(reading, self._handed_over.popleft(), thread) for reading in readings]
@@ -217,18 +221,18 @@ class Pipeline:
                 self._take_turn("stream")
                 self._streaming = weakref.ref(turn)
             for index, host_input in enumerate(host_inputs):
-                with self._lock, uninterrupted, ttnn.command_queue(self.executor.compute_queue):
+                with self._lock, uninterrupted:
                     expected = self._compiled_for("stream")
                     check_host_tensor(host_input, "Input tensor must be on host", f"input {index}")
                     expected.check(host_input, index)
                     inside += self._paired(self._push(host_input))
                     if in_flight == 1:
-                        inside += self._paired(self.executor.flush())
+                        inside += self._paired(self._flush())
                 while len(inside) + len(self._handed_over) >= in_flight and inside:
                     yield self._finish(inside.popleft())
             with self._lock, uninterrupted:
                 self._compiled_for("stream")
-                inside += self._paired(self.executor.flush())
+                inside += self._paired(self._flush())
             while inside:
                 yield self._finish(inside.popleft())
         finally:

@@ -95,35 +95,40 @@ def test_a_pipelines_work_is_estimated_from_its_second_input(card: Any, monkeypa
 
 
 class Stream:
-    """Numbers its events, in place of one on a GPU."""
+    """In place of one on a GPU."""
 
-    device_index = 0
-    stream_id = device_type = 0
+    device_index = stream_id = device_type = 0
 
     def __init__(self, _: Any = None) -> None:
         self.events = 0
+        self.waits_for: list[Any] = []
 
-    def record_event(self) -> int:
-        self.events += 1
-        return self.events
 
-    def wait_event(self, event: Any) -> None:
-        pass
+class Numbered:
+    """An event, by its number on its stream."""
+
+    def record(self, stream: Stream) -> None:
+        stream.events += 1
+        self.number = stream.events
+
+    def wait(self, stream: Stream) -> None:
+        stream.waits_for.append(self)
 
 
 def test_a_mark_is_made_once_until_there_is_more_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(streams, "_Event", Numbered)
     monkeypatch.setattr(streams, "set_stream", lambda *_: None)
     monkeypatch.setattr(streams, "_current_stream", lambda _: (0, 0, 0))
     queue = streams.Streams(torch.device("cpu"))
-    assert queue.mark() == queue.mark() == 1
-    queue.wait_for(object())  # a mark after it stands for that too
-    assert queue.mark() == queue.mark() == 2
+    assert [queue.mark().number, queue.mark().number] == [1, 1]
+    queue.wait_for(other := Numbered())  # a mark after it stands for that too
+    assert [queue.mark().number, queue.mark().number] == [2, 2] and queue.work.waits_for == [other]
     with streams.QueueScope(queue):
-        assert queue.mark() == 3
+        assert queue.mark().number == 3
     scopes = streams.QueueScopes([queue])
     with scopes:
         scopes.on(0)
-        assert queue.mark() == queue.mark() == 4
+        assert [queue.mark().number, queue.mark().number] == [4, 4]
         scopes.on(0)
-        assert queue.mark() == 5
+        assert queue.mark().number == 5

@@ -106,7 +106,8 @@ class Executor(ABC):
         """`push` of an input like the one compiled with."""
         again = self.again
         if again is None or not again.usable:
-            return self.push(host_input, slot)
+            with ttnn.command_queue(self.compute_queue):
+                return self.push(host_input, slot)
         self._open = again
         try:
             with again:
@@ -218,7 +219,7 @@ class Executor(ABC):
                 self._warm_up(host_input)
                 if self.traced:
                     self._capture(host_input)
-                    self.again = calls_again(self.device)
+                    self.again = calls_again(self.device, self.compute_queue)
         except BaseException:
             self.cleanup()
             raise
@@ -302,13 +303,13 @@ class Executor(ABC):
                     ttnn.deallocate(tensor, force=True)
 
 
-def calls_again(device: Any) -> Any:
+def calls_again(device: Any, queue: int) -> Any:
     """What makes a pipeline's calls again on a card whose queues only launch work; None for other devices."""
     if not is_virtual():
         return None
     from tt_cnn.virtual.ops.layout.again import CallsAgain
 
-    return CallsAgain(device)
+    return CallsAgain(device, queue)
 
 
 def wait_for_all(executor: Executor) -> None:

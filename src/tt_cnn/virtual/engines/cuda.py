@@ -18,6 +18,7 @@ from tt_cnn.virtual.engines.streams import (
     QueueScope,
     QueueScopes,
     Streams,
+    event_after,
     from_host,
     here,
     on_gpus,
@@ -186,11 +187,11 @@ class CudaEngine(Engine):
         own = self._streams
         assert own is not None, "reads are done by a queue"
         host = own.host_like(value)
-        own.reads.wait_event(own.mark())
+        own.mark().wait(own.reads)
         set_stream(*own.names_of_reads)
         try:
             host.copy_(value, non_blocking=True)
-            own.last_read = own.reads.record_event()
+            own.last_read = event_after(own.reads)
         finally:
             set_stream(*own.names_of_work)
         value.record_stream(own.reads)

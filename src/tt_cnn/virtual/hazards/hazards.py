@@ -71,6 +71,26 @@ class Order:
         return [min([c[q] for i, c in enumerate(known) if i != q], default=known[q][q]) for q in ticks]
 
 
+class NoOrder(Order):
+    """Of a card whose hazards nobody looks at."""
+
+    def __init__(self, queues: int) -> None:
+        super().__init__(queues)
+        self._never = [0] * queues
+
+    def tick(self, queue: int) -> Clock:
+        return self._never
+
+    def at(self, queue: int) -> Clock:
+        return self._never
+
+    def wait(self, queue: int, clock: Clock) -> None:
+        """Nothing is compared."""
+
+    def host_waited(self, clock: Clock) -> None:
+        """Nothing is compared."""
+
+
 def _merge(into: Clock, other: Clock) -> None:
     for queue, tick in enumerate(other):
         if tick > into[queue]:
@@ -123,7 +143,7 @@ class HazardChecker:
             raise ValueError(f"hazards is {mode!r}; it must be one of {', '.join(self.MODES)}")
         self.mode = mode
         self.found: list[str] = []
-        self.order = Order(queues)
+        self.order = Order(queues) if mode != "off" else NoOrder(queues)
         self._spans: dict[BufferType, list[_Span]] = {kind: [] for kind in BufferType}
         self._version = 0
         self._commands = 0
@@ -139,7 +159,8 @@ class HazardChecker:
         Returns the command's tick. One queue is in order by itself and costs nothing more than that. A command that is
         refused does not enter it, and nothing of it is remembered.
         """
-        self.admit(queue, command, accesses)
+        if self._follows:
+            self.admit(queue, command, accesses)
         clock = self.order.tick(queue)
         tick = clock[queue]
         if self._follows:

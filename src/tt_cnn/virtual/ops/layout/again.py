@@ -20,21 +20,22 @@ from tt_cnn.virtual.engines import used_here
 from tt_cnn.virtual.ops.layout.transfers import fit
 from tt_cnn.virtual.ops.operation import OPERATIONS, Operation
 from tt_cnn.virtual.queues.accesses import accesses_of
-from tt_cnn.virtual.queues.queue import Command, Job
+from tt_cnn.virtual.queues.queue import Command, Job, current_queue
 from tt_cnn.virtual.tensors.storage import HostStorage, PendingRead
 from tt_cnn.virtual.tensors.tensor import Tensor
 from tt_cnn.virtual.threads.calls import followers
-from tt_cnn.virtual.threads.latch import Latch
+from tt_cnn.virtual.threads.latch import OPENED
 from tt_cnn.virtual.tracing.trace import MeshTraceId
 
 WRITE, READ = "copy_host_to_device_tensor", "from_device"
 
 
 class CallsAgain:
-    """As a context: the card's books are open, and its queues' work goes to their streams."""
+    """As a context: the card's books are open, its queues' work goes to their streams, and calls without a queue of
+    their own go to the one that computes."""
 
-    def __init__(self, device: MeshDevice) -> None:
-        self._device = device
+    def __init__(self, device: MeshDevice, queue: int) -> None:
+        self._device, self._queue = device, queue
         self._scope = device.engine.scope_of_all()
         self._writes: dict[tuple[int, int], _Write] = {}
         self._stages: dict[tuple[int, int, int], _Stage] = {}
@@ -50,9 +51,11 @@ class CallsAgain:
         self._device.lock.__enter__()
         assert self._scope is not None
         self._scope.__enter__()
+        self._outside = current_queue.set(self._queue)
 
     def __exit__(self, *error: Any) -> None:
         try:
+            current_queue.reset(self._outside)
             assert self._scope is not None
             self._scope.__exit__(*error)
         finally:
@@ -101,15 +104,15 @@ class CallsAgain:
         if not buffer.written:
             buffer.check_readable(f"ttnn.{READ}", f"a tensor of shape {tensor.shape}")
         device, cell, spec = self._device, buffer.cell, tensor.spec
-        engine, host, done = device.engine, HostStorage(None), Latch()
-        pending = PendingRead(device, done)
+        engine, host = device.engine, HostStorage(None)
+        pending = PendingRead(device, OPENED)  # jobs that only launch have run when they were handed over
 
         def job() -> None:
             host.values = [engine.download(v) for v in cell.read(spec, device.chips, engine.device)]
             pending.mark = engine.mark_of_reads(queue)
 
         accesses = accesses_of([buffer], write=False)
-        command = Command(f"ttnn.{READ}", queue, job, accesses, reads=[cell], fills=host, done=done)
+        command = Command(f"ttnn.{READ}", queue, job, accesses, reads=[cell], fills=host)
         pending.enqueued(queue, self._launch(command))
         host.pending = pending
         return Tensor.on_host(spec, host)
