@@ -115,8 +115,8 @@ static inline void end_at(Ending& ending, const Pixel* pixels, int count, int fi
     }
 }
 
-// By stages, for many rows at a time.
-static void finish_by_stages(const Step& s, const Pixel* pixels, int count, float* sums, int first, int columns) {
+// Many rows at a time.
+static void finish_rows(const Step& s, const Pixel* pixels, int count, float* sums, int first, int columns) {
     constexpr int AT_ONCE = 4 * ROWS;
     float* y[AT_ONCE];
     const float* other[AT_ONCE];
@@ -148,12 +148,9 @@ static void finish_columns(const Step& s, const Pixel* pixels, int count, const 
     }
 }
 
-static void finish(const Step& s, const Pixel* pixels, int count, const float* sums, int first, int columns) {
-    if (columns <= FEW_COLUMNS) return finish_columns(s, pixels, count, sums, first, columns);
-    for (int r = 0; r < count; r++, sums += PANEL)
-        for (int c = 0; c < columns; c += LANES)
-            put(s, pixels[r].y + first + c, pixels[r].other ? pixels[r].other + first + c : nullptr, load(sums + c),
-                std::min(LANES, columns - c), first + c);
+static void finish(const Step& s, const Pixel* pixels, int count, float* sums, int first, int columns) {
+    const bool few = columns <= FEW_COLUMNS && !s.stage_count;
+    few ? finish_columns(s, pixels, count, sums, first, columns) : finish_rows(s, pixels, count, sums, first, columns);
 }
 
 // Behind the sum, as the card does it: what is added first would round otherwise.
@@ -266,7 +263,7 @@ static void convolution(const Step& s, const Team& team) {
                     add_bias(s.bias + panel * PANEL, to, rows, vectors);
                     if (!s.stage_count) finish(s, around + i, rows, to, panel * PANEL, columns);
                 }
-                if (ends && s.stage_count) finish_by_stages(s, around, count, sums, panel * PANEL, columns);
+                if (ends && s.stage_count) finish(s, around, count, sums, panel * PANEL, columns);
             }
         }
     }

@@ -102,22 +102,35 @@ static inline void put(const Step& s, float* y, const float* other, Vector sum, 
     store_some(y, sum, count);
 }
 
-// The same for `n` vectors of the same channels, `apart` from each other.
+// Whole vectors of the same channels, `apart` from each other.
+template <int activation>
+static void put_whole(const Step& s, float* const* y, const float* const* other, const Vector* sums, int n, int apart) {
+    const float a = (float)s.a, b = (float)s.b;
+    const bool adds_first = s.other && s.other_first, adds_last = s.other && !s.other_first;
+    for (int i = 0; i < n; i++) {
+        Vector sum = sums[i * apart];
+        if (adds_first) sum += load(other[i]);
+        sum = activated(sum, activation, a, b);
+        if (adds_last) sum += load(other[i]);
+        store(y[i], sum);
+    }
+}
+
+// The same for `n` vectors, of which only `count` channels may be there.
 static inline void put_many(const Step& s, float* const* y, const float* const* other, Vector* sums, int n, int apart,
                             int count, int channel) {
     if (s.stage_count) {
         run_stages(s.stages, s.stage_count, sums, n, apart, other, channel, count);
         for (int i = 0; i < n; i++) store_some(y[i], sums[i * apart], count);
-    } else if ((s.activation <= RELU || s.activation == CLIP) && count >= LANES && (!s.other || s.other_first)) {
-        if (s.other)  // what is most frequent
-            for (int i = 0; i < n; i++) sums[i * apart] += load(other[i]);
-        const int activation = (int)s.activation;
-        const float a = (float)s.a, b = (float)s.b;
-        for (int i = 0; i < n; i++) {
-            const Vector sum = sums[i * apart];
-            store(y[i], activation == RELU ? larger(Vector{}, sum) : activation == CLIP ? activated(sum, CLIP, a, b) : sum);
-        }
-    } else {
-        for (int i = 0; i < n; i++) put(s, y[i], other[i], sums[i * apart], count, channel);
+        return;
     }
+    if (count >= LANES) switch (s.activation) {
+        case NONE: return put_whole<NONE>(s, y, other, sums, n, apart);
+        case RELU: return put_whole<RELU>(s, y, other, sums, n, apart);
+        case CLIP: return put_whole<CLIP>(s, y, other, sums, n, apart);
+        case LEAKY_RELU: return put_whole<LEAKY_RELU>(s, y, other, sums, n, apart);
+        case SILU: return put_whole<SILU>(s, y, other, sums, n, apart);
+        case MISH: return put_whole<MISH>(s, y, other, sums, n, apart);
+    }
+    for (int i = 0; i < n; i++) put(s, y[i], other[i], sums[i * apart], count, channel);
 }
