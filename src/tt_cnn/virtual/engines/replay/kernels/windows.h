@@ -19,27 +19,47 @@ struct Inside {
     }
 };
 
+// The places of a kernel that are inside an image, along one of its axes.
+struct Reach {
+    int first, last;
+
+    Reach(int64_t start, int64_t size, int64_t dilation, int64_t length) : first(0), last((int)size) {
+        while (first < last && start + first * dilation < 0) first++;
+        while (last > first && start + (last - 1) * dilation >= length) last--;
+    }
+};
+
+constexpr int AHEAD = 8;  // windows
+
 template <class Reduce>
 static void over_windows(const Step& s, const Team& team, Reduce reduce) {
     const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
+    const bool plain = ends_quickly(s) && !s.other && s.activation == NONE;
     for (int row; (row = (int)team.next()) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
+        const int64_t top = y * s.stride_h - s.top;
+        const Reach down(top, s.kernel_h, s.dilation_h, s.height);
         for (int x = 0; x < s.out_width; x++) {
+            const int64_t left = x * s.stride_w - s.left;
+            const Reach across(left, s.kernel_w, s.dilation_w, s.width);
             Inside inside;
             inside.count = 0;
-            for (int ky = 0; ky < s.kernel_h; ky++)
-                for (int kx = 0; kx < s.kernel_w; kx++) {
-                    const int64_t iy = y * s.stride_h + ky * s.dilation_h - s.top, ix = x * s.stride_w + kx * s.dilation_w - s.left;
-                    if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
-                    inside.pixels[inside.count++] = s.x + ((n * s.height + iy) * s.width + ix) * s.x_pixel;
-                }
+            for (int ky = down.first; ky < down.last; ky++) {
+                const float* pixel = s.x + ((n * s.height + top + ky * s.dilation_h) * s.width + left) * s.x_pixel;
+                for (int kx = across.first; kx < across.last; kx++)
+                    inside.pixels[inside.count++] = pixel + kx * s.dilation_w * s.x_pixel;
+                for (int64_t next = 0; next < s.stride_w; next++)  // pixels with gaps between them are not fetched ahead
+                    for (int c = 0; c < C; c += LANES)
+                        __builtin_prefetch(pixel + (AHEAD * s.stride_w + next) * s.x_pixel + c, 0, 3);
+            }
             float* out = s.y + n * s.y_image + y * s.y_row + x * s.y_pixel;
             const float* other = s.other ? s.other + ((size_t)row * s.out_width + x) * s.other_pixel : nullptr;
             for (int c = 0; c < C; c += LANES) {
                 const int lanes = std::min(LANES, C - c);
                 Vector sum = reduce(inside, c, lanes);
                 if (s.kind == AVERAGE_POOL) sum /= (float)(s.count_padding ? s.kernel_h * s.kernel_w : inside.count);
-                put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
+                if (plain) store_some(out + c, sum, lanes);
+                else put(s, out + c, other ? other + c : nullptr, sum, lanes, c);
             }
         }
     }

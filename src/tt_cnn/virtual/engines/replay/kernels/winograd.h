@@ -38,6 +38,20 @@ static void multiply(const Points& V, const Points& M, int point, int tiles, con
     }
 }
 
+constexpr int TILES_AHEAD = 2;
+
+// The pixels of a tile somewhat further in its row, where they are inside the image; of neighbours' none.
+template <int side, int write>
+static inline void fetch_ahead(const Step& s, const float* row, int64_t row_size, int64_t pixel_size, int rows, int x, int width,
+                               int channels) {
+    const int first = x + TILES_AHEAD * side;
+    if (first + side > width) return;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < side; j++)
+            for (int c = 0; c < channels; c += LANES)
+                __builtin_prefetch(row + i * row_size + (first + j) * pixel_size + c, write, 3);
+}
+
 template <int side>
 static void to_points(const Step& s, int tile, int at, const Points& V) {
     using Of = Tile<side>;
@@ -52,6 +66,9 @@ static void to_points(const Step& s, int tile, int at, const Points& V) {
             const bool inside = y >= 0 && y < s.height && x >= 0 && x < s.width;
             pixels[i * across + j] = inside ? s.x + (((size_t)n * s.height + y) * s.width + x) * s.x_pixel : zeros;
         }
+    if (y0 >= 0 && y0 + across <= s.height)
+        fetch_ahead<side, 0>(s, s.x + ((size_t)n * s.height + y0) * s.width * s.x_pixel, s.width * s.x_pixel, s.x_pixel, across,
+                             x0, (int)s.width, (int)s.channels);
     for (int c = 0; c < s.channels; c += LANES) {
         Vector half[Of::points];
 #pragma GCC unroll 6
@@ -105,7 +122,10 @@ static void from_points(const Step& s, int tile, int at, const Points& M, int fi
     constexpr int across = Of::across, results = side * side;
     const Tiling<side> tiling(s);
     const int n = tiling.image(tile), y0 = tiling.y(tile), x0 = tiling.x(tile);
-    for (int c = first; c < std::min(first + M.width, (int)s.out_channels); c += LANES) {
+    const int last = std::min(first + M.width, (int)s.out_channels);
+    if (y0 + side <= s.out_height)
+        fetch_ahead<side, 1>(s, s.y + n * s.y_image + y0 * s.y_row + first, s.y_row, s.y_pixel, side, x0, (int)s.out_width, last - first);
+    for (int c = first; c < last; c += LANES) {
         const int count = std::min(LANES, (int)s.out_channels - c);
         Vector half[side * across], result[results];
         const Vector bias = load(s.bias + c);
