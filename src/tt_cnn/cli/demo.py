@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -84,7 +85,8 @@ def demo(
         require("av", "reading and writing videos")
     keep_freed_memory()
     if choice() != "ttnn":
-        kernel_library.begin()  # while torch is imported
+        kernel_library.begin()  # while torch is imported, whose threads would take the compiler's time to wait awake
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from tt_cnn.cli import demo_pictures, demo_stages
 
     if model is None:

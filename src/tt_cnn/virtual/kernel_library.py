@@ -30,14 +30,17 @@ SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
     "bytes.h", "byte_convolution.h", "depthwise.h", "registers.h", "lanes512.h", "lanes256.h", "steps.h", "followed.h",
     "gathering.h", "units.h", "staged.h", "tables.h", "looks.h", "points.h", "program.cpp", "convolution.cpp",
-    "winograd_depthwise.cpp", "in_bytes.cpp", "units.cpp",
+    "winograd.cpp", "depthwise.cpp", "in_bytes.cpp", "units.cpp",
 )  # fmt: skip
 UNITS = {
-    "kernels": ("program.cpp", "convolution.cpp", "winograd_depthwise.cpp"),
+    "kernels": ("program.cpp", "convolution.cpp", "winograd.cpp"),
+    "depthwise": ("depthwise.cpp",),
     "bytes": ("in_bytes.cpp",),
     "units": ("units.cpp",),
 }
-"""The files of each library: what every replay needs, what 8 bits need, and what `exact` numerics need."""
+"""The files of each library: what most replays need, depthwise convolutions, 8 bits, and `exact` numerics."""
+STEPS = {"depthwise": "multiply_channels", "bytes": "in_bytes"}
+"""Libraries whose steps are part of programs, and the function that does them."""
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
 COMPILERS = ("g++", "c++")
 
@@ -102,9 +105,11 @@ def _library(name: str) -> Any:
 
 
 @cache
-def load_steps_in_bytes() -> None:
-    """Programs find them in the library that runs programs."""
-    library().take_steps_in_bytes(ctypes.cast(library("bytes").in_bytes, ctypes.c_void_p))
+def load_steps(name: str, kinds: tuple[int, ...]) -> None:
+    """Steps of these kinds are in a library that is not there before a program needs it."""
+    function = ctypes.cast(getattr(library(name), STEPS[name]), ctypes.c_void_p)
+    for kind in kinds:
+        library().take_steps(ctypes.c_int64(kind), function)
 
 
 def _place(name: str) -> Path:

@@ -20,7 +20,11 @@ KINDS = (
     "walk", "pair", "byte_convolution", "byte_depthwise", "byte_max_pool", "byte_pixels",
     "largest",
 )  # fmt: skip
-STEPS_IN_BYTES = frozenset(number for number, kind in enumerate(KINDS) if kind.startswith("byte_"))
+ELSEWHERE = {
+    "depthwise": (KINDS.index("depthwise"),),
+    "bytes": tuple(number for number, kind in enumerate(KINDS) if kind.startswith("byte_")),
+}
+"""Steps that not every program needs, by the library that has them."""
 ACTIVATIONS = {
     "Relu": 1, "leaky_relu": 2, "clip": 3, "Sigmoid": 4, "silu": 5, "mish": 6, "Exp": 7, "Tanh": 8,
 }  # fmt: skip

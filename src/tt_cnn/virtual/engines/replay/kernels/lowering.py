@@ -20,12 +20,12 @@ from tt_cnn.virtual.engines.replay.kernels.bytes import in_bytes, steps_of
 from tt_cnn.virtual.engines.replay.kernels.emission import EMIT
 from tt_cnn.virtual.engines.replay.kernels.endings import simple_end, stages_of
 from tt_cnn.virtual.engines.replay.kernels.fusion import Fused, concatenated, fuse, holds_bytes
-from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS, STEPS_IN_BYTES, Instruction, instruction
+from tt_cnn.virtual.engines.replay.kernels.instructions import ACTIVATIONS, ELSEWHERE, Instruction, instruction
 from tt_cnn.virtual.engines.replay.kernels.memory import Image, Pool, allocate
 from tt_cnn.virtual.engines.replay.kernels.registers import staged
 from tt_cnn.virtual.engines.replay.ledger import Ledger, value_of
 from tt_cnn.virtual.engines.replay.rewrite import COMMON, rewritten, rows_as_pixels
-from tt_cnn.virtual.kernel_library import library, load_steps_in_bytes
+from tt_cnn.virtual.kernel_library import library, load_steps
 
 REWRITES = COMMON | {"matmul": rows_as_pixels}
 FOREVER = 1 << 60
@@ -189,8 +189,9 @@ class Lowering:
         if not self._instructions:
             return
         count, run = len(self._instructions), library().run_program
-        if any(one.kind in STEPS_IN_BYTES for one in self._instructions):
-            load_steps_in_bytes()
+        for name, kinds in ELSEWHERE.items():
+            if any(one.kind in kinds for one in self._instructions):
+                load_steps(name, kinds)
         steps = (Instruction * count)(*self._instructions)
         patches, values = self._patches, self.values
         self._instructions, self._patches = [], []

@@ -21,16 +21,17 @@
 typedef void (*Steps)(const Step& s, const Team& team);
 
 void multiply_pixels(const Step& s, const Team& team);  // these two are compiled beside this file
-void multiply_windows(const Step& s, const Team& team);
-static Steps in_bytes = nullptr;                        // of another library, which few programs need
+void multiply_tiles(const Step& s, const Team& team);
+static Steps from_elsewhere[LARGEST + 1];               // of other libraries, by kind: what not every program needs
 
-extern "C" void take_steps_in_bytes(Steps steps) { in_bytes = steps; }
+extern "C" void take_steps(int64_t kind, Steps steps) { from_elsewhere[kind] = steps; }
 
 static void run(const Step& s, const Team& team) {
     switch (s.kind) {
         case CONVOLUTION: return multiply_pixels(s, team);
-        case WINOGRAD: case DEPTHWISE: return multiply_windows(s, team);
-        case BYTE_CONVOLUTION: case BYTE_DEPTHWISE: case BYTE_MAX_POOL: case BYTE_PIXELS: return in_bytes(s, team);
+        case WINOGRAD: return multiply_tiles(s, team);
+        case DEPTHWISE: case BYTE_CONVOLUTION: case BYTE_DEPTHWISE: case BYTE_MAX_POOL: case BYTE_PIXELS:
+            return from_elsewhere[s.kind](s, team);
         case MAX_POOL: return max_pool(s, team);
         case AVERAGE_POOL: return average_pool(s, team);
         case MEAN: case LARGEST: return over_pixels(s, team);
