@@ -7,8 +7,10 @@
 
 `native` float32 through the traced two-queue pipeline beside the fastest of ONNX Runtime, OpenVINO and torch.compile:
 1.3 times as fast is wanted of ResNet50, 1.6 of YOLOv4, 1.1 of each other, 1.8 on the geometric mean, and 2 times torch
-eager; `device` numerics at least as fast as torch eager. PCC and repeatability are checked in the same run. Eight bits
-are in benchmarks/speed_int8.py.
+eager; `device` numerics at least as fast as torch eager. PCC and repeatability are checked in the same run.
+
+The floor of a model is the time of its products alone, those of 3x3 kernels as few as Winograd leaves, at the rate that
+the processor reaches in the same run. Eight bits are in benchmarks/speed_int8.py.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from pathlib import Path
 
 import speed_trees
 import torch
+from floors import products_of, products_per_second
 
 from tt_cnn.bench import Comparison, VirtualCard, compare, create_peer
 from tt_cnn.models import create_reference, model_entry
@@ -45,6 +48,8 @@ class Result:
     native: Comparison
     device: Comparison
     engine: str
+    floor: float
+    """The seconds of the products that Winograd leaves, were there nothing else to do."""
 
     @property
     def best(self) -> float:
@@ -79,7 +84,8 @@ def measured(model: str, batch: int, rounds: int, batches: int) -> Result:
             engines.append(", ".join(dict.fromkeys(part.engine for part in ours.parts)))
         finally:
             ours.close()
-    return Result(model, *comparisons, engines[0])
+    floor = products_of(reference, example, winograd=True) / products_per_second("float32")
+    return Result(model, *comparisons, engines[0], floor)
 
 
 def mean_of(results: Sequence[Result]) -> float:
@@ -100,8 +106,8 @@ def lines(results: Sequence[Result]) -> list[str]:
                 )
     rows += [
         "",
-        *(f"{r.model}: {r.best:.2f} of the fastest peer, {r.eager:.2f} of torch eager, `device` {r.faithful:.2f} "
-          f"(engine: {r.engine})" for r in results),
+        *(f"{r.model}: {r.best:.2f} of the fastest peer, {r.eager:.2f} of torch eager, `device` {r.faithful:.2f}, "
+          f"floor {r.floor * 1e3:.1f} ms (engine: {r.engine})" for r in results),
         f"geometric mean over the fastest peers: {mean_of(results):.2f}",
     ]  # fmt: skip
     return rows

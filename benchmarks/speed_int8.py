@@ -15,7 +15,6 @@ multiplies bytes, which is measured in the same run.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import math
 import statistics
 import sys
@@ -26,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from floors import products_of, products_per_second
 from speed import add_results, machine
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from tt_cnn.bench import Comparison, Subject, VirtualCard, compare, create_peer
 from tt_cnn.bench.peers import OnnxPeer, exported
@@ -36,7 +35,6 @@ from tt_cnn.models import create_reference, model_entry
 from tt_cnn.models.registry import ModelEntry
 from tt_cnn.models.running import reference_outputs
 from tt_cnn.virtual.engines.replay.packages import openvino_core
-from tt_cnn.virtual.kernel_library import library
 
 MODELS = ("resnet50", "vanilla_unet", "yolov4", "mobilenetv2", "efficientnet_lite0", "yolov8s")
 CALIBRATED_ON = 32
@@ -99,20 +97,6 @@ def nncf_peer(model: nn.Module, entry: ModelEntry, example: torch.Tensor) -> Sub
     return peer
 
 
-def products_per_second() -> float:
-    """Of bytes, all threads together, from registers and the first cache."""
-    peak = library("bytes").products_of_bytes
-    peak.restype = ctypes.c_double
-    return float(max(peak(ctypes.c_int64(torch.get_num_threads())) for _ in range(5)))
-
-
-def products_of(model: nn.Module, example: torch.Tensor) -> float:
-    """The multiplications of convolutions and linear layers, as torch counts them."""
-    with FlopCounterMode(display=False) as counter, torch.inference_mode():
-        model(example)
-    return counter.get_total_flops() / 2
-
-
 def measured(model: str, rounds: int, batches: int) -> Result:
     entry, reference = model_entry(model), create_reference(model)
     example = entry.example_input().bfloat16().float()
@@ -122,7 +106,7 @@ def measured(model: str, rounds: int, batches: int) -> Result:
     try:
         comparison = compare([ours, *peers], expected, example, rounds=rounds, batches=batches)
         engines = ", ".join(dict.fromkeys(part.engine for part in ours.parts))
-        floor = products_of(reference, example) / products_per_second()
+        floor = products_of(reference, example) / products_per_second("int8")
         return Result(model, comparison, f"{'; '.join(ours.eight_bit)} (engine: {engines})", floor)
     finally:
         ours.close()
