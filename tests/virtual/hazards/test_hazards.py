@@ -401,6 +401,62 @@ def test_the_checker_agrees_with_a_list_of_all_that_happened(actions):
             history.append((queue, tick, access))
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6), st.booleans()), max_size=5), min_size=2, max_size=2
+    ),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["replay", "replay", "replay", "access", "event", "host", "forget"]),
+            st.integers(0, 1),
+            st.integers(0, 1),
+            st.integers(0, 12),
+            st.integers(1, 6),
+            st.booleans(),
+        ),
+        max_size=40,
+    ),
+)
+@pytest.mark.parametrize("mode", ["warn", "raise"])
+def test_replays_are_followed_as_any_command(mode, traces, actions):
+    """What is noted for many spans together is what each of them would have noted."""
+    ranges = [[Access(BufferType.L1, start, start + length, write) for start, length, write in one] for one in traces]
+    replays = [[Accesses(one) for one in ranges], ranges]
+    checkers = [HazardChecker(mode, 2), HazardChecker(mode, 2)]
+    said: list[list[str]] = [[], []]
+    for number, (what, queue, trace, start, length, write) in enumerate(actions):
+        for checker, traced, words in zip(checkers, replays, said, strict=True):
+            if what == "event":
+                checker.order.wait(1 - queue, checker.order.at(queue))
+            elif what == "host":
+                checker.order.host_waited(checker.order.at(queue))
+            elif what == "forget":
+                checker.forget()
+            else:
+                access = [Access(BufferType.L1, start, start + length, write)]
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        checker.enqueue(queue, f"command {number}", traced[trace] if what == "replay" else access)
+                    except HazardError as error:
+                        words.append(str(error))
+    assert said[0] == said[1] and checkers[0].found == checkers[1].found
+    assert checkers[0].size == checkers[1].size
+
+
+def test_a_replay_that_nobody_comes_to_looks_at_nothing():
+    checker = HazardChecker("raise", 2)
+    replay = Accesses([Access(BufferType.L1, at, at + 48, at % 64 == 0) for at in range(0, 640, 32)])
+    for _ in range(3):
+        checker.enqueue(0, "replay", replay)
+    assert replay.alone == [] and len(replay.by_span) > 20
+    checker.enqueue(0, "stage", [Access(BufferType.L1, 0, 32, True)])
+    assert len(replay.alone) == 1
+    with pytest.raises(HazardError, match=r"that replay wrote"):
+        checker.enqueue(1, "other queue", [Access(BufferType.L1, 600, 601, False)])
+
+
 def test_accesses_of_a_replay_find_their_spans_again():
     checker = HazardChecker("raise", 2)
     replay = Accesses([Access(BufferType.L1, 0, 64, True), Access(BufferType.L1, 32, 96, False)])

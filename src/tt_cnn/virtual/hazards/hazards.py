@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, NoReturn
 
 from tt_cnn.virtual.errors.card_error import HazardError
@@ -114,6 +114,31 @@ class _Span:
     end: int
     writer: _Past | None = None
     readers: dict[int, _Past] = field(default_factory=dict)
+    by: object = None
+    """The accesses of the replay that touched it last; None where that was another command."""
+    replay: Accesses | None = None
+    """Keeps, for all such spans together, when it touched them last."""
+    place: int = 0
+    """Among the spans of that replay."""
+
+    def settle(self) -> None:
+        """Keep it here again: others look."""
+        replay = self.replay
+        if replay is None:
+            return
+        self.replay = None
+        assert replay.last is not None
+        for _, access, _ in replay.by_span[self.place]:
+            self.touch(access, replay.last, replay)
+        replay.alone.append(self.place)
+
+    def touch(self, access: Access, past: _Past, by: object) -> None:
+        self.by = by
+        if access.write:
+            self.writer = past
+            self.readers.clear()
+        else:
+            self.readers[past.queue] = past
 
     def past(self) -> list[_Past]:
         return [*self.readers.values(), self.writer] if self.writer is not None else list(self.readers.values())
@@ -123,10 +148,41 @@ _start, _end = attrgetter("start"), attrgetter("end")
 
 
 class Accesses(list[Access]):
-    """Accesses that come again with every replay. Their spans are found once and kept while the map stays as it is."""
+    """Accesses that come again with every replay. Their spans are found once and kept while the map stays as it is.
 
-    spans: list[list[_Span]] | None = None
-    map_version = -1
+    Most of them only the replay itself touches. As long as that is so on the same queue, there is nothing to check, and
+    what they would all note is noted once, in `last`.
+    """
+
+    def __init__(self, accesses: Iterable[Access] = ()) -> None:
+        super().__init__(accesses)
+        self.spans: list[list[_Span]] | None = None
+        self.map_version = -1
+        self.by_span: list[list[tuple[int, Access, _Span]]] = []
+        """What touches each span, numbered in the order in which that happens."""
+        self.alone: list[int] = []
+        """Spans that are followed one by one."""
+        self.last: _Past | None = None
+
+    def found(self, pairs: Sequence[tuple[Access, _Span]]) -> None:
+        """The map is new."""
+        by_span: dict[int, list[tuple[int, Access, _Span]]] = {}
+        for number, (access, span) in enumerate(pairs):
+            by_span.setdefault(id(span), []).append((number, access, span))
+        self.by_span = list(by_span.values())
+        self.alone, self.last = list(range(len(self.by_span))), None
+
+    def pairs_alone(self) -> list[tuple[Access, _Span]]:
+        numbered = sorted([one for i in self.alone for one in self.by_span[i]], key=itemgetter(0))
+        return [(access, span) for _, access, span in numbered]
+
+    def was_on(self, queue: int) -> bool:
+        return self.last is not None and self.last.queue == queue
+
+    def settle(self) -> None:
+        for (_, _, span), *_ in self.by_span:
+            if span.replay is self:
+                span.settle()
 
 
 class HazardChecker:
@@ -165,14 +221,14 @@ class HazardChecker:
         tick = clock[queue]
         if self._follows:
             now = _Past(queue, tick, command)
-            for access, spans in zip(accesses, self._spans_of(accesses), strict=True):
-                for span in spans:
-                    self._check(span, access, now, clock)
-                    if access.write:
-                        span.writer = now
-                        span.readers.clear()
-                    else:
-                        span.readers[queue] = now
+            pairs = self._followed(accesses, queue)
+            by = accesses if isinstance(accesses, Accesses) else None
+            quiet = [] if by is None else [i for i in by.alone if by.by_span[i][0][2].by is by]
+            for access, span in pairs:
+                self._check(span, access, now, clock)
+                span.touch(access, now, by)
+            if by is not None:
+                self._leave_alone(by, quiet, now, clock)
             self._commands += 1
             if self._commands % self.FORGET_EVERY == 0:
                 self.forget()
@@ -185,9 +241,8 @@ class HazardChecker:
         clock = self.order.at(queue)
         clock[queue] += 1
         now = _Past(queue, clock[queue], command)
-        for access, spans in zip(accesses, self._spans_of(accesses), strict=True):
-            for span in spans:
-                self._check(span, access, now, clock)
+        for access, span in self._followed(accesses, queue):
+            self._check(span, access, now, clock)
 
     def _check(self, span: _Span, access: Access, now: _Past, clock: Clock) -> None:
         writer = span.writer
@@ -230,6 +285,31 @@ class HazardChecker:
 
     # --- the map of memory --------------------------------------------------------------------------------------
 
+    def _followed(self, accesses: Sequence[Access], queue: int) -> list[tuple[Access, _Span]]:
+        """The spans that accesses touch; of a replay those that others have come to since the last one."""
+        replay = accesses if isinstance(accesses, Accesses) else None
+        if replay is not None and replay.map_version == self._version and replay.was_on(queue):
+            pairs = replay.pairs_alone()
+        else:
+            if replay is not None:
+                replay.settle()
+            pairs = [(a, span) for a, spans in zip(accesses, self._spans_of(accesses), strict=True) for span in spans]
+            if replay is not None:
+                replay.found(pairs)
+        for _, span in pairs:
+            span.settle()  # of another replay
+        return pairs
+
+    def _leave_alone(self, replay: Accesses, quiet: Sequence[int], now: _Past, clock: Clock) -> None:
+        """Spans that nobody has come to since the replay before need not be looked at by later ones."""
+        replay.last = now
+        for i in quiet:
+            span = replay.by_span[i][0][2]
+            if span.writer is None or span.writer.tick <= clock[span.writer.queue]:
+                span.replay, span.place = replay, i
+        if quiet:
+            replay.alone = [i for i in replay.alone if replay.by_span[i][0][2].replay is not replay]
+
     def _spans_of(self, accesses: Sequence[Access]) -> list[list[_Span]]:
         if isinstance(accesses, Accesses):
             if accesses.spans is None or accesses.map_version != self._version:
@@ -252,6 +332,7 @@ class HazardChecker:
         touched: list[_Span] = []
         at = access.start
         for span in spans[first:last]:
+            span.settle()
             if span.start < access.start:
                 touched.append(_Span(span.start, access.start, span.writer, dict(span.readers)))
                 span.start = access.start
@@ -273,6 +354,8 @@ class HazardChecker:
         """Drop what everything to come is ordered after, and the oldest beyond the limit."""
         seen = self.order.seen_by_all()
         for kind, spans in self._spans.items():
+            for span in spans:
+                span.settle()
             kept = [s for s in spans if any(p.tick > seen[p.queue] for p in s.past())]
             if len(kept) > self.LIMIT:
                 age = sorted((max(p.tick for p in s.past()) for s in kept), reverse=True)[self.LIMIT - 1]
