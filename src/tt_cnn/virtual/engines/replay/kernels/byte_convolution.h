@@ -310,7 +310,7 @@ static void byte_convolution(const Step& s, const Team& team) {
     BytePixel places[MOST_BYTES];
     alignas(64) int32_t sums[MOST_BYTES * PANEL];
     std::vector<ByteRun> runs(kernel);
-    for (int part; (part = (int)team.next()) < cut.parts();) {
+    for (int part; (part = (int)team.next(cut.parts())) < cut.parts();) {
         const int count = cut.count(part);
         locate_bytes(s, cut.first(part), count, places);
         for (int panel = cut.first_panel(part); panel < cut.last_panel(part); panel++) {

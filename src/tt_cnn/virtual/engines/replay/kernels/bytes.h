@@ -218,7 +218,7 @@ static void byte_pixels(const Step& s, const Team& team) {
     const bool copies = plain && s.x_bytes && s.y_bytes;
     const bool rounds = plain && !s.x_bytes && s.y_bytes && s.stride_w == 1 && s.stride_h == 1;
     const bool row_by_row = rounds && s.x_pixel == C && s.y_pixel == C;
-    for (int row; (row = (int)team.next()) < rows;) {
+    for (int row; (row = (int)team.next(rows)) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
         if (row_by_row) {
             const float* from = s.x + (int64_t)row * s.width * C;
@@ -267,7 +267,7 @@ static inline int largest_bytes(const uint8_t* const* pixels, int count, uint8_t
 
 static void byte_max_pool(const Step& s, const Team& team) {
     const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
-    for (int row; (row = (int)team.next()) < rows;) {
+    for (int row; (row = (int)team.next(rows)) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
         for (int x = 0; x < s.out_width; x++) {
             const uint8_t* pixels[256];

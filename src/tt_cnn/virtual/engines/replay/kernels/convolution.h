@@ -189,10 +189,10 @@ struct Grid {
     int panel_parts, result_parts;  // that these are cut into
 
     int parts() const { return panel_parts * result_parts; }
-    int first_panel(int part) const { return (int)(panels * (part / result_parts) / panel_parts); }
-    int last_panel(int part) const { return first_panel(part + result_parts); }
-    int64_t first(int part) const { return results * (part % result_parts) / result_parts; }
-    int count(int part) const { return (int)(results * (part % result_parts + 1) / result_parts - first(part)); }
+    int first_panel(int part) const { return (int)(panels * (part % panel_parts) / panel_parts); }
+    int last_panel(int part) const { return (int)(panels * (part % panel_parts + 1) / panel_parts); }
+    int64_t first(int part) const { return results * (part / panel_parts) / result_parts; }
+    int count(int part) const { return (int)(results * (part / panel_parts + 1) / result_parts - first(part)); }
 };
 
 // Enough parts for everybody, none of more than `most` results, and little to fetch: weights anew for each part of the
@@ -220,7 +220,7 @@ static void convolution(const Step& s, const Team& team) {
     alignas(64) float sums[MOST_RESULTS * PANEL];
     std::vector<Run> runs(kernel);
     const bool quick = ends_quickly(s);
-    for (int part; (part = (int)team.next()) < cut.parts();) {
+    for (int part; (part = (int)team.next(cut.parts())) < cut.parts();) {
         const int count = cut.count(part);
         locate(s, cut.first(part), count, around);
         for (int panel = cut.first_panel(part); panel < cut.last_panel(part); panel++) {

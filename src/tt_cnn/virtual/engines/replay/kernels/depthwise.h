@@ -108,7 +108,7 @@ static void over_channels(const Step& s, const Team& team, RowTaker row_taker) {
     const int rows = (int)(s.batch * s.out_height);
     const int kind = s.dilation_w == 1 ? (int)(s.kernel_w * 10 + s.stride_w) : 0;
     const Vector zero = Vector{} + (sizeof(Number) == 1 ? (float)s.x_zero : 0.0f);
-    for (int row; (row = (int)team.next()) < rows;) {
+    for (int row; (row = (int)team.next(rows)) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
         Under<Number> under;
         for (int ky = 0; ky < s.kernel_h; ky++) {

@@ -62,7 +62,7 @@ def sums(lowering: StepList, fused: Fused) -> None:
     plain = Node("conv", node.inputs, (*node.params[:3], 1), node.shape)
     pieces, whole, paired = pieces_of(groups, weight.shape[1]), len(groups) == 1, None
     even = all(one.first % 2 == one.last % 2 == 0 for one in pieces)
-    if even and narrow and not (whole and quickest_tile(plain, lowering.threads)):
+    if even and narrow and not (whole and quickest_tile(plain)):
         paired = paired_weights(weight, scale, lowering.threads)
     if whole and paired is None:
         conv(lowering, Fused(plain, fused.result, fused.chain, fused.other))
@@ -116,7 +116,7 @@ def conv(lowering: StepList, fused: Fused) -> None:
     if node.params[3] > 1:
         lowering.emit("depthwise", fused, node.source, weights=_rows(weight), **window)
         return
-    tile = quickest_tile(node, lowering.threads)
+    tile = quickest_tile(node)
     if tile is not None:
         tiles, scratch = tiles_at_once(node, tile, lowering.threads)
         lowering.reserve_scratch(scratch)

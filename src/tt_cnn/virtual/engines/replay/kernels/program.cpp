@@ -88,12 +88,12 @@ struct Meeting {
 };
 
 extern "C" void run_program(const Step* steps, int64_t count, int64_t threads, float* scratch, int64_t scratch_each) {
-    std::vector<std::atomic<int64_t>> pieces(count);
+    std::vector<Taken> taken(count * threads);
     Meeting meeting;
 #pragma omp parallel num_threads((int)threads)
     for (int64_t i = 0; i < count; i++) {
-        const int size = omp_get_num_threads();
-        run(steps[i], {size, scratch + omp_get_thread_num() * scratch_each, &pieces[i]});
+        const int size = omp_get_num_threads(), self = omp_get_thread_num();
+        run(steps[i], {size, self, scratch + self * scratch_each, &taken[i * threads]});
         meeting.wait(size);
     }
 }

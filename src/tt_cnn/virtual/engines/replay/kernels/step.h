@@ -54,13 +54,29 @@ struct Step {
     double x_scale, other_scale, y_inverse;                    // of images of bytes
 };
 
-// One of the threads on one step. Work is handed out piece by piece, since a thread may be held up by other programs.
-struct Team {
-    int size;
-    float* scratch;
-    std::atomic<int64_t>* pieces;
+// How many pieces of a thread's share are taken, in a line of the cache of its own.
+struct alignas(64) Taken {
+    std::atomic<int64_t> pieces{0};
+};
 
-    int64_t next() const { return pieces->fetch_add(1, std::memory_order_relaxed); }
+// One of the threads on one step. Each has a share of the pieces, the same part of every image, so that it finds in its
+// cache what it wrote there; whoever is done helps the others, since a thread may be held up by other programs.
+struct Team {
+    int size, self;
+    float* scratch;
+    Taken* taken;  // of each thread
+
+    // A piece that nobody else has; `count`, of so many, where there is none left.
+    int64_t next(int64_t count) const {
+        for (int i = 0; i < size; i++) {
+            const int owner = (self + i) % size;
+            const int64_t begin = count * owner / size, end = count * (owner + 1) / size;
+            if (taken[owner].pieces.load(std::memory_order_relaxed) >= end - begin) continue;
+            const int64_t piece = begin + taken[owner].pieces.fetch_add(1, std::memory_order_relaxed);
+            if (piece < end) return piece;
+        }
+        return count;
+    }
 };
 
 static float zeros[8192] __attribute__((aligned(64)));  // a pixel of the padding

@@ -16,7 +16,8 @@ static void walk(const Step& s, const Team& team) {
         for (int64_t c = 0; c < C; c++) squares += s.x[row * s.x_pixel + c] * s.x[row * s.x_pixel + c];
     const float typical = __builtin_sqrtf((float)squares / (float)(sampled * columns)), length = (float)s.a;
     constexpr int64_t AT_ONCE = 64;
-    for (int64_t i; (i = team.next()) * AT_ONCE < rows;)
+    const int64_t pieces = (rows + AT_ONCE - 1) / AT_ONCE;
+    for (int64_t i; (i = team.next(pieces)) < pieces;)
         for (int64_t row = i * AT_ONCE; row < std::min(rows, (i + 1) * AT_ONCE); row++) {
             const int64_t n = row / (s.out_height * s.out_width), inside = row % (s.out_height * s.out_width);
             float* to = s.y + n * s.y_image + inside / s.out_width * s.y_row + inside % s.out_width * s.y_pixel;

@@ -35,7 +35,7 @@ template <class Reduce>
 static void over_windows(const Step& s, const Team& team, Reduce reduce) {
     const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
     const bool plain = ends_quickly(s) && !s.other && s.activation == NONE;
-    for (int row; (row = (int)team.next()) < rows;) {
+    for (int row; (row = (int)team.next(rows)) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
         const int64_t top = y * s.stride_h - s.top;
         const Reach down(top, s.kernel_h, s.dilation_h, s.height);
@@ -90,7 +90,7 @@ static void average_pool(const Step& s, const Team& team) {
 // UPSAMPLE repeats pixels `stride` times; ACTIVATE is the same with stride 1.
 static void pixelwise(const Step& s, const Team& team) {
     const int rows = (int)(s.batch * s.out_height), C = (int)s.out_channels;
-    for (int row; (row = (int)team.next()) < rows;) {
+    for (int row; (row = (int)team.next(rows)) < rows;) {
         const int n = row / (int)s.out_height, y = row % (int)s.out_height;
         for (int x = 0; x < s.out_width; x++) {
             const float* from = s.x + ((n * s.height + y / s.stride_h) * s.width + x / s.stride_w) * s.x_pixel;
@@ -107,7 +107,7 @@ static void pixelwise(const Step& s, const Team& team) {
 // MEAN or LARGEST of all pixels of an image.
 static void over_pixels(const Step& s, const Team& team) {
     const int groups = (int)((s.channels + LANES - 1) / LANES), pixels = (int)(s.height * s.width);
-    for (int i; (i = (int)team.next()) < s.batch * groups;) {
+    for (int i; (i = (int)team.next(s.batch * groups)) < s.batch * groups;) {
         const int n = i / groups, c = i % groups * LANES, lanes = std::min(LANES, (int)s.channels - c);
         const float* x = s.x + (size_t)n * pixels * s.x_pixel + c;
         Vector found = {};
@@ -125,8 +125,8 @@ static void over_pixels(const Step& s, const Team& team) {
 // Two neighbouring channels in the place of one number: they are bfloat16, so that nothing is lost.
 static void pair(const Step& s, const Team& team) {
     constexpr int64_t AT_ONCE = 64;
-    const int64_t pixels = s.batch * s.height * s.width;
-    for (int64_t i; (i = team.next()) * AT_ONCE < pixels;)
+    const int64_t pixels = s.batch * s.height * s.width, pieces = (pixels + AT_ONCE - 1) / AT_ONCE;
+    for (int64_t i; (i = team.next(pieces)) < pieces;)
         for (int64_t p = i * AT_ONCE; p < std::min(pixels, (i + 1) * AT_ONCE); p++) {
             const uint32_t* x = (const uint32_t*)(s.x + p * s.x_pixel);
             uint32_t* y = (uint32_t*)(s.y + p * s.y_pixel);
@@ -137,7 +137,8 @@ static void pair(const Step& s, const Team& team) {
 // Numbers from anywhere in an image, `width` of them: `weights` holds their places, those below 0 give 0.
 static void gather(const Step& s, const Team& team) {
     const int32_t* places = (const int32_t*)s.weights;
-    constexpr int64_t piece = 8192;
-    for (int64_t i; (i = team.next() * piece) < s.width;)
-        for (const int64_t end = std::min(i + piece, s.width); i < end; i++) s.y[i] = places[i] < 0 ? 0.0f : s.x[places[i]];
+    constexpr int64_t AT_ONCE = 8192;
+    const int64_t pieces = (s.width + AT_ONCE - 1) / AT_ONCE;
+    for (int64_t piece; (piece = team.next(pieces)) < pieces;)
+        for (int64_t i = piece * AT_ONCE; i < std::min((piece + 1) * AT_ONCE, s.width); i++) s.y[i] = places[i] < 0 ? 0.0f : s.x[places[i]];
 }

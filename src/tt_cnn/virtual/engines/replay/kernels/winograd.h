@@ -170,7 +170,7 @@ static void winograd(const Step& s, const Team& team) {
     const int parts = std::min(panels, std::max(1, 2 * team.size / blocks));
     const Points V = {team.scratch, at_once, C};
     int transformed = -1;
-    for (int piece; (piece = (int)team.next()) < blocks * parts;) {
+    for (int piece; (piece = (int)team.next(blocks * parts)) < blocks * parts;) {
         const int block = piece / parts, first = block * at_once, count = std::min(at_once, tiles - first);
         const int begin = panels * (piece % parts) / parts * PANEL;
         const int end = std::min(columns, panels * (piece % parts + 1) / parts * PANEL);
