@@ -30,6 +30,7 @@ class Noted(Subject):
 
 def test_every_subject_runs_in_every_round_after_a_batch_that_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "LONG_ENOUGH", 0.0)
+    monkeypatch.setattr(rounds, "SETTLING", 0.0)
     diary: list[tuple[str, int]] = []
     x = torch.randn(2, 3)
     result = compare([Noted("a", diary), Noted("b", diary, wavers=True)], (x * 2,), x, rounds=8, batches=4)
@@ -44,10 +45,12 @@ def test_every_subject_runs_in_every_round_after_a_batch_that_does_not_count(mon
 
 def test_a_turn_takes_long_enough_to_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "LONG_ENOUGH", 0.02)
+    monkeypatch.setattr(rounds, "SETTLING", 0.01)
     diary: list[tuple[str, int]] = []
     x = torch.randn(2, 3)
     compare([Noted("quick", diary)], (x * 2,), x, rounds=1, batches=2)
-    assert diary[1][1] > 20
+    *before, timed = diary[:-2]  # the last two are for PCC and repeated bits
+    assert timed[1] > 20 and len(before) > 20 and {number for _, number in before} == {1}
 
 
 def timing(name: str, *seconds: float) -> Timing:

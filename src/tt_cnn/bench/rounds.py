@@ -15,8 +15,10 @@ import torch
 from tt_cnn.bench.subject import Outputs, Subject
 from tt_cnn.testing.pcc import agreement
 
+SETTLING = 0.1
+"""Seconds of a turn that do not count."""
 LONG_ENOUGH = 0.05
-"""Seconds of a turn: many times what a thread waits awake."""
+"""Seconds that do, at least."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +73,31 @@ def compare(
 ) -> Comparison:
     """Run `rounds` rounds of at least so many batches each, all subjects in each round, in an order drawn for it.
 
-    A batch before the clock starts is for the threads of the subject before it, some of which wait awake for more
-    work, and for the caches. Batches that take little are so many that a turn takes `LONG_ENOUGH`.
+    Batches before the clock starts are for the caches, and for the threads of the subject before it: ONNX Runtime's, for
+    one, wait awake for some tens of milliseconds, on a processor that whoever comes next has to share with them.
     """
     seconds: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     drawn = random.Random(0)
     for _ in range(rounds):
         for subject in drawn.sample(subjects, len(subjects)):
-            start = time.perf_counter()
-            subject.run([example])
-            number = max(batches, math.ceil(LONG_ENOUGH / (time.perf_counter() - start)))
+            each = _settled(subject, example)
+            number = max(batches, math.ceil(LONG_ENOUGH / each))
             start = time.perf_counter()
             subject.run([example] * number)
             seconds[subject.name].append((time.perf_counter() - start) / number)
         after_round()
     return Comparison(tuple(_timing(s, seconds[s.name], expected, example) for s in subjects))
+
+
+def _settled(subject: Subject, example: torch.Tensor) -> float:
+    """The seconds of the last of the batches that do not count."""
+    begin = start = time.perf_counter()
+    while True:
+        subject.run([example])
+        now = time.perf_counter()
+        if now - begin >= SETTLING:
+            return now - start
+        start = now
 
 
 def _timing(subject: Subject, seconds: list[float], expected: Outputs, example: torch.Tensor) -> Timing:
