@@ -73,8 +73,8 @@ def compare(
 ) -> Comparison:
     """Run `rounds` rounds of at least so many batches each, all subjects in each round, in an order drawn for it.
 
-    Batches before the clock starts are for the caches, and for the threads of the subject before it: ONNX Runtime's, for
-    one, wait awake for some tens of milliseconds, on a processor that whoever comes next has to share with them.
+    Batches before the clock starts are for the caches, and for the threads of the subject before it: those of ONNX
+    Runtime, for one, wait awake for some tens of milliseconds, on a processor that whoever comes next shares with them.
     """
     seconds: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     drawn = random.Random(0)
