@@ -29,7 +29,7 @@ HERE = Path(__file__).parent / "engines" / "replay" / "kernels"
 SOURCES = (
     "vector.h", "rounding.h", "step.h", "product.h", "convolution.h", "winograd.h", "windows.h", "walk.h", "weights.h",
     "bytes.h", "byte_convolution.h", "depthwise.h", "registers.h", "lanes512.h", "lanes256.h", "steps.h", "followed.h",
-    "gathering.h", "units.h", "staged.h", "tables.h", "looks.h", "points.h", "program.cpp", "convolution.cpp",
+    "gathering.h", "units.h", "staged.h", "tables.h", "looks.h", "crew.h", "points.h", "program.cpp", "convolution.cpp",
     "winograd.cpp", "depthwise.cpp", "in_bytes.cpp", "units.cpp",
 )  # fmt: skip
 UNITS = {

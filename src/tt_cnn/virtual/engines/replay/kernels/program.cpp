@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A list of steps, run by a team of threads that meet after every step.
-#include <omp.h>
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
-#include <thread>
-#include <vector>
-#ifdef __linux__
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#include "crew.h"
 #include "looks.h"
 #include "staged.h"
 #include "tables.h"
@@ -42,60 +35,27 @@ static void run(const Step& s, const Team& team) {
     }
 }
 
-// To a processor that waits for another.
-static inline void breathe() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
+struct Program : Work {
+    const Step* steps;
+    int64_t count;
+    float* scratch;
+    int64_t scratch_each;
+    Taken* taken;  // of each step, of each thread
 
-constexpr int SPINS = 4000;  // some tens of microseconds: going to sleep and waking up take longer
-
-// Threads wait for each other after every step: awake for a moment, then asleep. Who sleeps is soon back when woken;
-// who only yields on a busy machine waits until everybody else has had a turn.
-struct Meeting {
-    std::atomic<int> arrived{0}, round{0}, asleep{0};
-
-    void wait(int size) {
-        const int now = round.load(std::memory_order_acquire);
-        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
-            arrived.store(0, std::memory_order_relaxed);
-            round.store(now + 1, std::memory_order_seq_cst);
-            if (asleep.load(std::memory_order_seq_cst)) wake();
-            return;
+    void of(int self, int size, Meeting& meeting) const override {
+        for (int64_t i = 0; i < count; i++) {
+            run(steps[i], {size, self, scratch + self * scratch_each, taken + i * size});
+            meeting.wait(size);
         }
-        for (int spins = 0; round.load(std::memory_order_acquire) == now; spins++) {
-            if (spins > SPINS) sleep(now);
-            breathe();
-        }
-    }
-
-    void sleep(int now) {
-#ifdef __linux__
-        asleep.fetch_add(1, std::memory_order_seq_cst);
-        syscall(SYS_futex, &round, FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
-        asleep.fetch_sub(1, std::memory_order_seq_cst);
-#else
-        std::this_thread::yield();
-#endif
-    }
-
-    void wake() {
-#ifdef __linux__
-        syscall(SYS_futex, &round, FUTEX_WAKE_PRIVATE, 1 << 30, nullptr, nullptr, 0);
-#endif
     }
 };
 
 extern "C" void run_program(const Step* steps, int64_t count, int64_t threads, float* scratch, int64_t scratch_each) {
     std::vector<Taken> taken(count * threads);
-    Meeting meeting;
-#pragma omp parallel num_threads((int)threads)
-    for (int64_t i = 0; i < count; i++) {
-        const int size = omp_get_num_threads(), self = omp_get_thread_num();
-        run(steps[i], {size, self, scratch + self * scratch_each, &taken[i * threads]});
-        meeting.wait(size);
-    }
+    Program program;
+    program.steps = steps, program.count = count, program.scratch = scratch, program.scratch_each = scratch_each;
+    program.taken = taken.data();
+    Crew::of_this_thread((int)threads).run(program);
 }
 
 // For memory that has not been touched yet. What is streamed is fetched ahead, and that ends with every page.
