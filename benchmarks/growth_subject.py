@@ -23,6 +23,7 @@ from speed_int8 import products_of
 from torch import nn
 
 from tt_cnn.bench import Subject, VirtualCard, create_peer, missing_packages
+from tt_cnn.bench.rounds import batches_of_a_turn, settled
 from tt_cnn.bringup.accuracy import RUNGS
 from tt_cnn.bringup.bring_up import BringUp
 from tt_cnn.bringup.source import model_source
@@ -174,9 +175,10 @@ def serve(name: str, kind: str, size: str, threads: str) -> None:
             }
         )
         for line in sys.stdin:
+            number = max(int(line), batches_of_a_turn(settled(subject, example)))
             start = time.perf_counter()
-            subject.run([example] * int(line))
-            answer({"seconds": (time.perf_counter() - start) / int(line)})
+            subject.run([example] * number)
+            answer({"seconds": (time.perf_counter() - start) / number})
 
 
 if __name__ == "__main__":

@@ -80,8 +80,7 @@ def compare(
     drawn = random.Random(0)
     for _ in range(rounds):
         for subject in drawn.sample(subjects, len(subjects)):
-            each = _settled(subject, example)
-            number = max(batches, math.ceil(LONG_ENOUGH / each))
+            number = max(batches, batches_of_a_turn(settled(subject, example)))
             start = time.perf_counter()
             subject.run([example] * number)
             seconds[subject.name].append((time.perf_counter() - start) / number)
@@ -89,8 +88,13 @@ def compare(
     return Comparison(tuple(_timing(s, seconds[s.name], expected, example) for s in subjects))
 
 
-def _settled(subject: Subject, example: torch.Tensor) -> float:
-    """The seconds of the last of the batches that do not count."""
+def batches_of_a_turn(seconds: float) -> int:
+    """How many of so many seconds are measured together, at least."""
+    return math.ceil(LONG_ENOUGH / seconds)
+
+
+def settled(subject: Subject, example: torch.Tensor) -> float:
+    """Run batches that do not count, and tell the seconds of the last one."""
     begin = start = time.perf_counter()
     while True:
         subject.run([example])
