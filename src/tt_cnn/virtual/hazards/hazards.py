@@ -72,7 +72,7 @@ class Order:
 
 
 class NoOrder(Order):
-    """Of a card whose hazards nobody looks at."""
+    """Of a card whose hazards nobody looks at, and whose commands nobody records."""
 
     def __init__(self, queues: int) -> None:
         super().__init__(queues)
@@ -199,6 +199,7 @@ class HazardChecker:
             raise ValueError(f"hazards is {mode!r}; it must be one of {', '.join(self.MODES)}")
         self.mode = mode
         self.found: list[str] = []
+        self._queues = queues
         self.order = Order(queues) if mode != "off" else NoOrder(queues)
         self._spans: dict[BufferType, list[_Span]] = {kind: [] for kind in BufferType}
         self._version = 0
@@ -208,6 +209,11 @@ class HazardChecker:
     @property
     def on(self) -> bool:
         return self.mode != "off"
+
+    def follow_order(self) -> None:
+        """From now on know what comes after what, also where nobody looks at hazards: times are predicted from it."""
+        if isinstance(self.order, NoOrder):
+            self.order = Order(self._queues)
 
     def enqueue(self, queue: int, command: object, accesses: Sequence[Access]) -> int:
         """A command enters a queue: check its accesses against those of other queues, then remember them.
