@@ -14,8 +14,8 @@ _SETTINGS = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: (1 << 31) - 1, _TOP_PAD:
 def keep_freed_memory() -> None:
     """For a process that runs a network and ends: it keeps what it frees, 2 GiB at most.
 
-    glibc takes large blocks from the system and gives them back at once. Getting pages of it anew, filled with zeros,
-    takes a fifth of what a command-by-command run takes.
+    glibc takes large blocks from the system and gives them back at once, and each time the system fills their pages
+    with zeros again.
     """
     if platform.libc_ver()[0] != "glibc":
         return

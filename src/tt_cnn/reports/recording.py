@@ -34,7 +34,6 @@ def recorded(device: MeshDevice) -> Iterator[list[Recorded]]:
         bare = replace(command, run=_nothing, reads=(), writes=())
         notes.append(Recorded(bare, dict(device.live), tuple(device.hazards.order.at(command.queue))))
 
-    device.hazards.follow_order()
     device.listeners.append(note)
     recorded_devices.append(device)
     try:

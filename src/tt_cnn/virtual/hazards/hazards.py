@@ -71,26 +71,6 @@ class Order:
         return [min([c[q] for i, c in enumerate(known) if i != q], default=known[q][q]) for q in ticks]
 
 
-class NoOrder(Order):
-    """Of a card whose hazards nobody looks at, and whose commands nobody records."""
-
-    def __init__(self, queues: int) -> None:
-        super().__init__(queues)
-        self._never = [0] * queues
-
-    def tick(self, queue: int) -> Clock:
-        return self._never
-
-    def at(self, queue: int) -> Clock:
-        return self._never
-
-    def wait(self, queue: int, clock: Clock) -> None:
-        """Nothing is compared."""
-
-    def host_waited(self, clock: Clock) -> None:
-        """Nothing is compared."""
-
-
 def _merge(into: Clock, other: Clock) -> None:
     for queue, tick in enumerate(other):
         if tick > into[queue]:
@@ -199,8 +179,7 @@ class HazardChecker:
             raise ValueError(f"hazards is {mode!r}; it must be one of {', '.join(self.MODES)}")
         self.mode = mode
         self.found: list[str] = []
-        self._queues = queues
-        self.order = Order(queues) if mode != "off" else NoOrder(queues)
+        self.order = Order(queues)
         self._spans: dict[BufferType, list[_Span]] = {kind: [] for kind in BufferType}
         self._version = 0
         self._commands = 0
@@ -209,11 +188,6 @@ class HazardChecker:
     @property
     def on(self) -> bool:
         return self.mode != "off"
-
-    def follow_order(self) -> None:
-        """From now on know what comes after what, also where nobody looks at hazards: times are predicted from it."""
-        if isinstance(self.order, NoOrder):
-            self.order = Order(self._queues)
 
     def enqueue(self, queue: int, command: object, accesses: Sequence[Access]) -> int:
         """A command enters a queue: check its accesses against those of other queues, then remember them.
